@@ -1,0 +1,288 @@
+"""A real control plane for tests: kube-apiserver and etcd on free loopback ports.
+
+Owns: a temporary folder, the two processes, their credentials and the audit log.
+Guarantees: RBAC decides about every request; tokens of service accounts are really issued and
+checked; the audit log is complete; a server that is started again has its port and its data;
+when `stop` returns, or the owner dies in any way, no process and no file is left.
+Differs from a cluster: no kubelet, scheduler or controllers (a deleted namespace stays
+Terminating), and etcd does not sync to disk (data survives kills, not a loss of power).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import ssl
+import tempfile
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Self, Unpack
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.controlplane import build
+from tests.controlplane.accounts import TOKEN_LIFETIME, Rule, ServiceAccounts, expect
+from tests.controlplane.admin import AdminClient
+from tests.controlplane.audit import POLICY, RESPONSE_COMPLETE, AuditEvent, AuditLog, AuditSelectors
+from tests.controlplane.certificates import (
+    Authority,
+    CertificateFiles,
+    write_private_key,
+)
+from tests.controlplane.daemon import Daemon
+from tests.controlplane.flags import apiserver_flags, etcd_flags
+from tests.controlplane.guardian import Guardian
+from tests.controlplane.kubeconfig import write_kubeconfig
+from tests.controlplane.reservation import LOOPBACK, Reservation
+from tests.controlplane.service_account import ServiceAccountDirectory
+
+# Seconds for a start on a busy machine; a quiet one needs about 5.
+START_TIMEOUT = 120.0
+# Seconds for a graceful end, which waits for requests in flight; then SIGKILL.
+STOP_TIMEOUT = 20.0
+READY_POLL_INTERVAL = 0.05
+# What a client may call the server; it listens on 127.0.0.1 only.
+SERVER_HOSTS = (LOOPBACK, "localhost", "kubernetes.default.svc")
+ADMIN_USER = "controlplane-admin"
+
+
+class ControlPlane:
+    """Starts with `start` or as a context manager; programs are built where missing."""
+
+    def __init__(self) -> None:
+        programs = {name: str(build.binary(name)) for name in ("etcd", "kube-apiserver")}
+        self.folder = Path(tempfile.mkdtemp(prefix="edge-sidecars-controlplane-"))
+        self.guardian = Guardian(self.folder)
+        self._reservations = [Reservation() for _ in range(3)]
+        self.port, etcd_port, etcd_peer_port = (held.port for held in self._reservations)
+        self.server = f"https://{LOOPBACK}:{self.port}"
+        self._audit_log = AuditLog(self.folder / "audit.log")
+        self._signing_key = ec.generate_private_key(ec.SECP256R1())
+        write_private_key(self.folder / "service-account.key", self._signing_key)
+        policy = json.dumps(POLICY)
+        (self.folder / "audit-policy.json").write_text(policy, encoding="utf-8")
+        self._admin_files = Authority(self.folder, "client-ca").issue_client(
+            "admin", user=ADMIN_USER, group="system:masters"
+        )
+        self._generation = 0
+        self._issue_serving_certificate()
+        self._etcd = self._daemon(
+            "etcd",
+            [
+                programs["etcd"],
+                *etcd_flags(self.folder, etcd_port, etcd_peer_port),
+            ],
+        )
+        self._apiserver = self._daemon(
+            "kube-apiserver",
+            [
+                programs["kube-apiserver"],
+                *apiserver_flags(self.folder, self.port, etcd_port),
+            ],
+        )
+
+    def _daemon(self, name: str, command: Sequence[str]) -> Daemon:
+        return Daemon(command, log=self.folder / f"{name}.log", guardian=self.guardian)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # Processes
+
+    def start(self) -> None:
+        """Returns when the API server is ready. Raises ChildProcessError with a log's end."""
+        try:
+            self._etcd.start()
+            self.start_apiserver()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Kills both servers and removes the folder; may be called again."""
+        self.stop_apiserver()
+        self.stop_etcd()
+        self.guardian.close()
+        for held in self._reservations:
+            held.release()
+
+    def start_apiserver(self) -> None:
+        """Starts it on the same port with the same data; returns when it is ready."""
+        self._apiserver.start()
+        self.wait_ready()
+
+    def stop_apiserver(self, *, graceful: bool = False) -> None:
+        """Kills it; `graceful`: SIGTERM, with up to STOP_TIMEOUT for requests in flight."""
+        number = signal.SIGTERM if graceful else signal.SIGKILL
+        self._apiserver.stop(number, timeout=STOP_TIMEOUT)
+
+    def freeze(self) -> None:
+        """Stops the API server with SIGSTOP: connections are accepted, nothing is answered."""
+        self._apiserver.freeze()
+
+    def thaw(self) -> None:
+        """Lets a frozen API server run on."""
+        self._apiserver.thaw()
+
+    def start_etcd(self) -> None:
+        """Starts etcd with the same data; returns when the API server is ready again."""
+        self._etcd.start()
+        self.wait_ready()
+
+    def stop_etcd(self) -> None:
+        """Kills etcd: the API server answers 500 or late to all that it has not cached."""
+        self._etcd.stop(signal.SIGKILL, timeout=STOP_TIMEOUT)
+
+    def wait_ready(self) -> None:
+        """Returns when /readyz answers 200. Raises ChildProcessError if a server has ended,
+        TimeoutError after START_TIMEOUT seconds."""
+        deadline = time.monotonic() + START_TIMEOUT
+        said = "no answer"
+        while time.monotonic() < deadline:
+            self._etcd.check_running()
+            self._apiserver.check_running()
+            try:
+                status, body = self.admin.get("/readyz?verbose")
+            except OSError as error:
+                said = str(error)
+            else:
+                if status == HTTPStatus.OK:
+                    return
+                said = f"{status}: {body.get('message')}"
+            time.sleep(READY_POLL_INTERVAL)
+        raise TimeoutError(f"kube-apiserver is not ready after {START_TIMEOUT:g} s: {said}")
+
+    # Credentials
+
+    @property
+    def ca_bundle(self) -> Path:
+        """The certificate of the authority that signed the present serving certificate."""
+        return self._serving_authority.bundle
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client that may do anything."""
+        context = ssl.create_default_context(cafile=str(self.ca_bundle))
+        context.load_cert_chain(self._admin_files.certificate, self._admin_files.key)
+        return AdminClient(LOOPBACK, self.port, context)
+
+    def client(self, token: str) -> AdminClient:
+        """A client that may do what the token's account may."""
+        context = ssl.create_default_context(cafile=str(self.ca_bundle))
+        return AdminClient(LOOPBACK, self.port, context, token=token)
+
+    def admin_kubeconfig(self, *, server: str | None = None) -> Path:
+        """A kubeconfig that may do anything; `server`: another way there, such as a proxy."""
+        return self._write_kubeconfig("admin", self._admin_files, server, "default")
+
+    def kubeconfig_for(
+        self,
+        namespace: str,
+        service_account: str,
+        rules: Sequence[Rule],
+        *,
+        cluster_rules: Sequence[Rule] = (),
+        server: str | None = None,
+        expires_in: float = TOKEN_LIFETIME,
+    ) -> Path:
+        """A kubeconfig with a token of the account, which is created, allowed to do `rules` in its
+        namespace and `cluster_rules` everywhere, and nothing else."""
+        self._accounts.ensure(namespace, service_account, rules, cluster_rules=cluster_rules)
+        token = self.new_token(namespace, service_account, expires_in=expires_in)
+        return self._write_kubeconfig(service_account, token, server, namespace)
+
+    def service_account_dir(
+        self,
+        namespace: str,
+        service_account: str,
+        rules: Sequence[Rule],
+        *,
+        cluster_rules: Sequence[Rule] = (),
+        expires_in: float = TOKEN_LIFETIME,
+    ) -> ServiceAccountDirectory:
+        """The account of `kubeconfig_for` as a pod sees it: a directory with token, ca.crt and
+        namespace, of which the tests can replace the contents."""
+        self._accounts.ensure(namespace, service_account, rules, cluster_rules=cluster_rules)
+        return ServiceAccountDirectory(
+            self._new_path(service_account, "serviceaccount"),
+            token=self.new_token(namespace, service_account, expires_in=expires_in),
+            ca=self.ca_bundle.read_bytes(),
+            namespace=namespace,
+        )
+
+    def new_token(
+        self, namespace: str, service_account: str, *, expires_in: float = TOKEN_LIFETIME
+    ) -> str:
+        """Another token of an account that exists. It is refused from `expires_in` seconds on (0 or
+        less: from the start) or, if it was used before, up to 10 s later."""
+        return self._accounts.token(namespace, service_account, expires_in=expires_in)
+
+    def revoke_tokens(self, namespace: str, service_account: str) -> None:
+        """Makes all tokens of the account invalid (within 10 s); new ones can do the same."""
+        self._accounts.revoke_tokens(namespace, service_account)
+
+    def rotate_serving_certificate(self) -> Path:
+        """Restarts the API server with a certificate of a new authority, which no client trusts
+        yet; returns the new authority's bundle."""
+        self.stop_apiserver()
+        self._issue_serving_certificate()
+        self.start_apiserver()
+        return self.ca_bundle
+
+    # Contents
+
+    def create_namespace(self, prefix: str = "test") -> str:
+        """Creates a namespace with its default service account (in a cluster, the controller
+        manager makes that); returns its name."""
+        name = f"{prefix}-{secrets.token_hex(4)}"
+        metadata = {"metadata": {"name": name}}
+        expect(self.admin.post("/api/v1/namespaces", metadata))
+        self._accounts.ensure(name, "default", [])
+        return name
+
+    def audit(
+        self, *, stage: str | None = RESPONSE_COMPLETE, **selectors: Unpack[AuditSelectors]
+    ) -> Sequence[AuditEvent]:
+        """The recorded events up to now (see AuditLog.events); all stages with `stage=None`."""
+        return self._audit_log.events(stage=stage, **selectors)
+
+    def count_requests(self, **selectors: Unpack[AuditSelectors]) -> int:
+        """The requests that were received up to now, watches that still run included."""
+        events = self._audit_log.events(stage=None, **selectors)
+        return len({event.audit_id for event in events})
+
+    @property
+    def _accounts(self) -> ServiceAccounts:
+        return ServiceAccounts(self.admin, self._signing_key)
+
+    def _issue_serving_certificate(self) -> None:
+        self._generation += 1
+        self._serving_authority = Authority(self.folder, f"serving-ca-{self._generation}")
+        self._serving_authority.issue_server("serving", hosts=SERVER_HOSTS)
+
+    def _write_kubeconfig(
+        self, name: str, credentials: CertificateFiles | str, server: str | None, namespace: str
+    ) -> Path:
+        return write_kubeconfig(
+            self._new_path(name, "kubeconfig"),
+            server=server or self.server,
+            ca=self.ca_bundle.read_bytes(),
+            credentials=credentials,
+            namespace=namespace,
+        )
+
+    def _new_path(self, name: str, suffix: str) -> Path:
+        return self.folder / f"{name}-{secrets.token_hex(4)}.{suffix}"
