@@ -1,0 +1,103 @@
+"""Builds the client-go candidate (`tests/peers/clientgo`) against several client-go versions.
+
+Owns: which versions there are (one module file each) and where the binaries lie.
+Guarantees: the same source for all versions, the locked dependencies (a module file that does
+not match its sums fails the build), a new binary whenever source or module files change; else
+those of tests/controlplane/build.py, whose toolchain, cache and lock it uses.
+Runs as `python3 -m tests.peers.build [VERSION...]` and prints one path per version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import sys
+import time
+from pathlib import Path
+
+from tests.controlplane.build import (
+    BuildError,
+    Program,
+    _cached_path,
+    _locked,
+    _run_with_progress,
+    _say,
+    go_toolchain,
+)
+
+SOURCE = Path(__file__).parent / "clientgo"
+# The oldest version in wide use without the fast path of renewals (before 1.30), the first one
+# with it, and the reference of the benchmarks.
+MODULE_FILES = {"0.26": "go-0.26.mod", "0.30": "go-0.30.mod", "0.36": "go.mod"}
+
+
+def candidate_binary(version: str) -> Path:
+    """The candidate built against client-go `version`, one of MODULE_FILES; built first where
+    it is missing. Raises BuildError."""
+    program = _program(version)
+    target = _cached_path(program)
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.parent / ".lock", waiting_for=f"{program.name} {program.version}"):
+        if not target.exists():
+            _build(program, MODULE_FILES[version], target)
+    return target
+
+
+def client_go_version(version: str) -> str:
+    """The full version that `version` stands for, as in the candidate's user agent: `0.36.3`."""
+    manifest = _module_file(version).read_text(encoding="utf-8")
+    found = re.search(r"^\s*k8s\.io/client-go v(\S+)$", manifest, re.MULTILINE)
+    if found is None:
+        raise BuildError(f"{_module_file(version)} does not require k8s.io/client-go")
+    return found.group(1)
+
+
+def _module_file(version: str) -> Path:
+    if version not in MODULE_FILES:
+        raise BuildError(f"no candidate for client-go {version}: there are {', '.join(MODULE_FILES)}")
+    return SOURCE / MODULE_FILES[version]
+
+
+def _program(version: str) -> Program:
+    module_file = _module_file(version)
+    digest = hashlib.sha256()
+    for path in (*sorted(SOURCE.glob("*.go")), module_file, module_file.with_suffix(".sum")):
+        digest.update(path.read_bytes())
+    full_version = f"v{client_go_version(version)}-{digest.hexdigest()[:12]}"
+    return Program("client-go-candidate", "candidate", full_version, ".")
+
+
+def _build(program: Program, module_file: str, target: Path) -> None:
+    go = go_toolchain()
+    started = time.monotonic()
+    _say(f"{program.name} {program.version}: building, for the first time on this machine only")
+    # The output lies beside its target, so that the rename stays on one file system.
+    output = target.with_name(f".{target.name}")
+    command = [str(go), "build", "-v", "-mod=readonly", f"-modfile={module_file}"]
+    command += ["-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(output), program.package]
+    try:
+        _run_with_progress(program, command, go, SOURCE)
+        output.rename(target)
+    finally:
+        output.unlink(missing_ok=True)
+    _say(f"{program.name} {program.version}: built in {time.monotonic() - started:.0f} s")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"default: {' '.join(MODULE_FILES)}")
+    arguments = parser.parse_args()
+    try:
+        for version in arguments.versions or MODULE_FILES:
+            print(candidate_binary(version), flush=True)
+    except BuildError as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
