@@ -1,0 +1,205 @@
+"""May this Lease be taken, and from when on?
+
+Owns what one candidate has seen of one Lease and every rule about other people's claims to it.
+Pure: `now` comes in, times on the same local clock come out; times that were written by others
+are only compared for change. Guarantee: `free_at` never comes before the end of the validity of
+a holder that follows our rules, or client-go's, by clocks whose rates differ by less than the
+assumed epsilon.
+
+    unseen ──► held by somebody ──(no change for its duration)──► free
+                 │        ▲
+       released  ▼        │ taken            blanked or deleted: the claim outlives the record,
+                free ─────┘                  and is waited out as if it still stood there
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from .lease import Lease
+from .timing import FOREIGN_FACTOR
+
+# A Lease that was deleted while somebody held it for longer than this is not waited out any
+# longer (contract, section 4).
+MISSING_WAIT_LIMIT = 600.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The last holder that was seen, with what bounds how long it may go on."""
+
+    holder_identity: str
+    uid: str
+    is_marked: bool
+    # The annotation that stood beside this holder: it tells a release of this holder, which
+    # keeps it, from a blanking of a later one, which shows another.
+    annotation: str | None
+    duration: float
+    changed_at: float
+    # A renewal proves the duration to be the holder's own; before, an edit may have shortened it.
+    is_renewed: bool
+    is_released: bool = False
+
+    def wait(self, own_duration: float) -> float:
+        """How long after the last sign of life the holder may still act."""
+        if not self.is_marked:
+            return self.duration * FOREIGN_FACTOR
+        return self.duration if self.is_renewed else max(self.duration, own_duration)
+
+
+class Judgement:
+    """One candidate's knowledge of one Lease."""
+
+    def __init__(self, identity: str, *, own_duration: float, take_missing: bool) -> None:
+        self._identity = identity
+        self._own_duration = own_duration
+        self._take_missing = take_missing
+        self._guard = -math.inf
+        self._vacant_at = -math.inf
+        self.is_known = False
+        self.lease: Lease | None = None
+        self.claim: Claim | None = None
+
+    @property
+    def holder(self) -> str:
+        """Whoever stands in the record now; "" if nobody or unknown."""
+        return self.lease.spec.holder_identity if self.lease else ""
+
+    @property
+    def is_missing(self) -> bool:
+        return self.is_known and self.lease is None
+
+    def is_mine(self, now: float) -> bool:
+        """Whole-string equality, and no older claim or doubtful creation in the way."""
+        return self.holder == self._identity and now >= self._guard
+
+    def hold_off(self, until: float) -> None:
+        """Nothing is taken, not even our own record, before `until`."""
+        self._guard = max(self._guard, until)
+
+    def adopt_missing(self, now: float) -> None:
+        """The Lease does not exist."""
+        if not self.is_missing:
+            self._vacant_at = now
+        self.is_known = True
+        self.lease = None
+
+    def adopt(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
+        """Takes a newer version in; True if its spec (or uid) changed.
+
+        `is_continuous`: it came by a watch that delivers every version, so none was missed.
+        """
+        before = self.lease
+        was_known, self.is_known, self.lease = self.is_known, True, lease
+        if before is not None and (before.uid, before.spec) == (lease.uid, lease.spec):
+            if self.claim is not None and self.holder == self.claim.holder_identity:
+                self.claim = replace(
+                    self.claim,
+                    is_marked=lease.is_marked or self.claim.is_marked,
+                    annotation=lease.marked_holder,
+                )
+            return False
+        if lease.spec.holder_identity == "":
+            self._vacate(now, lease, was_vacant=was_known and not _holder_of(before))
+        else:
+            self._claim(now, before, lease, is_continuous=is_continuous)
+        return True
+
+    def free_at(self) -> float:
+        """From when on a write may take the Lease; +inf while nothing is known."""
+        if not self.is_known:
+            return math.inf
+        if self.holder == self._identity:
+            return self._guard
+        return max(self._guard, self._claim_ends_at())
+
+    def free_since(self, now: float) -> float | None:
+        """Since when nobody has held the Lease or waited for; None if somebody may hold it."""
+        free_at = self.free_at()
+        if free_at > now or self.holder == self._identity:
+            return None
+        return max(free_at, self._vacant_at)
+
+    def _claim_ends_at(self) -> float:
+        claim = self.claim
+        if self.holder and claim is not None:
+            return claim.changed_at + claim.wait(self._own_duration)
+        if claim is None:
+            return self._vacant_at + self._wait_for_unseen()
+        wait = claim.wait(self._own_duration)
+        if self.lease is None:
+            return self._vacant_at + min(wait, MISSING_WAIT_LIMIT)
+        if claim.is_released:
+            return -math.inf
+        return self._vacant_at + (
+            max(wait, self._own_duration) if self.lease.marked_holder else wait
+        )
+
+    def _wait_for_unseen(self) -> float:
+        if self.lease is None:
+            return 0.0 if self._take_missing else self._own_duration
+        if self.lease.marked_holder is None:
+            return -math.inf
+        return max(self._own_duration, self.lease.spec.lease_duration or 0.0)
+
+    def _vacate(self, now: float, lease: Lease, *, was_vacant: bool) -> None:
+        """The record names nobody: released in order, or blanked by somebody else."""
+        claim = self.claim
+        if not was_vacant:
+            self._vacant_at = now
+        if claim is None or claim.is_released:
+            return
+        if claim.uid != lease.uid:
+            return  # deleted and created anew: that releases nobody
+        superseded = (
+            lease.marked_holder == claim.annotation and lease.marked_holder != claim.holder_identity
+        )
+        if lease.marked_holder is None or superseded:
+            self.claim = replace(claim, is_released=True)
+
+    def _claim(
+        self, now: float, before: Lease | None, lease: Lease, *, is_continuous: bool
+    ) -> None:
+        """The record names a holder: the known one going on, or another."""
+        claim = self.claim
+        spec = lease.spec
+        duration = spec.lease_duration or self._own_duration
+        if claim is not None and claim.holder_identity == spec.holder_identity:
+            renewed = before is not None and before.spec.renew_time != spec.renew_time
+            self.claim = replace(
+                claim,
+                uid=lease.uid,
+                is_marked=lease.is_marked,
+                annotation=lease.marked_holder,
+                duration=max(duration, claim.duration),
+                changed_at=now,
+                is_renewed=claim.is_renewed or renewed,
+                is_released=False,
+            )
+            return
+        self._guard_against_theft(now, lease, is_continuous=is_continuous)
+        self.claim = Claim(
+            holder_identity=spec.holder_identity,
+            uid=lease.uid,
+            is_marked=lease.is_marked,
+            annotation=lease.marked_holder,
+            duration=duration,
+            changed_at=now,
+            is_renewed=False,
+        )
+
+    def _guard_against_theft(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
+        """A holder that was overwritten by a stranger may not know yet: its claim still counts.
+
+        One of ours has waited for it already; our own claim ends by our own clock.
+        """
+        claim = self.claim
+        if claim is None or claim.is_released or lease.is_marked:
+            return
+        if claim.holder_identity == self._identity:
+            return
+        last_sign = claim.changed_at if is_continuous else now
+        self.hold_off(last_sign + claim.wait(self._own_duration))
+
+
+def _holder_of(lease: Lease | None) -> str:
+    return lease.spec.holder_identity if lease else ""

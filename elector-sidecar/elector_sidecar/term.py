@@ -1,0 +1,112 @@
+"""One term of leadership, and the writes that prove it.
+
+Owns t_send: validity counts from the moment before a write was sent, and only once that write is
+known to have been applied (its answer, or a later look at the record that shows its stamp).
+Pure. Guarantee: `valid_until` is never later than the sending of an applied write + validity.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+
+class Purpose(Enum):
+    HOLD = "hold"  # acquires or renews
+    RELEASE = "release"
+
+
+@dataclass(frozen=True)
+class Write:
+    """One attempt. `creates`: by POST, else by PUT on exactly `base_version` of the same uid."""
+
+    id: int
+    purpose: Purpose
+    body: dict[str, Any]
+    stamp: str
+    sent_at: float
+    base_version: int
+    creates: bool
+
+
+@dataclass(frozen=True)
+class Term:
+    """`started_at`: when 200 began; `fencing_token`: the resourceVersion that began it."""
+
+    started_at: float
+    valid_until: float
+    acquire_time: str
+    fencing_token: int
+
+
+@dataclass(frozen=True)
+class Proof:
+    """An applied write: when it was sent, and the version of the record that showed it."""
+
+    sent_at: float
+    resource_version: int
+    acquire_time: str
+
+
+class Attempts:
+    """Writes whose fate is open: under way, or unanswered for good but possibly applied."""
+
+    def __init__(self) -> None:
+        self._flying: dict[int, Write] = {}
+        self._doubtful: dict[str, Write] = {}
+
+    def add(self, write: Write) -> None:
+        self._flying[write.id] = write
+
+    def flying(self, base_version: int) -> list[Write]:
+        """Those under way that could still apply to this version of the record."""
+        return [write for write in self._flying.values() if write.base_version == base_version]
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._flying
+
+    def landed(self, write_id: int) -> Write | None:
+        """The answer came: the write is settled."""
+        return self._flying.pop(write_id, None)
+
+    def lost(self, write_id: int) -> None:
+        """No answer: it may have been applied, and its stamp would show that."""
+        write = self._flying.pop(write_id, None)
+        if write is not None and write.purpose is Purpose.HOLD:
+            self._doubtful[write.stamp] = write
+
+    def stamped(self, stamp: str | None) -> Write | None:
+        """The open write that bears this stamp, if any."""
+        if stamp is None:
+            return None
+        for write in self._flying.values():
+            if write.stamp == stamp and write.purpose is Purpose.HOLD:
+                return write
+        return self._doubtful.get(stamp)
+
+    def has_stamp(self, stamp: str) -> bool:
+        return self.stamped(stamp) is not None
+
+    def forget_doubtful(self) -> None:
+        """A newer version of the record was written since: none of them can apply any more."""
+        self._doubtful.clear()
+
+
+def extended(term: Term | None, now: float, proof: Proof, *, validity: float) -> Term | None:
+    """The term after a proof: the same one longer, a new one after a lapse, or none if too late."""
+    valid_until = proof.sent_at + validity
+    if valid_until <= now:
+        return term if term is not None and now < term.valid_until else None
+    if term is not None and now < term.valid_until:
+        return replace(term, valid_until=max(term.valid_until, valid_until))
+    return Term(
+        started_at=now,
+        valid_until=valid_until,
+        acquire_time=proof.acquire_time,
+        fencing_token=proof.resource_version,
+    )
+
+
+def is_valid(term: Term | None, now: float) -> bool:
+    return now < (term.valid_until if term else -math.inf)
