@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import re
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -57,7 +58,8 @@ def client_go_version(version: str) -> str:
 
 def _module_file(version: str) -> Path:
     if version not in MODULE_FILES:
-        raise BuildError(f"no candidate for client-go {version}: there are {', '.join(MODULE_FILES)}")
+        known = ", ".join(MODULE_FILES)
+        raise BuildError(f"no candidate for client-go {version}: there are {known}")
     return SOURCE / MODULE_FILES[version]
 
 
@@ -76,10 +78,11 @@ def _build(program: Program, module_file: str, target: Path) -> None:
     _say(f"{program.name} {program.version}: building, for the first time on this machine only")
     # The output lies beside its target, so that the rename stays on one file system.
     output = target.with_name(f".{target.name}")
-    command = [str(go), "build", "-v", "-mod=readonly", f"-modfile={module_file}"]
-    command += ["-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(output), program.package]
+    command = [str(go), "build", "-C", str(SOURCE), "-mod=readonly", f"-modfile={module_file}"]
+    command += ["-v", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(output)]
     try:
-        _run_with_progress(program, command, go, SOURCE)
+        with tempfile.TemporaryDirectory(prefix="edge-sidecars-build-") as folder:
+            _run_with_progress(program, [*command, program.package], go, Path(folder))
         output.rename(target)
     finally:
         output.unlink(missing_ok=True)
@@ -88,7 +91,8 @@ def _build(program: Program, module_file: str, target: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"default: {' '.join(MODULE_FILES)}")
+    known = " ".join(MODULE_FILES)
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"default: {known}")
     arguments = parser.parse_args()
     try:
         for version in arguments.versions or MODULE_FILES:
