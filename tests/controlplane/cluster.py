@@ -175,14 +175,15 @@ class ControlPlane:
     @property
     def admin(self) -> AdminClient:
         """A client that may do anything."""
-        context = ssl.create_default_context(cafile=str(self.ca_bundle))
-        context.load_cert_chain(self._admin_files.certificate, self._admin_files.key)
-        return AdminClient(LOOPBACK, self.port, context)
+        return self.client()
 
-    def client(self, token: str) -> AdminClient:
-        """A client that may do what the token's account may."""
+    def client(self, token: str | None = None, *, port: int | None = None) -> AdminClient:
+        """A client that may do what the token's account may, without a token anything; `port`:
+        another way there, such as a proxy's."""
         context = ssl.create_default_context(cafile=str(self.ca_bundle))
-        return AdminClient(LOOPBACK, self.port, context, token=token)
+        if token is None:
+            context.load_cert_chain(self._admin_files.certificate, self._admin_files.key)
+        return AdminClient(LOOPBACK, port or self.port, context, token=token)
 
     def admin_kubeconfig(self, *, server: str | None = None) -> Path:
         """A kubeconfig that may do anything; `server`: another way there, such as a proxy."""

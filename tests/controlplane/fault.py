@@ -31,26 +31,38 @@ class Direction(enum.Enum):
     RESPONSE = "response"
 
 
+@dataclass(frozen=True)
+class Delay:
+    """Seconds that each chunk waits, plus its own random share of `jitter` seconds."""
+
+    seconds: float = 0.0
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.seconds, self.jitter) < 0:
+            raise ValueError(f"a delay cannot be negative: {self}")
+
+    def of(self, luck: float) -> float:
+        """Seconds for a chunk that drew `luck` in [0, 1)."""
+        return self.seconds + self.jitter * luck
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One setting of the proxy; delays in seconds, each chunk adds its own share of `jitter`."""
+    """One setting of the proxy."""
 
     mode: Mode = Mode.PASS
-    request_delay: float = 0.0
-    response_delay: float = 0.0
-    jitter: float = 0.0
+    request_delay: Delay = Delay()
+    response_delay: Delay = Delay()
+    # LOSE_RESPONSE: of how many connections, the next ones that send something; None: of all,
+    # also of those that are waiting for a response already.
+    losses: int | None = None
     # LOSE_RESPONSE: the client gets a reset in place of the response, not silence.
     reset_after_loss: bool = False
 
-    def __post_init__(self) -> None:
-        if min(self.request_delay, self.response_delay, self.jitter) < 0:
-            raise ValueError(f"a delay cannot be negative: {self}")
-
-    def delay(self, direction: Direction, luck: float) -> float:
-        """Seconds for a chunk that drew `luck` in [0, 1) when it was read."""
-        request = direction is Direction.REQUEST
-        base = self.request_delay if request else self.response_delay
-        return base + self.jitter * luck if base > 0 else 0.0
+    def delay(self, direction: Direction) -> Delay:
+        """The delay of chunks that travel that way."""
+        return self.request_delay if direction is Direction.REQUEST else self.response_delay
 
 
 @dataclass(kw_only=True)

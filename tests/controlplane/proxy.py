@@ -1,0 +1,181 @@
+"""A TCP proxy that a test can break in the ways in which networks break.
+
+Guarantees: a control method returns when its fault holds for existing and new connections; the
+port stays the same while it refuses; TLS passes untouched, so the server's certificate must be
+valid for 127.0.0.1; `stop` resets everything that is open.
+Differs from a broken wire: the proxy's kernel completes connections and acknowledges bytes also
+in a black hole, so TCP_USER_TIMEOUT does not fire; a server that is down shows as a reset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from tests.controlplane.fault import Delay, Fault, Mode, Traffic
+from tests.controlplane.link import Link, PresentFault
+from tests.controlplane.reservation import LOOPBACK, Reservation
+
+# Seconds for one control call; the loop never does anything that takes longer.
+CONTROL_TIMEOUT = 10.0
+
+
+_Observed = TypeVar("_Observed")
+
+
+class FaultProxy:
+    """Forwards a port of 127.0.0.1 to a server, from `start` to `stop`, in its own thread."""
+
+    def __init__(self, target_port: int, *, target_host: str = LOOPBACK, port: int = 0) -> None:
+        self._target = (target_host, target_port)
+        self._reservation = Reservation(port)
+        self.port = self._reservation.port
+        # Where clients of an HTTPS server go.
+        self.url = f"https://{LOOPBACK}:{self.port}"
+        self._traffic = Traffic()
+        self._links: dict[asyncio.Task[None], Link] = {}
+        self._server: asyncio.Server | None = None
+        self._loop = asyncio.new_event_loop()
+        self._present = PresentFault()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy")
+
+    def start(self) -> Self:
+        """Returns when it listens."""
+        self._thread.daemon = True
+        self._thread.start()
+        self.apply(Fault())
+        return self
+
+    def stop(self) -> None:
+        """Resets all connections and gives the port back; may be called again."""
+        if not self._thread.is_alive():
+            return
+        asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(CONTROL_TIMEOUT)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CONTROL_TIMEOUT)
+        self._loop.close()
+        self._reservation.release()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # Faults
+
+    def apply(self, fault: Fault) -> None:
+        """Puts any combination of mode and delays in force, in place of the present one."""
+        change = self._change(fault)
+        asyncio.run_coroutine_threadsafe(change, self._loop).result(CONTROL_TIMEOUT)
+
+    def heal(self) -> None:
+        """Forwards everything; what a black hole or a delay held flows, connections that lost
+        a response are reset."""
+        self.apply(Fault())
+
+    def refuse(self) -> None:
+        """Closes the port (ECONNREFUSED) and resets existing connections."""
+        self.apply(Fault(mode=Mode.REFUSE))
+
+    def reset(self) -> None:
+        """Resets existing connections, and each new one as soon as it is accepted."""
+        self.apply(Fault(mode=Mode.RESET))
+
+    def black_hole(self) -> None:
+        """Keeps and accepts connections, and forwards nothing, neither bytes nor their end."""
+        self.apply(Fault(mode=Mode.BLACK_HOLE))
+
+    def delay(self, seconds: float, *, jitter: float = 0.0) -> None:
+        """Delays both directions: a round trip takes 2 x `seconds` (+ 0..`jitter` each) longer,
+        a first request over TLS at least twice that."""
+        delay = Delay(seconds, jitter)
+        self.apply(Fault(request_delay=delay, response_delay=delay))
+
+    def delay_request(self, seconds: float, *, jitter: float = 0.0) -> None:
+        """Delays only what clients send."""
+        self.apply(Fault(request_delay=Delay(seconds, jitter)))
+
+    def delay_response(self, seconds: float, *, jitter: float = 0.0) -> None:
+        """Delays only what the server sends, in a TLS handshake too."""
+        self.apply(Fault(response_delay=Delay(seconds, jitter)))
+
+    def lose_response(self, *, connections: int | None = None, reset: bool = False) -> None:
+        """Forwards requests, and none of the server's bytes from a request on: silence or, with
+        `reset`, a reset in place of the response. TLS handshakes succeed. `connections`: only
+        the next so many connections that send something; None: all, waiting ones included."""
+        fault = Fault(mode=Mode.LOSE_RESPONSE, losses=connections, reset_after_loss=reset)
+        self.apply(fault)
+
+    # Observations
+
+    def fault(self) -> Fault:
+        """The present fault."""
+        return self._call(lambda: self._present.fault)
+
+    def traffic(self) -> Traffic:
+        """What went through up to now."""
+        return self._call(lambda: copy.copy(self._traffic))
+
+    def open_connections(self) -> int:
+        """Connections of clients that are open now, held ones included."""
+        return self._call(lambda: len(self._links))
+
+    def _call(self, function: Callable[[], _Observed]) -> _Observed:
+        """The result of the function in the proxy's own thread."""
+
+        async def call() -> _Observed:
+            return function()
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(CONTROL_TIMEOUT)
+
+    # In the proxy's own thread
+
+    async def _change(self, fault: Fault) -> None:
+        self._present.change(fault)
+        if fault.mode is Mode.REFUSE:
+            self._close_port()
+        elif self._server is None:
+            self._server = await asyncio.start_server(self._accept, LOOPBACK, self.port)
+        if fault.mode in (Mode.REFUSE, Mode.RESET):
+            for link in self._links.values():
+                link.reset()
+        elif fault.mode is Mode.PASS:
+            for link in self._links.values():
+                link.heal()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._traffic.connections += 1
+        link = Link(reader, writer, present=self._present, traffic=self._traffic)
+        if self._present.fault.mode in (Mode.REFUSE, Mode.RESET):
+            link.reset()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._links[task] = link
+        try:
+            await link.run(*self._target)
+        finally:
+            del self._links[task]
+
+    async def _shut(self) -> None:
+        self._close_port()
+        tasks = list(self._links)
+        for task in tasks:
+            self._links[task].reset()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _close_port(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
