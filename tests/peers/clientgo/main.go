@@ -31,14 +31,14 @@ import (
 const listenOff = "off"
 
 type options struct {
-	kubeconfig, server      string
-	namespace, lease        string
-	identity, listen        string
-	leaseDuration           time.Duration
-	renewDeadline           time.Duration
-	retryPeriod             time.Duration
+	kubeconfig, server    string
+	namespace, lease      string
+	identity, listen      string
+	leaseDuration         time.Duration
+	renewDeadline         time.Duration
+	retryPeriod           time.Duration
 	releaseOnCancel, loop bool
-	candidates              int
+	candidates            int
 }
 
 func parseOptions(args []string) (options, error) {
