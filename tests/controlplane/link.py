@@ -22,6 +22,8 @@ from tests.controlplane.tls_records import RequestDetector
 CHUNK_BYTES = 65536
 # Chunks read ahead while earlier ones are delayed.
 CHUNKS_ON_THE_WAY = 256
+# Seconds without a byte in either direction after which a response is taken to be complete.
+QUIET = 0.1
 # struct linger {on, seconds}: close sends a reset, see socket(7).
 LINGER_RESET = struct.pack("ii", 1, 0)
 
@@ -76,6 +78,8 @@ class Link:
         self._detector = RequestDetector()
         self._is_mute = False
         self._has_lost = False
+        self._active_at = 0.0
+        self._resetting: asyncio.Task[None] | None = None
 
     async def run(self, host: str, port: int) -> None:
         """Connects to the server, as soon as the fault lets it, and forwards both ways."""
@@ -94,16 +98,16 @@ class Link:
                 response = self._forward(Direction.RESPONSE, server_reader, self._client_writer)
                 tasks.create_task(response)
         finally:
+            if self._resetting is not None:
+                await self._resetting
             self._client_writer.close()
             server_writer.close()
 
     def reset(self) -> None:
         """Ends both sides with a TCP reset."""
-        for writer in (self._client_writer, self._server_writer):
-            if writer is not None and not writer.is_closing():
-                sock = writer.get_extra_info("socket")
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
-                writer.transport.abort()
+        _reset(self._client_writer)
+        if self._server_writer is not None:
+            _reset(self._server_writer)
 
     def heal(self) -> None:
         """Lets responses through again, or resets the link where one is missing already."""
@@ -128,6 +132,10 @@ class Link:
     ) -> bool:
         """Does to the chunk what the fault says; whether another one may follow."""
         await self._hold(direction, chunk)
+        self._active_at = asyncio.get_running_loop().time()
+        if self._resetting is not None and not chunk.data:
+            # The server shall finish its work, whatever became of the client.
+            return False
         if direction is Direction.REQUEST:
             self._note_request(chunk)
         elif self._must_lose():
@@ -170,8 +178,18 @@ class Link:
         if chunk.data and not self._has_lost:
             self._traffic.lost_responses += 1
         self._has_lost = True
-        if self._present.fault.reset_after_loss:
-            self.reset()
+        if self._present.fault.reset_after_loss and self._resetting is None:
+            self._resetting = asyncio.create_task(self._reset_client_when_quiet())
+
+    async def _reset_client_when_quiet(self) -> None:
+        """What was lost may have been a session ticket, with the request still to come."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            left = self._active_at + QUIET - clock()
+            if left <= 0:
+                break
+            await asyncio.sleep(left)
+        _reset(self._client_writer)
 
     async def _hold(self, direction: Direction, chunk: _Chunk) -> None:
         """Returns when the present fault lets the chunk go on."""
@@ -185,6 +203,14 @@ class Link:
                 await self._present.wait_for_change(left)
             else:
                 return
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Ends a connection with a TCP reset."""
+    if not writer.is_closing():
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+        writer.transport.abort()
 
 
 async def _read(reader: asyncio.StreamReader, chunks: asyncio.Queue[_Chunk]) -> None:

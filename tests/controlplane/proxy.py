@@ -111,8 +111,9 @@ class FaultProxy:
 
     def lose_response(self, *, connections: int | None = None, reset: bool = False) -> None:
         """Forwards requests, and none of the server's bytes from a request on: silence or, with
-        `reset`, a reset in place of the response. TLS handshakes succeed. `connections`: only
-        the next so many connections that send something; None: all, waiting ones included."""
+        `reset`, a reset in place of the response, as soon as nothing moves any more. TLS
+        handshakes succeed. `connections`: only the next so many connections that send something;
+        None: all, waiting ones included."""
         fault = Fault(mode=Mode.LOSE_RESPONSE, losses=connections, reset_after_loss=reset)
         self.apply(fault)
 
@@ -152,20 +153,18 @@ class FaultProxy:
         elif fault.mode is Mode.PASS:
             for link in self._links.values():
                 link.heal()
+        # Aborted transports close their sockets in the loop's next turn.
+        await asyncio.sleep(0)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._traffic.connections += 1
         link = Link(reader, writer, present=self._present, traffic=self._traffic)
         if self._present.fault.mode in (Mode.REFUSE, Mode.RESET):
             link.reset()
             return
-        task = asyncio.current_task()
-        assert task is not None
+        task = self._loop.create_task(link.run(*self._target))
         self._links[task] = link
-        try:
-            await link.run(*self._target)
-        finally:
-            del self._links[task]
+        task.add_done_callback(self._links.pop)
 
     async def _shut(self) -> None:
         self._close_port()
@@ -174,6 +173,8 @@ class FaultProxy:
             self._links[task].reset()
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # Aborted transports close their sockets in the loop's next turn.
+        await asyncio.sleep(0)
 
     def _close_port(self) -> None:
         if self._server is not None:
