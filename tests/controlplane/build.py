@@ -45,7 +45,6 @@ SYSTEM_CERTIFICATES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
-    "/etc/pki/tls/cacert.pem",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
@@ -156,8 +155,7 @@ def _go_version(go: str) -> tuple[int, ...]:
 
 def _cached_path(program: Program) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    machine = platform.machine().lower()
-    arch = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+    arch = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     folder = f"{program.name}-{program.version}-{platform.system().lower()}-{arch}"
     return cache / "edge-sidecars" / "bin" / folder / program.name
 
@@ -242,8 +240,7 @@ def _go_json(go: Path, folder: Path, *arguments: str) -> dict[str, Any]:
         raise BuildError(
             f"go {' '.join(arguments)} failed: {answer.stderr.strip() or answer.stdout.strip()}"
         )
-    decoded: dict[str, Any] = json.loads(answer.stdout)
-    return decoded
+    return dict(json.loads(answer.stdout))
 
 
 def _run_with_progress(program: Program, command: Sequence[str], go: Path, folder: Path) -> None:
