@@ -138,6 +138,11 @@ class Election:
         return self._judgement.holder == self._candidate.identity
 
     @property
+    def may_hold(self) -> bool:
+        """Whether it does, or a write that is under way may make it so."""
+        return self.holds_record or not self._attempts.is_idle
+
+    @property
     def is_released(self) -> bool:
         """Since RELEASE was asked for, a fresh read or our own write showed nothing of ours."""
         return self._is_released

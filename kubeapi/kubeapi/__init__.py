@@ -1,0 +1,25 @@
+"""The few raw calls to a Kubernetes API server that the sidecars make; not a Kubernetes client.
+
+errors       the one table from a failed call to a type
+credentials  where the API server is and how to prove who we are; re-read when files change
+kubeconfig   the same from a kubeconfig, through the official `kubernetes` package
+server       requests and line streams with hard deadlines; writes are never sent twice
+"""
+
+from .credentials import Credentials, InCluster, Plain, UnusableCredentials
+from .errors import ApiError, Conflict, Forbidden, Gone, NotFound, Unreachable
+from .server import ApiServer
+
+__all__ = [
+    "ApiError",
+    "ApiServer",
+    "Conflict",
+    "Credentials",
+    "Forbidden",
+    "Gone",
+    "InCluster",
+    "NotFound",
+    "Plain",
+    "Unreachable",
+    "UnusableCredentials",
+]

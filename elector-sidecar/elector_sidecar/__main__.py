@@ -1,0 +1,28 @@
+"""Starts elector-sidecar: `run` by default, or the sub-commands `check` and `status`.
+
+The only module that reads the environment and the command line. `check` imports nothing else.
+Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
+"""
+
+import sys
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["check"]:
+        from .check import main as check
+
+        sys.exit(check(arguments[1:]))
+    import os
+
+    if arguments[:1] == ["status"]:
+        from .status_command import main as status
+
+        sys.exit(status(arguments[1:], os.environ))
+    from .run import main as run
+
+    sys.exit(run(arguments, os.environ))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What is told about the election at one moment: the /leader document and the reason in words.
+
+Pure: computed from a `View`, a `Plan` and `now` in the request that asks (P2), never stored.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .config import Config
+from .election import View
+from .lease import pod_name
+from .tenure import Plan
+
+
+@dataclass(frozen=True)
+class Status:
+    """Times in seconds; `valid_until` on CLOCK_BOOTTIME."""
+
+    now: float
+    role: str
+    identity: str
+    holder: str
+    namespace: str
+    name: str
+    is_eligible: bool
+    reason: str
+    view: View
+
+    @property
+    def is_leader(self) -> bool:
+        return self.view.is_leader
+
+    @property
+    def remaining(self) -> float:
+        return max(self.view.valid_until - self.now, 0.0) if self.view.valid_until else 0.0
+
+    @property
+    def term_seconds(self) -> float | None:
+        return None if self.view.started_at is None else self.now - self.view.started_at
+
+    def is_same_state(self, other: "Status") -> bool:
+        """Whether nothing changed that anybody waits for (times only run on)."""
+        return _state(self) == _state(other)
+
+    def document(self) -> dict[str, Any]:
+        view = self.view
+        contact = None if view.last_contact is None else self.now - view.last_contact
+        return {
+            "isLeader": view.is_leader,
+            "role": self.role,
+            "identity": self.identity,
+            "holder": self.holder,
+            "holderPod": pod_name(self.holder),
+            "lease": {"namespace": self.namespace, "name": self.name},
+            "validUntil": view.valid_until,
+            "remainingSeconds": round(self.remaining, 3),
+            "termSeconds": None if self.term_seconds is None else round(self.term_seconds, 3),
+            "acquireTime": view.acquire_time,
+            "renewTime": view.renew_time,
+            "leaseTransitions": view.lease_transitions,
+            "fencingToken": view.fencing_token,
+            "lastContactSeconds": None if contact is None else round(contact, 3),
+            "reason": self.reason,
+        }
+
+    def json(self) -> bytes:
+        return json.dumps(self.document(), separators=(",", ":")).encode()
+
+
+def describe(
+    view: View, *, now: float, identity: str, config: Config, plan: Plan, is_open: bool
+) -> Status:
+    follows = "standby" if view.is_contending else "pending"
+    return Status(
+        now=now,
+        role="leader" if view.is_leader else follows,
+        identity=identity,
+        holder=view.holder,
+        namespace=config.namespace,
+        name=config.lease,
+        is_eligible=is_open and view.last_contact is not None,
+        reason=plan.reason or _reason(view, now),
+        view=view,
+    )
+
+
+def _reason(view: View, now: float) -> str:
+    if view.is_leader:
+        return "holds the Lease"
+    if view.last_contact is None:
+        return "no contact with the API server yet"
+    if view.strategy is not None and not view.is_lapsed:
+        return f"the Lease has spec.strategy {view.strategy}: the API server chooses the holder"
+    if view.is_lapsed:
+        return "holds the Lease, but no renewal was acknowledged in time"
+    wait = view.free_at - now
+    left = f"; free in {wait:.1f}s unless renewed" if 0 < wait < math.inf else ""
+    if view.is_missing:
+        return f"the Lease does not exist{left}"
+    if view.holder:
+        return f"held by {view.holder}"
+    return f"nobody holds the Lease{left}"
+
+
+def _state(status: Status) -> tuple[object, ...]:
+    view = status.view
+    return (
+        status.role,
+        status.holder,
+        view.fencing_token,
+        view.acquire_time,
+        view.lease_transitions,
+        view.is_missing,
+        status.is_eligible,
+    )

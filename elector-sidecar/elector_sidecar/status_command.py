@@ -1,0 +1,119 @@
+"""`elector-sidecar status`: who leads, since when, for how long; a table or JSON.
+
+Asks the elector on this machine, or with `--lease` the API server, which also answers from a
+workstation. Only what the API server can know is told then: no validity, no reason.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .lease import parse_lease, pod_name, wall_seconds
+
+DEFAULT_URL = "http://127.0.0.1:4040"
+TIMEOUT = 5.0
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    """0 if somebody leads, 1 if nobody does or nothing could be learnt."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.lease:
+            told = asyncio.run(_from_api(options, environ))
+        else:
+            told = _from_elector(options.url)
+    except ValueError as error:
+        sys.stderr.write(f"elector-sidecar status: {error}\n")
+        return 1
+    if options.output == "json":
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+    else:
+        width = max(len(title) for title, _ in _rows(told))
+        for title, value in _rows(told):
+            sys.stdout.write(f"{title.ljust(width)}  {value}\n")
+    return 0 if told["holder"] else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    it = argparse.ArgumentParser(prog="elector-sidecar status", allow_abbrev=False)
+    it.add_argument("--url", default=DEFAULT_URL, help=f"of an elector; default {DEFAULT_URL}")
+    it.add_argument("--lease", help="ask the API server for this Lease instead")
+    it.add_argument("--namespace", help="default: the kubeconfig context's")
+    it.add_argument("--kubeconfig", type=Path, help="default: $KUBECONFIG, else ~/.kube/config")
+    it.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    return it
+
+
+def _from_elector(url: str) -> dict[str, Any]:
+    try:
+        with urllib.request.urlopen(url.rstrip("/") + "/leader", timeout=TIMEOUT) as answer:
+            told: dict[str, Any] = json.load(answer)
+            return told
+    except (OSError, urllib.error.URLError) as error:
+        reason = getattr(error, "reason", error)
+        raise ValueError(
+            f"no answer from the elector at {url}: {reason}; name its --url"
+        ) from error
+
+
+async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
+    from kubeapi import ApiError, ApiServer, Unreachable
+    from kubeapi.kubeconfig import Kubeconfig
+
+    path = options.kubeconfig or Path(environ.get("KUBECONFIG") or "~/.kube/config")
+    credentials = Kubeconfig(path)
+    namespace = options.namespace or credentials.namespace
+    if not namespace:
+        raise ValueError(f"--namespace is missing, and the context of {path} names none")
+    server = ApiServer(credentials, user_agent="elector-sidecar-status")
+    lease_path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{options.lease}"
+    try:
+        lease = parse_lease(await server.request("GET", lease_path, timeout=TIMEOUT))
+    except (ApiError, Unreachable) as error:
+        raise ValueError(f"Lease {namespace}/{options.lease}: {error}") from error
+    finally:
+        await server.close()
+    spec = lease.spec
+    return {
+        "holder": spec.holder_identity,
+        "holderPod": pod_name(spec.holder_identity),
+        "lease": {"namespace": namespace, "name": options.lease},
+        "acquireTime": spec.acquire_time,
+        "renewTime": spec.renew_time,
+        "leaseDurationSeconds": spec.lease_duration,
+        "leaseTransitions": spec.lease_transitions,
+    }
+
+
+def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
+    lease = told["lease"]
+    rows = [
+        ("LEASE", f"{lease['namespace']}/{lease['name']}"),
+        ("LEADER", told["holderPod"] or "nobody"),
+        ("IDENTITY", told["holder"] or "-"),
+        ("SINCE", _ago(told.get("acquireTime"))),
+        ("RENEWED", _ago(told.get("renewTime"))),
+        ("TRANSITIONS", str(told.get("leaseTransitions"))),
+    ]
+    if "role" in told:
+        rows.append(("HERE", f"{told['role']}: {told['reason']}"))
+        rows.append(("VALID FOR", f"{told['remainingSeconds']:.1f}s"))
+    return rows
+
+
+def _ago(stamp: str | None) -> str:
+    """Other people's stamps, by this machine's wall clock: for people, not for decisions."""
+    moment = wall_seconds(stamp)
+    if moment is None:
+        return "-"
+    passed = int(max(time.time() - moment, 0))
+    hours, rest = divmod(passed, 3600)
+    told = f"{hours}h{rest // 60}m{rest % 60}s" if hours else f"{rest // 60}m{rest % 60}s"
+    return f"{stamp} ({told} ago)"

@@ -1,0 +1,355 @@
+"""Whether this pod should lead at all: the gate on its main's health, and giving up in order.
+
+Pure: reports and `now` come in, a `Plan` comes out. Knows nothing of Leases beyond `Facts`.
+Guarantee (P6): RELEASE is planned only after the main said that it has stopped, is gone, or
+`release_on_term` vouches for it; otherwise the Lease is left to expire.
+
+    CLOSED ◄──health──► CONTENDING ──term, resign, failing main──► DRAINING ──stopped, gone──┐
+       ▲                    ▲   └──────── main gone ───────────────────┼──► RELEASING ◄──────┘
+       │                    └───────────── RESTING ◄──── time-out ─────┴────────┘
+       └── unhealthy ───────────────────────┘  └─ or STOPPED, when terminating
+"""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from .election import Stance
+
+# An ex-leader's backoff ends early when nobody took the free Lease for so long (contract, 2).
+UNCLAIMED_LIMIT = 2.0
+# One refused connection may be a restart of a listener between two calls; two in a row are not.
+REFUSALS = 2
+
+
+class Health(Enum):
+    OK = "ok"
+    FAILING = "failing"  # answered, but not 2xx
+    HUNG = "hung"  # no answer in time
+    REFUSED = "refused"  # connection refused: nobody listens
+
+
+class Phase(Enum):
+    CLOSED = "closed"
+    CONTENDING = "contending"
+    DRAINING = "draining"
+    RELEASING = "releasing"
+    RESTING = "resting"
+    STOPPED = "stopped"
+
+
+class Cause(Enum):
+    """Why the lead was given up."""
+
+    TERMINATION = "the sidecar is terminating"
+    RESIGNATION = "resigned by request"
+    UNHEALTHY = "the main is unhealthy"
+    GONE = "the main is gone"
+    DEAF = "the sidecar's own HTTP listener does not answer"
+    UNPREFERRED = "another holder is preferred by the Lease's strategy"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the flags say; seconds."""
+
+    has_health: bool
+    health_failures: int
+    health_grace: float
+    health_backoff: float
+    has_drain: bool
+    drain_timeout: float
+    release_on_term: bool
+    release_timeout: float
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the election says at this moment. `may_hold`: the record names us, or may soon."""
+
+    is_leader: bool
+    holds_record: bool
+    may_hold: bool
+    is_released: bool
+    holder: str
+    free_since: float | None
+    is_unpreferred: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`drains`: the drain URL is to be called now. `reason`: why not CONTEND; "" if it is."""
+
+    stance: Stance
+    reason: str
+    drains: bool
+    is_over: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the last giving up ended; `number` counts them."""
+
+    number: int
+    cause: Cause | None
+    was_released: bool
+
+
+class Tenure:
+    def __init__(self, policy: Policy, *, now: float) -> None:
+        self._policy = policy
+        self._phase = Phase.CLOSED if policy.has_health else Phase.CONTENDING
+        self._cause: Cause | None = None
+        self._is_terminating = False
+        self._work_may_run = False
+        self._led_at = math.inf
+        # Health.
+        self._health: Health | None = None
+        self._failures = 0
+        self._refusals = 0
+        self._is_open = not policy.has_health
+        self._is_trial = False
+        self._trial_at = -math.inf
+        self._closed_at = now
+        # Giving up.
+        self._is_stopped = False
+        self._deadline = math.inf
+        self._rest_until = -math.inf
+        self._rest_may_end_early = False
+        self._cooldown = 0.0
+        self._is_deaf = False
+        self.outcome = Outcome(0, None, was_released=False)
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the gate lets this pod contend: no health URL, or the main is healthy."""
+        return self._is_open
+
+    @property
+    def health(self) -> Health | None:
+        return self._health
+
+    # ── reports ──
+
+    def health_checked(self, now: float, health: Health) -> None:
+        self._health = health
+        self._refusals = self._refusals + 1 if health is Health.REFUSED else 0
+        if health is Health.OK:
+            self._failures = 0
+            self._is_open = True
+            return
+        self._failures += 1
+        if self._refusals >= REFUSALS or self._failures >= self._policy.health_failures:
+            if self._is_open:
+                self._closed_at = now
+            self._is_open = False
+
+    def main_stopped(self) -> None:
+        """The drain URL said 2xx, or refused the connection."""
+        self._is_stopped = True
+
+    def listener_checked(self, *, is_alive: bool) -> None:
+        self._is_deaf = not is_alive
+
+    def terminate(self, now: float, facts: Facts) -> None:
+        """SIGTERM: what is held is given up, then it is over."""
+        if self._is_terminating:
+            return
+        self._is_terminating = True
+        match self._phase:
+            case Phase.DRAINING if self._policy.release_on_term:
+                self._release(now)
+            case Phase.DRAINING | Phase.RELEASING | Phase.STOPPED:
+                return
+            case _ if not facts.may_hold:
+                self._finish(now, Cause.TERMINATION, was_released=False)
+            case _ if self._policy.release_on_term or not self._work_may_run:
+                self._cause = Cause.TERMINATION
+                self._release(now)
+            case Phase.RESTING:  # its time to drain is over already: it is left to expire
+                self._finish(now, Cause.TERMINATION, was_released=False)
+            case _:
+                self._drain(now, Cause.TERMINATION)
+
+    def resign(self, now: float, facts: Facts, *, cooldown: float) -> bool:
+        """False if there is nothing to resign from."""
+        if not facts.is_leader or self._phase is not Phase.CONTENDING:
+            return False
+        self._cooldown = cooldown
+        if self._policy.has_drain:
+            self._drain(now, Cause.RESIGNATION)
+        else:  # the request itself is the main's word that it has stopped
+            self._cause = Cause.RESIGNATION
+            self._release(now)
+        return True
+
+    # ── the plan ──
+
+    def plan(self, now: float, facts: Facts) -> Plan:
+        """What to do now. Phases may follow one another at one moment."""
+        for _ in Phase:
+            before = self._phase
+            self._step(now, facts)
+            if self._phase is before:
+                break
+        return Plan(
+            stance=_STANCES[self._phase],
+            reason=self._reason(now),
+            drains=self._phase is Phase.DRAINING and self._policy.has_drain,
+            is_over=self._phase is Phase.STOPPED,
+        )
+
+    def wake_at(self) -> float:
+        """When time alone changes the plan; what depends on the Lease is seen at each report."""
+        match self._phase:
+            case Phase.DRAINING | Phase.RELEASING:
+                return self._deadline
+            case Phase.RESTING:
+                return self._rest_until
+            case _:
+                return math.inf
+
+    def _step(self, now: float, facts: Facts) -> None:
+        match self._phase:
+            case Phase.CLOSED:
+                self._step_closed(now, facts)
+            case Phase.CONTENDING:
+                self._step_contending(now, facts)
+            case Phase.DRAINING:
+                self._step_draining(now, facts)
+            case Phase.RELEASING:
+                if facts.is_released:
+                    self._finish(now, self._cause, was_released=True)
+                elif now >= self._deadline:
+                    self._finish(now, self._cause, was_released=False)
+            case Phase.RESTING:
+                self._step_resting(now, facts)
+            case Phase.STOPPED:
+                pass
+
+    def _step_closed(self, now: float, facts: Facts) -> None:
+        if self._is_open:
+            self._contend(now)
+        elif self._is_trial_due(now, facts):
+            self._trial_at = now
+            self._contend(now)
+            self._is_trial = True
+
+    def _is_trial_due(self, now: float, facts: Facts) -> bool:
+        """A main that is healthy only when leading would otherwise never lead."""
+        policy = self._policy
+        if self._health is not Health.FAILING or facts.free_since is None:
+            return False
+        waited = now - max(facts.free_since, self._closed_at)
+        return (
+            waited >= policy.health_grace + policy.health_backoff
+            and now - self._trial_at >= policy.health_backoff
+        )
+
+    def _step_contending(self, now: float, facts: Facts) -> None:
+        if facts.is_leader and not self._work_may_run:
+            self._work_may_run = True
+            self._led_at = now
+        if not facts.holds_record and not facts.is_leader:
+            self._work_may_run = False
+        if self._is_deaf:
+            self._drain(now, Cause.DEAF)
+        elif facts.is_unpreferred and facts.holds_record:
+            self._drain(now, Cause.UNPREFERRED)
+        elif self._is_open:
+            self._is_trial = False
+        elif facts.may_hold:
+            self._give_up_if_failing(now)
+        elif not self._is_trial or facts.holder:
+            self._is_trial = False
+            self._phase = Phase.CLOSED
+
+    def _give_up_if_failing(self, now: float) -> None:
+        if self._refusals >= REFUSALS:
+            self._cause = Cause.GONE
+            self._release(now)
+        elif now >= self._led_at + self._policy.health_grace:
+            self._drain(now, Cause.UNHEALTHY)
+
+    def _step_draining(self, now: float, facts: Facts) -> None:
+        gone = self._refusals >= REFUSALS
+        if not facts.may_hold:
+            self._finish(now, self._cause, was_released=False)
+        elif self._is_stopped or gone:
+            self._release(now)
+        elif now >= self._deadline:
+            self._finish(now, self._cause, was_released=False)
+
+    def _step_resting(self, now: float, facts: Facts) -> None:
+        since = facts.free_since
+        unclaimed = since is not None and now - since >= UNCLAIMED_LIMIT
+        if self._is_deaf:
+            return
+        if now >= self._rest_until or (self._rest_may_end_early and unclaimed):
+            if self._is_open:
+                self._contend(now)
+            else:
+                self._phase = Phase.CLOSED
+
+    def _contend(self, now: float) -> None:
+        self._phase = Phase.CONTENDING
+        self._work_may_run = False
+        self._led_at = math.inf
+        self._is_trial = False
+        self._cause = None
+
+    def _drain(self, now: float, cause: Cause) -> None:
+        self._cause = cause
+        self._phase = Phase.DRAINING
+        self._is_stopped = not self._work_may_run
+        can_learn = self._policy.has_drain or self._policy.has_health
+        self._deadline = now + (self._policy.drain_timeout if can_learn else 0.0)
+
+    def _release(self, now: float) -> None:
+        self._phase = Phase.RELEASING
+        self._deadline = now + self._policy.release_timeout
+
+    def _finish(self, now: float, cause: Cause | None, *, was_released: bool) -> None:
+        self.outcome = Outcome(self.outcome.number + 1, cause, was_released)
+        self._cause = cause
+        self._work_may_run = self._work_may_run and not was_released
+        if self._is_terminating:
+            self._phase = Phase.STOPPED
+            return
+        self._phase = Phase.RESTING
+        rest = self._cooldown if cause is Cause.RESIGNATION else self._policy.health_backoff
+        self._rest_until = now + rest
+        self._rest_may_end_early = cause in (Cause.UNHEALTHY, Cause.GONE)
+
+    def _reason(self, now: float) -> str:
+        cause = self._cause.value if self._cause else ""
+        match self._phase:
+            case Phase.CONTENDING:
+                return ""
+            case Phase.CLOSED:
+                health = self._health.value if self._health else "not asked yet"
+                return f"the main is not healthy: {health}"
+            case Phase.DRAINING:
+                return f"waiting for the main to stop: {cause}"
+            case Phase.RELEASING:
+                return f"releasing the Lease: {cause}"
+            case Phase.RESTING:
+                return (
+                    f"not contending for another {max(self._rest_until - now, 0.0):.1f}s: {cause}"
+                )
+            case Phase.STOPPED:
+                return cause
+
+
+_STANCES = {
+    Phase.CLOSED: Stance.ABSTAIN,
+    Phase.CONTENDING: Stance.CONTEND,
+    Phase.DRAINING: Stance.HOLD,
+    Phase.RELEASING: Stance.RELEASE,
+    Phase.RESTING: Stance.ABSTAIN,
+    Phase.STOPPED: Stance.ABSTAIN,
+}

@@ -1,0 +1,210 @@
+"""The HTTP answers (contract, section 3).
+
+Guarantee (P1, P2): whatever depends on leadership is computed from a clock that is read after the
+request was parsed and after the last await of the handler. Bad input is a 400 that names it.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from .clock import boottime
+from .config import BadInput, seconds
+from .elector import Elector
+from .lease import pod_name
+from .metrics import CONTENT_TYPE, render
+from .stream import follow
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+VALID_UNTIL_HEADER = "X-Leader-Valid-Until"
+FENCING_TOKEN_HEADER = "X-Leader-Fencing-Token"
+# A long poll longer than this says more about a typing error than about patience.
+MAX_WAIT = 3600.0
+MIN_COOLDOWN = 1.0
+DEFAULT_COOLDOWN = 10.0
+
+PROBE_PATHS = frozenset({"/readyz", "/eligible", "/livez", "/leader", "/metrics"})
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What /readyz is asked for, beyond leading: seconds, and the term's fencing token."""
+
+    min_remaining: float = 0.0
+    min_age: float = 0.0
+    wait: float = 0.0
+    token: int | None = None
+
+
+class Answers:
+    """The handlers of one elector; `handle` serves the full API, `handle_probe` the safe part."""
+
+    def __init__(self, elector: Elector) -> None:
+        self._elector = elector
+        self._routes: dict[str, tuple[str, Handler]] = {
+            "/": ("GET", self._name),
+            "/leader": ("GET", self._leader),
+            "/readyz": ("GET", self._readyz),
+            "/eligible": ("GET", self._eligible),
+            "/livez": ("GET", self._livez),
+            "/healthz": ("GET", self._livez),
+            "/metrics": ("GET", self._metrics),
+            "/resign": ("POST", self._resign),
+        }
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await self._dispatch(request, self._routes.get(request.path))
+
+    async def handle_probe(self, request: web.BaseRequest) -> web.StreamResponse:
+        route = self._routes.get(request.path) if request.path in PROBE_PATHS else None
+        return await self._dispatch(request, route)
+
+    async def handle_contrib(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Contrib's listener: any path that is not ours, any method, is the leader's name."""
+        route = self._routes.get(request.path)
+        if route is None:
+            return await self._name(request)
+        return await self._dispatch(request, route)
+
+    async def _dispatch(
+        self, request: web.BaseRequest, route: tuple[str, Handler] | None
+    ) -> web.StreamResponse:
+        if route is None:
+            return _text(404, f"unknown path {request.path!r}")
+        method, handler = route
+        allowed = ("GET", "HEAD", "OPTIONS") if method == "GET" else (method, "OPTIONS")
+        if request.method not in allowed:
+            refusal = _text(405, f"{request.method} is not allowed on {request.path}")
+            refusal.headers["Allow"] = ", ".join(allowed)
+            return refusal
+        if request.method == "OPTIONS":
+            return web.Response(status=204, headers={"Allow": ", ".join(allowed)})
+        try:
+            return await handler(request)
+        except BadInput as error:
+            return _text(400, str(error))
+
+    async def _name(self, request: web.BaseRequest) -> web.StreamResponse:
+        holder = self._elector.status(boottime()).holder
+        # Contrib's bytes: json.Marshal of its only field, no newline.
+        return _json(b'{"name":%s}' % _go_json(pod_name(holder)))
+
+    async def _leader(self, request: web.BaseRequest) -> web.StreamResponse:
+        watch = _query(request, "watch").get("watch")
+        if watch not in (None, "true", "false", "1", "0"):
+            raise BadInput(f"watch={watch!r}: write watch=true")
+        if watch in ("true", "1") and request.method == "GET":
+            return await follow(self._elector, request)
+        return _json(self._elector.status(boottime()).json())
+
+    async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
+        demand = _demand(request)
+        deadline = boottime() + demand.wait
+        while True:
+            now = boottime()
+            status = self._elector.status(now)
+            lack = _lack(demand, status.remaining, status.term_seconds, status.view.fencing_token)
+            if lack is None and status.is_leader:
+                headers = {
+                    VALID_UNTIL_HEADER: f"{status.view.valid_until:.6f}",
+                    FENCING_TOKEN_HEADER: str(status.view.fencing_token),
+                }
+                return _text(200, "ok", headers)
+            if now >= deadline:
+                return _text(503, f"not leader: {status.reason}" if not status.is_leader else lack)
+            age = status.term_seconds
+            grows_in = demand.min_age - age if age is not None and age < demand.min_age else None
+            await self._elector.changed(min(deadline - now, grows_in or MAX_WAIT))
+
+    async def _eligible(self, request: web.BaseRequest) -> web.StreamResponse:
+        status = self._elector.status(boottime())
+        if status.is_eligible:
+            return _text(200, "ok")
+        return _text(503, f"not eligible: {status.reason}")
+
+    async def _livez(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._elector.is_wedged(boottime()):
+            return _text(503, "the election loop is overdue by more than a lease duration")
+        return _text(200, "ok")
+
+    async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
+        text = render(self._elector, boottime())
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _resign(self, request: web.BaseRequest) -> web.StreamResponse:
+        text = _query(request, "cooldown").get("cooldown")
+        cooldown = DEFAULT_COOLDOWN if text is None else _seconds("cooldown", text)
+        if cooldown < MIN_COOLDOWN:
+            raise BadInput(f"cooldown={text}: at least {MIN_COOLDOWN:g}s")
+        match await self._elector.resign(cooldown):
+            case None:
+                return _text(409, f"not leader: {self._elector.status(boottime()).reason}")
+            case True:
+                return _text(200, "released")
+            case _:
+                return _text(503, "stopped leading; whether the Lease was released is unknown")
+
+
+def _lack(demand: Demand, remaining: float, age: float | None, token: int | None) -> str | None:
+    """What a leader lacks of the demand; None if nothing."""
+    if demand.token is not None and demand.token != token:
+        return f"another term: the fencing token is {token}, not {demand.token}"
+    if remaining < demand.min_remaining:
+        return f"only {remaining:.3f}s of validity left, {demand.min_remaining:g}s asked for"
+    if age is None or age < demand.min_age:
+        return f"the term is {age or 0.0:.3f}s old, {demand.min_age:g}s asked for"
+    return None
+
+
+def _demand(request: web.BaseRequest) -> Demand:
+    query = _query(request, "min_remaining", "min_age", "wait", "token")
+    token = query.get("token")
+    if token is not None and not token.isdecimal():
+        raise BadInput(f"token={token!r} is not a fencing token: a whole number from /leader")
+    wait = _seconds("wait", query.get("wait", "0"))
+    if wait > MAX_WAIT:
+        raise BadInput(f"wait={query['wait']}: at most {MAX_WAIT:g}s")
+    return Demand(
+        min_remaining=_seconds("min_remaining", query.get("min_remaining", "0")),
+        min_age=_seconds("min_age", query.get("min_age", "0")),
+        wait=wait,
+        token=None if token is None else int(token),
+    )
+
+
+def _query(request: web.BaseRequest, *known: str) -> dict[str, str]:
+    """An unknown parameter is refused: a misspelt condition must not read as none."""
+    query: dict[str, str] = {}
+    for key, value in request.query.items():
+        if key not in known:
+            raise BadInput(f"unknown parameter {key!r}: {request.path} takes {', '.join(known)}")
+        if key in query:
+            raise BadInput(f"parameter {key!r} is given twice")
+        query[key] = value
+    return query
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        return seconds(text)
+    except BadInput as error:
+        raise BadInput(f"{name}: {error}") from error
+
+
+def _text(status: int, text: str | None, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(status=status, text=f"{text}\n", headers=headers)
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, headers={"Content-Type": "application/json"})
+
+
+def _go_json(text: str) -> bytes:
+    """A JSON string as Go's encoding/json writes it, HTML escapes included."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    for char in "<>&":
+        quoted = quoted.replace(char, f"\\u{ord(char):04x}")
+    return quoted.encode()

@@ -1,0 +1,74 @@
+"""The one table from a failed call to a type.
+
+Two families: `ApiError`, the server's own refusal, and `Unreachable`, no usable answer. After
+`Unreachable` the outcome of a write is unknown: it may have been applied, or may still be.
+"""
+
+import json
+
+# Status messages are for a log line; longer ones (admission webhooks) are cut.
+MESSAGE_LIMIT = 512
+
+
+class ApiError(Exception):
+    """An HTTP status >= 400 with the Status object's reason and message.
+
+    `retry_after` in seconds, where the server gave it as a number.
+    """
+
+    def __init__(
+        self, status: int, reason: str, message: str, *, retry_after: float | None = None
+    ) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+    @property
+    def is_refusal(self) -> bool:
+        """A 4xx: certainly not applied. A 5xx may have been (etcd time-outs answer 500 and 504)."""
+        return 400 <= self.status < 500
+
+
+class Forbidden(ApiError):
+    """403: RBAC or admission."""
+
+
+class NotFound(ApiError):
+    """404."""
+
+
+class Conflict(ApiError):
+    """409: the resourceVersion or uid is not the stored one, or the name exists."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion is too old to watch from."""
+
+
+class Unreachable(Exception):
+    """No usable answer: refused, reset, timed out, cut short or not HTTP."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone}
+
+
+def api_error(status: int, body: bytes, *, retry_after: str | None = None) -> ApiError:
+    """The error for an answer; `body` is a Status object if the server is Kubernetes'."""
+    reason, message = "", body.decode("utf-8", "replace").strip()
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        parsed = None
+    if isinstance(parsed, dict):
+        reason = str(parsed.get("reason") or "")
+        message = str(parsed.get("message") or "")
+    return _BY_STATUS.get(status, ApiError)(
+        status, reason, message[:MESSAGE_LIMIT], retry_after=_seconds(retry_after)
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """RFC 9110, 10.2.3: delay-seconds; an HTTP date is not used by kube-apiserver."""
+    return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None

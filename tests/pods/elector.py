@@ -1,0 +1,197 @@
+"""One pod's elector as a real process, seen only through its signals, its HTTP port and its log.
+
+Guarantee: whatever a test does to it (freeze, kill), `stop` leaves no process behind.
+"""
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+# A start on a busy machine; a quiet one needs half a second.
+START_TIMEOUT = 30.0
+POLL_INTERVAL = 0.02
+# An answer that takes longer is none: the process is frozen.
+ANSWER_TIMEOUT = 2.0
+
+# What an elector needs; the manifests ship the same (get, watch and update by name).
+ELECTOR_RULES: list[dict[str, list[str]]] = [
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "watch", "create", "update"],
+    }
+]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`sent` and `received` on CLOCK_BOOTTIME, outside of the pod."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    sent: float
+    received: float
+
+    def json(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.body)
+        return document
+
+
+def boottime() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def ask(
+    port: int, path: str, *, method: str = "GET", timeout: float = ANSWER_TIMEOUT
+) -> Answer | None:
+    """One request over a new connection; None without an answer in time."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    sent = boottime()
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        body = response.read()
+        return Answer(response.status, body, dict(response.headers), sent, boottime())
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+@dataclass
+class ElectorPod:
+    """`flags` as on the command line; credentials are flags too. Starts with `start`."""
+
+    name: str
+    lease: str
+    flags: list[str]
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = Path(tempfile.mkstemp(prefix=f"elector-{self.name}-", suffix=".log")[1])
+        self.port = 0
+        self.identity = ""
+        self._is_frozen = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, wait: bool = True) -> Self:
+        """A new process, so a new identity; on another port than before."""
+        listen = [] if "--listen" in self.flags else ["--listen", "127.0.0.1:0"]
+        arguments = ["--lease", self.lease, "--identity", self.name, "--log-format", "json"]
+        # Appended to: the log spans restarts, and the last "contending" line is ours.
+        self._log_start = self._log.stat().st_size
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "elector_sidecar", *arguments, *listen, *self.flags],
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={"PATH": "/usr/bin:/bin", **self.environ},
+            )
+        self._is_frozen = False
+        if wait:
+            self.wait_listening()
+        return self
+
+    def wait_listening(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        while time.monotonic() < deadline:
+            for line in self.log_lines():
+                if line["message"] == "contending":
+                    self.port = int(str(line["listen"]).split(",")[0].rpartition(":")[2] or 0)
+                    self.identity = str(line["identity"])
+                    return
+            if not self.is_running:
+                break
+            time.sleep(POLL_INTERVAL)
+        raise AssertionError(f"{self.name} did not start: {self.log_text()}")
+
+    def log_text(self) -> str:
+        """Of the present process."""
+        return self._log.read_bytes()[self._log_start :].decode()
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        lines = self.log_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+    # ── what it says ──
+
+    def ask(
+        self, path: str, *, method: str = "GET", timeout: float = ANSWER_TIMEOUT
+    ) -> Answer | None:
+        return ask(self.port, path, method=method, timeout=timeout)
+
+    def readyz(self, query: str = "") -> int | None:
+        answer = self.ask("/readyz" + query)
+        return answer.status if answer else None
+
+    def is_leader(self) -> bool:
+        return self.readyz() == 200
+
+    def leader(self) -> dict[str, Any]:
+        answer = self.ask("/leader")
+        assert answer is not None, f"{self.name} does not answer"
+        return answer.json()
+
+    # ── what is done to it ──
+
+    def signal(self, number: int) -> None:
+        self._running().send_signal(number)
+
+    def freeze(self) -> None:
+        self.signal(signal.SIGSTOP)
+        self._is_frozen = True
+
+    def thaw(self) -> None:
+        self.signal(signal.SIGCONT)
+        self._is_frozen = False
+
+    def kill(self) -> None:
+        """SIGKILL, and gone when it returns."""
+        self._running().kill()
+        self._running().wait()
+
+    def terminate(self) -> None:
+        self.signal(signal.SIGTERM)
+
+    def wait(self, timeout: float = START_TIMEOUT) -> int:
+        """Its exit status."""
+        return self._running().wait(timeout)
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._log.unlink(missing_ok=True)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process
