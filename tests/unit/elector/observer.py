@@ -1,0 +1,164 @@
+"""The outside observer: sees every process, every write and true time, and asserts the promises.
+
+Each check is named after the promise of the contract that it proves. Leadership is a function of
+a candidate's clock between two steps of it, so comparing all at each step of any misses nothing.
+"""
+
+import math
+from typing import Protocol
+
+from elector_sidecar.lease import Spec, wall_seconds
+from elector_sidecar.term import Purpose, Write
+from elector_sidecar.timing import FOREIGN_FACTOR
+
+from .apiserver import Change
+from .member import Process
+from .world import World
+
+TOLERANCE = 1e-5
+
+
+class Peer(Protocol):
+    """A candidate that is not ours."""
+
+    identity: str
+
+    @property
+    def is_leading(self) -> bool: ...
+
+
+class Observer:
+    def __init__(self, world: World, *, peers: list[Peer]) -> None:
+        self._world = world
+        self._peers = peers
+        self._processes: dict[str, Process] = {}
+        self._proofs: dict[str, float] = {}
+        self._tokens: dict[str, int] = {}
+        self._greatest_token = 0
+        # Since when each spec has stood or could be seen to stand: an edit and its opposite between
+        # two reads of a candidate are no change to it.
+        self._spec_since: dict[tuple[str, Spec], float] = {}
+        # Where other people break client-go's rules, only our own exclude each other.
+        self.peers_are_lawful = True
+        self.led_at = -math.inf
+        self.takeovers = 0
+        world.server.on_change.append(self.changed)
+
+    def attend(self, process: Process) -> None:
+        self._processes[process.identity] = process
+        process.on_step.append(self.stepped)
+
+    # ── at each step of a candidate ──
+
+    def stepped(self, process: Process) -> None:
+        view = process.view()
+        if not view.is_leader:
+            return
+        assert view.valid_until is not None
+        assert view.fencing_token is not None
+        self.exclusive(process)
+        self.valid_only_after_an_applied_write(process, view.valid_until)
+        self.tokens_grow(process, view.fencing_token)
+        self.led_at = self._world.time
+
+    def exclusive(self, process: Process) -> None:
+        """P1, for frozen ones too: they may wake at this very moment."""
+        for other in self._processes.values():
+            if other is not process and not other.is_dead:
+                assert not other.view().is_leader, self._two(process.identity, other.identity)
+        if self.peers_are_lawful:
+            for peer in self._peers:
+                assert not peer.is_leading, self._two(process.identity, peer.identity)
+
+    def peer_leads(self, peer: Peer) -> None:
+        """P10: nor while a client-go candidate that keeps to its rules leads."""
+        if self.peers_are_lawful:
+            for process in self._processes.values():
+                leads = not process.is_dead and process.view().is_leader
+                assert not leads, self._two(process.identity, peer.identity)
+
+    def valid_only_after_an_applied_write(self, process: Process, valid_until: float) -> None:
+        """P2 and P3: by its own clock, from the sending of a write that changed the record."""
+        timing = process.settings.timing
+        # Stated anew, so that a wrong constant in the core is seen.
+        limit = self._proofs.get(process.identity, -math.inf) + timing.lease_duration * 0.95 - 0.25
+        assert valid_until <= limit + TOLERANCE, f"{process.identity} leads without a proof"
+
+    def tokens_grow(self, process: Process, token: int) -> None:
+        if self._tokens.get(process.identity) == token:
+            return
+        assert token > self._greatest_token, f"{token} after {self._greatest_token}"
+        self._greatest_token = token
+        self._tokens[process.identity] = token
+
+    # ── at each change of the object ──
+
+    def changed(self, change: Change) -> None:
+        process = self._processes.get(change.writer)
+        if process is not None and change.lease is not None:
+            write = _write_of(process, change)
+            self.judged_before_written(process, change, write)
+            if write.purpose is Purpose.HOLD:
+                self.renew_time_grows(process, change)
+                sent_at = self._proofs.get(process.identity, -math.inf)
+                self._proofs[process.identity] = max(sent_at, write.sent_at)
+        elif process is None and _blanks(change):
+            self.peers_are_lawful = False
+        if change.lease is not None:
+            key = (change.lease.uid, change.lease.spec)
+            self._spec_since.setdefault(key, change.at)
+
+    def judged_before_written(self, process: Process, change: Change, write: Write) -> None:
+        """P4, section 4: no foreign holder is blanked, or overwritten before its time."""
+        before = change.before
+        assert write.creates == (before is None)
+        if before is None:
+            return
+        metadata = write.body["metadata"]
+        assert metadata["uid"] == before.uid
+        assert metadata["resourceVersion"] == str(before.resource_version)
+        holder = before.spec.holder_identity
+        if write.purpose is Purpose.RELEASE:
+            assert holder == process.identity, f"{process.identity} released {holder!r}"
+            return
+        if process.identity != holder:
+            self.takeovers += 1
+        if holder in ("", process.identity):
+            return
+        duration = before.spec.lease_duration or process.settings.timing.lease_duration
+        wait = duration if before.is_marked else duration * FOREIGN_FACTOR
+        true_wait = self._world.time - self._spec_since[before.uid, before.spec]
+        waited = true_wait * process.clock.rate - (process.clock.now() - write.sent_at)
+        assert waited >= wait - TOLERANCE, f"{holder!r} was overwritten after {waited} s"
+
+    def renew_time_grows(self, process: Process, change: Change) -> None:
+        """P3, H9: client-go followers see whole seconds only."""
+        before, after = change.before, change.lease
+        assert after is not None
+        assert after.marked_holder == process.identity
+        if before is None or before.spec.holder_identity != process.identity:
+            return
+        old, new = wall_seconds(before.spec.renew_time), wall_seconds(after.spec.renew_time)
+        assert old is None or (new is not None and int(new) > int(old))
+
+    def _two(self, one: str, other: str) -> str:
+        return f"{one} and {other} both lead at {self._world.time}"
+
+
+def _blanks(change: Change) -> bool:
+    """H4: an elector that is not ours releases what it does not hold."""
+    return (
+        change.before is not None
+        and change.lease is not None
+        and change.lease.spec.holder_identity == ""
+        and change.before.spec.holder_identity not in ("", change.writer)
+    )
+
+
+def _write_of(process: Process, change: Change) -> Write:
+    assert change.lease is not None
+    stamp = change.lease.spec.renew_time
+    for command in reversed(process.sent):
+        if isinstance(command, Write) and command.stamp == stamp:
+            return command
+    raise AssertionError(f"{process.identity} never sent {stamp}")
