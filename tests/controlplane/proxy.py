@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import socket
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -20,6 +21,8 @@ from tests.controlplane.fault import Delay, Fault, Mode, Traffic
 from tests.controlplane.link import Link, PresentFault
 from tests.controlplane.reservation import LOOPBACK, Reservation
 
+# Turns of the loop: asyncio takes three to wrap an accepted connection.
+TURNS = 5
 # Seconds for one control call; the loop never does anything that takes longer.
 CONTROL_TIMEOUT = 10.0
 
@@ -37,8 +40,9 @@ class FaultProxy:
         # Where clients of an HTTPS server go.
         self.url = f"https://{LOOPBACK}:{self.port}"
         self._traffic = Traffic()
-        self._links: dict[asyncio.Task[None], Link] = {}
-        self._server: asyncio.Server | None = None
+        self._links: set[Link] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: socket.socket | None = None
         self._loop = asyncio.new_event_loop()
         self._present = PresentFault()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy")
@@ -145,38 +149,67 @@ class FaultProxy:
         self._present.change(fault)
         if fault.mode is Mode.REFUSE:
             self._close_port()
-        elif self._server is None:
-            self._server = await asyncio.start_server(self._accept, LOOPBACK, self.port)
-        if fault.mode in (Mode.REFUSE, Mode.RESET):
-            for link in self._links.values():
+        elif self._listener is None:
+            self._open_port()
+        for link in self._links:
+            if fault.mode in (Mode.REFUSE, Mode.RESET):
                 link.reset()
-        elif fault.mode is Mode.PASS:
-            for link in self._links.values():
+            elif fault.mode is Mode.PASS:
                 link.heal()
-        # Aborted transports close their sockets in the loop's next turn.
-        await asyncio.sleep(0)
+        await _settle()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _open_port(self) -> None:
+        """Not asyncio's own server, which forgets connections accepted while it is closed."""
+        self._listener = socket.create_server((LOOPBACK, self.port))
+        self._listener.setblocking(False)
+        self._loop.add_reader(self._listener, self._accept, self._listener)
+
+    def _close_port(self) -> None:
+        if self._listener is not None:
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            accepted, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            # The client has given up already.
+            return
+        accepted.setblocking(False)
+        task = self._loop.create_task(self._serve(accepted))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, accepted: socket.socket) -> None:
         self._traffic.connections += 1
+        reader, writer = await asyncio.open_connection(sock=accepted)
         link = Link(reader, writer, present=self._present, traffic=self._traffic)
         if self._present.fault.mode in (Mode.REFUSE, Mode.RESET):
             link.reset()
             return
-        task = self._loop.create_task(link.run(*self._target))
-        self._links[task] = link
-        task.add_done_callback(self._links.pop)
+        self._links.add(link)
+        try:
+            await link.run(*self._target)
+        finally:
+            self._links.discard(link)
 
     async def _shut(self) -> None:
+        # From here on, what the kernel had accepted is reset as soon as it is handed over.
+        self._present.change(Fault(mode=Mode.RESET))
         self._close_port()
-        tasks = list(self._links)
+        for link in self._links:
+            link.reset()
+        await _settle()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
-            self._links[task].reset()
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # Aborted transports close their sockets in the loop's next turn.
-        await asyncio.sleep(0)
+        await _settle()
 
-    def _close_port(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+
+async def _settle() -> None:
+    """Lets asyncio finish what takes some turns of its loop: wrapping accepted connections,
+    closing the sockets of aborted ones."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)

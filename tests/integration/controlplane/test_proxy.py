@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import http.client
 import json
 import os
@@ -341,6 +342,39 @@ def test_a_go_client_loses_its_response(
     assert re.search("deadline exceeded|timeout|Timeout", replaced.stderr)
     assert holder(control_plane, namespace) == "y"
     assert control_plane.count_requests(user_agent="kubectl", namespace=namespace) == 1
+
+
+def test_stopping_in_the_midst_of_traffic_ends_every_connection() -> None:
+    """Sockets that asyncio forgets would show as ResourceWarnings, which are errors here."""
+    stopped = threading.Event()
+    answers: list[bytes] = []
+
+    def hammer(port: int) -> None:
+        while not stopped.is_set():
+            with (
+                suppress(ConnectionError),
+                socket.create_connection((LOOPBACK, port), timeout=5) as client,
+            ):
+                client.sendall(b"a")
+                answers.append(client.recv(1))
+
+    with echo_server() as port:
+        for _ in range(5):
+            stopped.clear()
+            with FaultProxy(port) as proxy:
+                threads = [threading.Thread(target=hammer, args=(proxy.port,)) for _ in range(4)]
+                for thread in threads:
+                    thread.start()
+                for change in (proxy.reset, proxy.heal, proxy.refuse, proxy.heal):
+                    time.sleep(0.03)
+                    change()
+                time.sleep(0.03)
+            stopped.set()
+            for thread in threads:
+                thread.join(10)
+                assert not thread.is_alive()
+    assert answers.count(b"a") > 50
+    gc.collect()
 
 
 @contextmanager
