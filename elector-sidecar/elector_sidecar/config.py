@@ -91,6 +91,7 @@ class Config:
     notify_url: str | None
     leader_label: tuple[str, str] | None
     pod_name: str | None
+    pod_namespace: str
     kubeconfig: Path | None
     server: str | None
     service_account_dir: Path
@@ -236,10 +237,11 @@ class _Loader:
             )
         contrib_listen = self._given.get("contrib_http")
         probe_listen = self._text("probe_listen")
+        namespace = self._namespace(folder)
         try:
             return Config(
                 lease=lease,
-                namespace=self._namespace(folder),
+                namespace=namespace,
                 identity=self._text("identity", contrib="id") or pod_name or hostname,
                 timing=self._timing(),
                 take_missing=self._choice("on_missing", "wait", "take") == "take",
@@ -257,6 +259,7 @@ class _Loader:
                 notify_url=self._url("notify_url"),
                 leader_label=self._label(),
                 pod_name=pod_name,
+                pod_namespace=self._pod_namespace(folder) or namespace,
                 kubeconfig=Path(kubeconfig) if kubeconfig else None,
                 server=self._server(kubeconfig),
                 service_account_dir=folder,
@@ -353,18 +356,21 @@ class _Loader:
     def _namespace(self, folder: Path) -> str:
         """ "" where only the kubeconfig's context can tell."""
         named = self._text("namespace", contrib="election_namespace")
-        named = named or self._environ.get("POD_NAMESPACE")
-        if named:
-            return named
-        if self._text("kubeconfig"):
-            return ""
-        try:
-            return (folder / "namespace").read_text().strip()
-        except OSError as error:
+        namespace = named or self._pod_namespace(folder)
+        if not namespace and not self._text("kubeconfig"):
             raise BadInput(
                 "--namespace is missing: neither POD_NAMESPACE nor "
                 f"{folder / 'namespace'} tells the pod's own; name it"
-            ) from error
+            )
+        return namespace
+
+    def _pod_namespace(self, folder: Path) -> str:
+        """Where this pod lives; "" outside of a pod."""
+        named = self._environ.get("POD_NAMESPACE")
+        if named:
+            return named
+        file = folder / "namespace"
+        return file.read_text().strip() if file.is_file() else ""
 
     def _server(self, kubeconfig: str | None) -> str | None:
         server = self._url("server")

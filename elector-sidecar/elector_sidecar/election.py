@@ -19,7 +19,14 @@ from . import lease as wire
 from .judgement import Judgement
 from .lease import Lease
 from .term import Attempts, Proof, Purpose, Term, Write, extended, is_valid
-from .timing import HEDGE_DELAY, RETRY_AFTER_LIMIT, RETRY_DELAY, TAKEOVER_JITTER, Timing
+from .timing import (
+    HEDGE_DELAY,
+    RESERVE_DELAY,
+    RETRY_AFTER_LIMIT,
+    RETRY_DELAY,
+    TAKEOVER_JITTER,
+    Timing,
+)
 
 # Contract P8: so many renewal periods without an event, and the watch is not believed any more.
 SILENT_PERIODS = 2.5
@@ -87,6 +94,7 @@ class View:
     free_at: float
     strategy: str | None
     preferred_holder: str | None
+    uid: str | None
 
 
 class Election:
@@ -186,6 +194,7 @@ class Election:
             free_at=self._judgement.free_at(),
             strategy=spec.strategy if spec else None,
             preferred_holder=spec.preferred_holder if spec else None,
+            uid=record.uid if record else None,
         )
 
     # ── what to do ──
@@ -269,21 +278,25 @@ class Election:
             return -math.inf  # blanked or deleted under a living leader: it writes itself back
         if self._is_coordinated():
             return math.inf
+        if self._judgement.must_reserve:
+            return self._judgement.missing_since + RESERVE_DELAY + (self._jitter or 0.0)
         free_at = self._judgement.free_at()
         return free_at + (self._jitter or 0.0) if free_at > -math.inf else free_at
 
     def _write(self, now: float, wall: float) -> Write:
         record = self._judgement.lease
-        releases = self._stance is Stance.RELEASE
-        if releases and record is not None:
-            stamp = wire.micro_time(wall)
+        purpose = self._purpose(now)
+        stamp = wire.micro_time(wall)
+        if purpose is Purpose.RELEASE and record is not None:
             body = wire.released(record, now=stamp)
+        elif purpose is Purpose.RESERVE:
+            body = self._reserved_body()
         else:
             stamp = self._stamp(wall)
             body = self._held_body(now, stamp)
         write = Write(
             id=self._next_id(),
-            purpose=Purpose.RELEASE if releases else Purpose.HOLD,
+            purpose=purpose,
             body=body,
             stamp=stamp,
             sent_at=now,
@@ -293,6 +306,21 @@ class Election:
         self._attempts.add(write)
         self._sent_at = now
         return write
+
+    def _purpose(self, now: float) -> Purpose:
+        if self._stance is Stance.RELEASE:
+            return Purpose.RELEASE
+        if self._judgement.must_reserve and not is_valid(self._term, now):
+            return Purpose.RESERVE
+        return Purpose.HOLD
+
+    def _reserved_body(self) -> dict[str, object]:
+        return wire.reserved(
+            namespace=self._candidate.namespace,
+            name=self._candidate.name,
+            holder_identity=self._candidate.identity,
+            lease_duration=int(self._timing.lease_duration),
+        )
 
     def _held_body(self, now: float, stamp: str) -> dict[str, object]:
         record, term = self._judgement.lease, self._term
@@ -480,7 +508,7 @@ class Election:
         write = proof or self._attempts.stamped(lease.spec.renew_time)
         created = before is None or before.uid != lease.uid
         late = write is None or write.sent_at + self._timing.validity <= now
-        if created and late and not was_mine:
+        if created and (late or self._judgement.has_claim) and not is_valid(self._term, now):
             # A create has no version to compare: what others did meanwhile is unknown.
             self._judgement.hold_off(now + self._timing.lease_duration)
         if write is not None:

@@ -96,7 +96,8 @@ class Elector:
     def terminate(self) -> None:
         now = boottime()
         self._tenure.terminate(now, self._facts(now))
-        self._advance()
+        if self._group is not None:
+            self._advance()
 
     async def resign(self, cooldown: float) -> bool | None:
         """True when released, False if in doubt, None if there was nothing to resign from."""
@@ -190,9 +191,11 @@ class Elector:
         self._told = status
         self._change.set()
         self._change = asyncio.Event()
+        token = status.view.fencing_token
+        if token is not None and (before is None or before.view.fencing_token != token):
+            self.terms += 1
         if before is None or before.is_leader != status.is_leader:
             message = "became leader" if status.is_leader else "is not leader"
-            self.terms += status.is_leader
             logger.info(message, extra=fields(holder=status.holder, reason=status.reason))
         elif before.holder != status.holder or before.role != status.role:
             logger.info(

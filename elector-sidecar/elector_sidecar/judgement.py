@@ -8,8 +8,8 @@ assumed epsilon.
 
     unseen ──► held by somebody ──(no change for its duration)──► free
                  │        ▲
-       released  ▼        │ taken            blanked or deleted: the claim outlives the record,
-                free ─────┘                  and is waited out as if it still stood there
+       released  ▼        │ taken            blanked, deleted or replaced: whoever led may lead on,
+                free ─────┘                  and is waited out as if the record still named it
 """
 
 import math
@@ -55,6 +55,8 @@ class Judgement:
         self._take_missing = take_missing
         self._guard = -math.inf
         self._vacant_at = -math.inf
+        # Whether nobody can lead since the record names nobody.
+        self._is_orderly = False
         self.is_known = False
         self.lease: Lease | None = None
         self.claim: Claim | None = None
@@ -68,6 +70,15 @@ class Judgement:
     def is_missing(self) -> bool:
         return self.is_known and self.lease is None
 
+    @property
+    def must_reserve(self) -> bool:
+        """A create has no version to compare, so that it must not make a leader by itself."""
+        return self.is_missing and not (self._take_missing and self.claim is None)
+
+    @property
+    def missing_since(self) -> float:
+        return self._vacant_at if self.is_missing else math.inf
+
     def is_mine(self, now: float) -> bool:
         """Whole-string equality, and no older claim or doubtful creation in the way."""
         return self.holder == self._identity and now >= self._guard
@@ -80,6 +91,7 @@ class Judgement:
         """The Lease does not exist."""
         if not self.is_missing:
             self._vacant_at = now
+        self._is_orderly = False
         self.is_known = True
         self.lease = None
 
@@ -99,7 +111,9 @@ class Judgement:
                 )
             return False
         if lease.spec.holder_identity == "":
-            self._vacate(now, lease, was_vacant=was_known and not _holder_of(before))
+            # Deleted and created anew: that releases nobody, and who held it between is unknown.
+            is_replaced = was_known and (before is None or before.uid != lease.uid)
+            self._vacate(now, lease, is_replaced=is_replaced)
         else:
             self._claim(now, before, lease, is_continuous=is_continuous)
         return True
@@ -123,37 +137,33 @@ class Judgement:
         claim = self.claim
         if self.holder and claim is not None:
             return claim.changed_at + claim.wait(self._own_duration)
-        if claim is None:
-            return self._vacant_at + self._wait_for_unseen()
+        if self.lease is None and claim is None and self._take_missing:
+            return self._vacant_at
+        return -math.inf if self._is_orderly else self._vacant_at + self._vacancy_wait()
+
+    def _vacancy_wait(self) -> float:
+        """How long somebody may lead on after the record ceased to say so."""
+        claim, lease = self.claim, self.lease
+        if claim is None or claim.is_released:
+            named = lease.spec.lease_duration or 0.0 if lease else 0.0
+            return max(self._own_duration, named)
         wait = claim.wait(self._own_duration)
-        if self.lease is None:
-            return self._vacant_at + min(wait, MISSING_WAIT_LIMIT)
-        if claim.is_released:
-            return -math.inf
-        return self._vacant_at + (
-            max(wait, self._own_duration) if self.lease.marked_holder else wait
-        )
+        if lease is None or lease.uid != claim.uid:
+            wait = min(wait, MISSING_WAIT_LIMIT)
+        return max(self._own_duration, wait)
 
-    def _wait_for_unseen(self) -> float:
-        if self.lease is None:
-            return 0.0 if self._take_missing else self._own_duration
-        if self.lease.marked_holder is None:
-            return -math.inf
-        return max(self._own_duration, self.lease.spec.lease_duration or 0.0)
-
-    def _vacate(self, now: float, lease: Lease, *, was_vacant: bool) -> None:
+    def _vacate(self, now: float, lease: Lease, *, is_replaced: bool) -> None:
         """The record names nobody: released in order, or blanked by somebody else."""
         claim = self.claim
-        if not was_vacant:
-            self._vacant_at = now
-        if claim is None or claim.is_released:
-            return
-        if claim.uid != lease.uid:
-            return  # deleted and created anew: that releases nobody
-        superseded = (
-            lease.marked_holder == claim.annotation and lease.marked_holder != claim.holder_identity
+        # It stood beside a holder that is not ours, and whose release keeps it.
+        is_left_over = (
+            claim is not None
+            and lease.marked_holder == claim.annotation
+            and lease.marked_holder != claim.holder_identity
         )
-        if lease.marked_holder is None or superseded:
+        self._is_orderly = not is_replaced and (lease.marked_holder is None or is_left_over)
+        self._vacant_at = now
+        if claim is not None and self._is_orderly:
             self.claim = replace(claim, is_released=True)
 
     def _claim(
@@ -192,14 +202,12 @@ class Judgement:
 
         One of ours has waited for it already; our own claim ends by our own clock.
         """
-        claim = self.claim
-        if claim is None or claim.is_released or lease.is_marked:
+        if lease.is_marked:
             return
-        if claim.holder_identity == self._identity:
+        claim = self.claim
+        if lease.marked_holder not in (None, claim.annotation if claim else None):
+            self.hold_off(now + self._own_duration)  # one of ours, which we never saw
+        if claim is None or claim.is_released or claim.holder_identity == self._identity:
             return
         last_sign = claim.changed_at if is_continuous else now
         self.hold_off(last_sign + claim.wait(self._own_duration))
-
-
-def _holder_of(lease: Lease | None) -> str:
-    return lease.spec.holder_identity if lease else ""

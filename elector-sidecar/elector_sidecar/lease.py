@@ -105,6 +105,20 @@ def held(
     return body
 
 
+def reserved(
+    *, namespace: str, name: str, holder_identity: str, lease_duration: int
+) -> dict[str, Any]:
+    """The body that creates a Lease without a holder, which nobody may take for its duration.
+
+    To electors of ours it looks blanked (the annotation stands, the holder does not): all wait,
+    and from now on every write has a version to compare.
+    """
+    body = _copy(None, namespace, name)
+    body["spec"]["leaseDurationSeconds"] = lease_duration
+    body["metadata"]["annotations"] = {HOLDER_ANNOTATION: holder_identity}
+    return body
+
+
 def released(base: Lease, *, now: str) -> dict[str, Any]:
     """The body that gives `base` up as client-go does: no holder, one second, same transitions."""
     body = _copy(base, "", "")

@@ -7,6 +7,7 @@ elector whose own listener does not answer resigns (P9), because nobody could he
 import asyncio
 import resource
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from aiohttp import web
 
@@ -103,10 +104,14 @@ def connection_limit() -> int:
     return max(min(MAX_CONNECTIONS, soft - RESERVED_DESCRIPTORS), 8)
 
 
-async def watch_over(listener: Listener, report: Callable[[bool], None]) -> None:
+class Report(Protocol):
+    def __call__(self, *, is_alive: bool) -> None: ...
+
+
+async def watch_over(listener: Listener, report: Report) -> None:
     """Tells `report` after each check whether the listener is to be believed alive."""
     failures = 0
     while True:
         await asyncio.sleep(CHECK_INTERVAL)
         failures = 0 if await listener.is_alive() else failures + 1
-        report(failures < CHECK_FAILURES)
+        report(is_alive=failures < CHECK_FAILURES)

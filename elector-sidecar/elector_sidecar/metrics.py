@@ -1,84 +1,98 @@
-"""Prometheus text of one elector, computed at the scrape.
+"""What is measured about one elector, and its Prometheus text, computed at the scrape.
 
 Names are client-go's where it has them (`leader_election_*`), ours otherwise. See
 https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.0.4.
 """
+
+from dataclasses import dataclass
+from enum import Enum
 
 from .elector import Elector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def render(elector: Elector, now: float) -> str:
+class Kind(Enum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`samples`: label sets beside `name` (the Lease), with their values."""
+
+    name: str
+    kind: Kind
+    text: str
+    samples: tuple[tuple[dict[str, str], float], ...]
+
+
+def measure(elector: Elector, now: float) -> list[Metric]:
     status = elector.status(now)
     view = status.view
-    name = {"name": status.name}
-    contact = -1.0 if view.last_contact is None else now - view.last_contact
-    lines = [
-        *_metric(
+    requests = sorted(elector.api_requests.items())
+
+    def gauge(name: str, text: str, value: float) -> Metric:
+        return Metric(name, Kind.GAUGE, text, (({}, value),))
+
+    def counter(name: str, text: str, value: float) -> Metric:
+        return Metric(name, Kind.COUNTER, text, (({}, value),))
+
+    return [
+        gauge(
             "leader_election_master_status",
-            "gauge",
             "1 if this process holds the lease now, else 0.",
-            [(name, float(status.is_leader))],
+            float(status.is_leader),
         ),
-        *_metric(
+        counter(
             "leader_election_slowpath_total",
-            "counter",
-            "Reads of the lease (renewals that did not go through the fast path).",
-            [(name, float(elector.api_requests.get(("get", "sent"), 0)))],
+            "Reads of the lease: what a renewal that goes well does not need.",
+            float(elector.api_requests.get(("get", "sent"), 0)),
         ),
-        *_metric(
+        gauge(
             "elector_valid_seconds",
-            "gauge",
-            "Seconds for which the leadership is proven; 0 if not leader.",
-            [(name, status.remaining)],
+            "Seconds for which leadership is proven; 0 if not leader.",
+            status.remaining,
         ),
-        *_metric(
+        gauge(
             "elector_last_contact_seconds",
-            "gauge",
             "Seconds since the API server answered; -1 before the first time.",
-            [(name, contact)],
+            -1.0 if view.last_contact is None else now - view.last_contact,
         ),
-        *_metric(
+        gauge(
             "elector_eligible",
-            "gauge",
             "1 if the health gate is open and the API server was reached.",
-            [(name, float(status.is_eligible))],
+            float(status.is_eligible),
         ),
-        *_metric(
+        gauge(
             "elector_lease_transitions",
-            "gauge",
             "leaseTransitions of the lease as last seen.",
-            [(name, float(view.lease_transitions or 0))],
+            float(view.lease_transitions or 0),
         ),
-        *_metric(
+        counter(
             "elector_terms_total",
-            "counter",
             "Terms of leadership begun by this process.",
-            [(name, float(elector.terms))],
+            float(elector.terms),
         ),
-        *_metric(
+        Metric(
             "elector_api_requests_total",
-            "counter",
-            'API requests by verb; result "sent" counts all, others the failures.',
-            [
-                ({**name, "verb": verb, "result": result}, float(count))
-                for (verb, result), count in sorted(elector.api_requests.items())
-            ],
+            Kind.COUNTER,
+            'API requests by verb: result "sent" counts all, other results the failed ones.',
+            tuple(
+                ({"verb": verb, "result": result}, float(count))
+                for (verb, result), count in requests
+            ),
         ),
     ]
+
+
+def render(elector: Elector, now: float) -> str:
+    lease = elector.config.lease
+    lines = []
+    for metric in measure(elector, now):
+        lines.append(f"# HELP {metric.name} {metric.text}")
+        lines.append(f"# TYPE {metric.name} {metric.kind.value}")
+        for labels, value in metric.samples:
+            told = ",".join(f'{key}="{text}"' for key, text in {"name": lease, **labels}.items())
+            lines.append(f"{metric.name}{{{told}}} {value:.15g}")
     return "\n".join(lines) + "\n"
-
-
-def _metric(
-    name: str, kind: str, text: str, samples: list[tuple[dict[str, str], float]]
-) -> list[str]:
-    lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-    for labels, value in samples:
-        told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        lines.append(f"{name}{{{told}}} {value:.15g}")
-    return lines
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

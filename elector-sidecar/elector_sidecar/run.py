@@ -11,11 +11,14 @@ import socket
 import sys
 import uuid
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Protocol
 
 from kubeapi import ApiServer, Credentials, InCluster, Plain, UnusableCredentials
 
 from .config import BadInput, Config, load, parser
 from .elector import Elector
+from .lease_events import LeaseEvents
 from .listener import Listener, watch_over
 from .log import fields, logger, setup
 from .main_container import MainContainer
@@ -23,6 +26,9 @@ from .web import Answers
 
 BAD_INPUT = 2
 SECOND_SIGNAL = 1
+# Seconds at the end for label, events and notification; the Lease is given up by then.
+FAREWELL = 2.0
+FAREWELL_POLL = 0.02
 VERSION = "0.1.0"
 
 
@@ -54,7 +60,8 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
             raise BadInput(
                 f"--namespace is missing, and the context of {config.kubeconfig} names none"
             )
-        return kubeconfig, replace(config, namespace=namespace)
+        pod_namespace = config.pod_namespace or namespace
+        return kubeconfig, replace(config, namespace=namespace, pod_namespace=pod_namespace)
     if config.server is not None and config.server.startswith("http:"):
         return Plain(config.server), config
     return InCluster(config.server or "", config.service_account_dir), config
@@ -63,26 +70,72 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
 async def _serve(config: Config, credentials: Credentials) -> None:
     identity = f"{config.identity}_{uuid.uuid4()}"
     server = ApiServer(credentials, user_agent=f"elector-sidecar/{VERSION} ({identity})")
-    async with MainContainer() as main:
+    async with MainContainer() as main, AsyncExitStack() as stack:
+        stack.push_async_callback(server.close)
         elector = Elector(config, server, main, identity=identity)
         _obey_signals(elector)
         listeners = _listeners(config, Answers(elector))
-        try:
-            for listener in listeners:
-                await listener.open()
-            _say_hello(config, identity, server.url, listeners)
-            # Everything imported stays for good: not to be walked by every collection.
-            gc.collect()
-            gc.freeze()
-            guard = asyncio.create_task(
-                watch_over(listeners[0], lambda alive: elector.listener_checked(is_alive=alive))
-            )
+        for listener in listeners:
+            await listener.open()
+            stack.push_async_callback(listener.close)
+        _say_hello(config, identity, server.url, listeners)
+        companions = await _companions(stack, config, elector, server, main)
+        # Everything imported stays for good: not to be walked by every collection.
+        gc.collect()
+        gc.freeze()
+        async with asyncio.TaskGroup() as group:
+            beside = [
+                group.create_task(watch_over(listeners[0], elector.listener_checked)),
+                *(group.create_task(companion.run()) for companion in companions),
+            ]
             await elector.run()
-            guard.cancel()
-        finally:
-            for listener in listeners:
-                await listener.close()
-            await server.close()
+            await _settle(companions)
+            for task in beside:
+                task.cancel()
+
+
+class Companion(Protocol):
+    """Tells others what happened; never on the renewal path."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the present state has been told."""
+
+
+async def _companions(
+    stack: AsyncExitStack, config: Config, elector: Elector, server: ApiServer, main: MainContainer
+) -> list[Companion]:
+    """Imported only where used: this container stands in every pod."""
+    companions: list[Companion] = [LeaseEvents(elector, server)]
+    if config.notify_url is not None:
+        from .notify import Notifier
+
+        companions.append(Notifier(elector, main, config.notify_url))
+    if config.leader_label is not None and config.pod_name is not None:
+        from .leader_label import LeaderLabel
+
+        key, value = config.leader_label
+        companions.append(
+            LeaderLabel(elector, server, pod_name=config.pod_name, key=key, value=value)
+        )
+    if config.otlp_endpoint is not None:
+        from .telemetry import Telemetry
+
+        telemetry = Telemetry(elector)
+        stack.push_async_callback(telemetry.close)
+        companions.append(telemetry)
+    return companions
+
+
+async def _settle(companions: list[Companion]) -> None:
+    """Lets the last state be told, but does not wait long for anybody."""
+    for _ in range(int(FAREWELL / FAREWELL_POLL)):
+        if all(companion.is_settled for companion in companions):
+            return
+        await asyncio.sleep(FAREWELL_POLL)
 
 
 def _listeners(config: Config, answers: Answers) -> list[Listener]:

@@ -14,6 +14,7 @@ from typing import Any
 class Purpose(Enum):
     HOLD = "hold"  # acquires or renews
     RELEASE = "release"
+    RESERVE = "reserve"  # creates the Lease without a holder
 
 
 @dataclass(frozen=True)
