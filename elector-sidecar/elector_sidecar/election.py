@@ -508,8 +508,10 @@ class Election:
         write = proof or self._attempts.stamped(lease.spec.renew_time)
         created = before is None or before.uid != lease.uid
         late = write is None or write.sent_at + self._timing.validity <= now
-        if created and (late or self._judgement.has_claim) and not is_valid(self._term, now):
-            # A create has no version to compare: what others did meanwhile is unknown.
+        is_wanted = self._candidate.take_missing and not late
+        if created and not is_wanted and not is_valid(self._term, now):
+            # A create has no version to compare: what others did meanwhile is unknown, except
+            # that nobody took the Lease before our own term was over.
             self._judgement.hold_off(now + self._timing.lease_duration)
         if write is not None:
             self._prove(now, write, lease.resource_version)

@@ -113,7 +113,7 @@ class Judgement:
         if lease.spec.holder_identity == "":
             # Deleted and created anew: that releases nobody, and who held it between is unknown.
             is_replaced = was_known and (before is None or before.uid != lease.uid)
-            self._vacate(now, lease, is_replaced=is_replaced)
+            self._vacate(now, before, lease, is_replaced=is_replaced)
         else:
             self._claim(now, before, lease, is_continuous=is_continuous)
         return True
@@ -152,7 +152,7 @@ class Judgement:
             wait = min(wait, MISSING_WAIT_LIMIT)
         return max(self._own_duration, wait)
 
-    def _vacate(self, now: float, lease: Lease, *, is_replaced: bool) -> None:
+    def _vacate(self, now: float, before: Lease | None, lease: Lease, *, is_replaced: bool) -> None:
         """The record names nobody: released in order, or blanked by somebody else."""
         claim = self.claim
         # It stood beside a holder that is not ours, and whose release keeps it.
@@ -161,7 +161,15 @@ class Judgement:
             and lease.marked_holder == claim.annotation
             and lease.marked_holder != claim.holder_identity
         )
-        self._is_orderly = not is_replaced and (lease.marked_holder is None or is_left_over)
+        is_same_vacancy = (
+            before is not None
+            and before.spec.holder_identity == ""
+            and before.marked_holder == lease.marked_holder
+        )
+        if is_replaced:
+            self._is_orderly = False
+        elif not is_same_vacancy:
+            self._is_orderly = lease.marked_holder is None or is_left_over
         self._vacant_at = now
         if claim is not None and self._is_orderly:
             self.claim = replace(claim, is_released=True)
@@ -173,6 +181,7 @@ class Judgement:
         claim = self.claim
         spec = lease.spec
         duration = spec.lease_duration or self._own_duration
+        self._guard_the_marked(now, lease, is_continuous=is_continuous)
         if claim is not None and claim.holder_identity == spec.holder_identity:
             renewed = before is not None and before.spec.renew_time != spec.renew_time
             self.claim = replace(
@@ -186,7 +195,7 @@ class Judgement:
                 is_released=False,
             )
             return
-        self._guard_against_theft(now, lease, is_continuous=is_continuous)
+        self._guard_the_known(now, lease, is_continuous=is_continuous)
         self.claim = Claim(
             holder_identity=spec.holder_identity,
             uid=lease.uid,
@@ -197,17 +206,24 @@ class Judgement:
             is_renewed=False,
         )
 
-    def _guard_against_theft(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
+    def _guard_the_marked(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
+        """The annotation names one of ours that was overwritten, perhaps before our eyes opened."""
+        marked = lease.marked_holder
+        if marked in (None, self._identity) or lease.is_marked:
+            return
+        known = self.claim.annotation if self.claim else None
+        if marked != known or not is_continuous:
+            self.hold_off(now + self._own_duration)
+
+    def _guard_the_known(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
         """A holder that was overwritten by a stranger may not know yet: its claim still counts.
 
         One of ours has waited for it already; our own claim ends by our own clock.
         """
-        if lease.is_marked:
-            return
         claim = self.claim
-        if lease.marked_holder not in (None, claim.annotation if claim else None):
-            self.hold_off(now + self._own_duration)  # one of ours, which we never saw
-        if claim is None or claim.is_released or claim.holder_identity == self._identity:
+        if claim is None or claim.is_released or lease.is_marked:
+            return
+        if claim.holder_identity == self._identity:
             return
         last_sign = claim.changed_at if is_continuous else now
         self.hold_off(last_sign + claim.wait(self._own_duration))

@@ -45,6 +45,8 @@ class Process:
         self.identity = f"{settings.name}_{number}"
         self.on_step: list[Callable[[Process], None]] = []
         self.sent: list[Command] = []
+        # What the server applies of it at this moment, for the observer.
+        self.performing: Write | None = None
         self.is_dead = False
         self.open_requests = 0
         self.freezes_before_write = 0.0
@@ -184,6 +186,7 @@ class Process:
         def perform() -> Answer:
             server = self.world.server
             method = server.post if write.creates else server.put
+            self.performing = write
             return method(self.world.time, self.identity, write.body)
 
         def conclude(election: Election, now: float, answer: Answer | None) -> None:

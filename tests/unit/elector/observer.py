@@ -96,7 +96,8 @@ class Observer:
     def changed(self, change: Change) -> None:
         process = self._processes.get(change.writer)
         if process is not None and change.lease is not None:
-            write = _write_of(process, change)
+            write = process.performing
+            assert write is not None
             self.judged_before_written(process, change, write)
             if write.purpose is Purpose.HOLD:
                 self.renew_time_grows(process, change)
@@ -153,12 +154,3 @@ def _blanks(change: Change) -> bool:
         and change.lease.spec.holder_identity == ""
         and change.before.spec.holder_identity not in ("", change.writer)
     )
-
-
-def _write_of(process: Process, change: Change) -> Write:
-    assert change.lease is not None
-    stamp = change.lease.spec.renew_time
-    for command in reversed(process.sent):
-        if isinstance(command, Write) and command.stamp == stamp:
-            return command
-    raise AssertionError(f"{process.identity} never sent {stamp}")

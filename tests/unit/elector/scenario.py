@@ -120,6 +120,7 @@ class Run:
         for peer in self.peers:
             peer.on_leading.append(self.observer.peer_leads)
         self._number = 0
+        self._no_start_before = 0.0
         self.processes: list[Process] = []
         for index, member in enumerate(scenario.members):
             clock = Clock(self.world, member.rate, 1000.0 * index + 50.0, 1.7e9 + index)
@@ -141,6 +142,8 @@ class Run:
             peer.kill()
         for process in self.processes:
             process.link.heal()
+            if process.link.watcher is not None and process.link.watcher.is_silent:
+                process.link.watcher.fail()
         self._edit({"strategy": None, "preferredHolder": None})
         for index, process in enumerate(list(self.processes)):
             if process.is_dead:
@@ -154,6 +157,8 @@ class Run:
             bound += IDLE_PERIOD  # its end is news that a dead watch may not have brought
         # A request that was lost before is only missed when its time is over.
         bound += max(p.open_requests and p.settings.timing.request_timeout for p in self.processes)
+        bound += max(0.0, *(link.last_arrival - world.time for link in self._links()))
+        bound += max(0.0, self._no_start_before - world.time)
         healed_at = world.time
         while self.observer.led_at < healed_at:
             assert world.time < healed_at + bound, "nobody leads after healing"
@@ -163,9 +168,10 @@ class Run:
     def _longest_wait(self) -> float:
         waits = [member.timing.lease_duration for member in self.scenario.members]
         for change in self.world.server.changes:
-            if change.lease is not None and change.lease.spec.holder_identity:
+            if change.lease is not None:
                 duration = change.lease.spec.lease_duration or max(waits)
-                waits.append(duration if change.lease.is_marked else duration * FOREIGN_FACTOR)
+                is_foreign = change.lease.spec.holder_identity and not change.lease.is_marked
+                waits.append(duration * FOREIGN_FACTOR if is_foreign else duration)
         return max(waits)
 
     # ── the candidates ──
@@ -182,7 +188,9 @@ class Run:
 
     def _restart(self, index: int) -> None:
         old = self.processes[index]
-        if old.is_dead:
+        if self.world.time < self._no_start_before:
+            self.world.at(self._no_start_before, lambda: self._restart(index))
+        elif old.is_dead:
             self.processes[index] = self._start(index, old.clock, old.link)
 
     def _peer(self, number: int) -> ClientGo:
@@ -279,7 +287,10 @@ class Run:
                 server.delete(self.world.time)
             case Kind.REPLACE:
                 server.delete(self.world.time)
-                server.create_empty(self.world.time)
+                # An empty Lease is free to whoever never saw another one: the manifests ship it.
+                if all(process.view().last_contact for process in self.processes):
+                    server.create_empty(self.world.time)
+                    self._no_start_before = self.world.time + 1.1 * UNITS * self.unit
             case _:
                 raise AssertionError(kind)
 

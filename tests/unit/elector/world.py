@@ -130,6 +130,8 @@ class Link:
         self.world = world
         self._troubles: dict[Trouble, tuple[float, float]] = {}
         self.watcher: Watcher | None = None
+        # What is under way then is late, whatever heals.
+        self.last_arrival = 0.0
 
     def trouble(self, trouble: Trouble, *, lasting: float, amount: float) -> None:
         self._troubles[trouble] = (self.world.time + lasting, amount)
@@ -196,6 +198,7 @@ class Link:
             if self.world.random.random() < 0.5:
                 return math.inf
             delay += self._troubles[Trouble.CUT][0] - self.world.time  # TCP sends again
+        self.last_arrival = max(self.last_arrival, self.world.time + delay)
         return self.world.time + delay
 
     def _has(self, trouble: Trouble) -> bool:
