@@ -1,4 +1,4 @@
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check bench nemesis lock clean
 .venv: requirements/dev.txt pyproject.toml
 	@scripts/bootstrap
 	@touch .venv
@@ -14,6 +14,9 @@ check: .venv ## format, lint, layers, types, unit tests
 
 bench: .venv ## side by side with client-go; prints a table, writes JSON
 	@.venv/bin/python -m bench.elector
+
+nemesis: .venv ## random faults for MINUTES (30), mixed with client-go if CLIENT_GO=0.36
+	@.venv/bin/python -m tests.nemesis --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED)) $(if $(CLIENT_GO),--client-go $(CLIENT_GO))
 
 lock: .venv ## resolve pyproject.toml into requirements/*.txt
 	@scripts/lock
