@@ -160,10 +160,10 @@ class Election:
         if stance is self._stance:
             return
         self._stance = stance
+        self._is_released = False  # of an earlier release; this one is still to be shown
         if stance is not Stance.CONTEND:
             self._term = None
         if stance is Stance.RELEASE:
-            self._is_released = False
             self._release_asked_at = now
             self._write_at = -math.inf
             self._want_read(now)

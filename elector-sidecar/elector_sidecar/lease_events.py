@@ -39,6 +39,7 @@ class LeaseEvents:
             try:
                 await self._record("became leader" if leads else "stopped leading")
             except Forbidden as error:
+                self._is_forbidden = True
                 logger.info(
                     "events are forbidden, none will be recorded", extra=fields(error=error)
                 )
