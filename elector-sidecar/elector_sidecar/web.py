@@ -7,15 +7,17 @@ request was parsed and after the last await of the handler. Bad input is a 400 t
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from aiohttp import web
 
 from .clock import boottime
-from .config import BadInput, seconds
 from .elector import Elector
 from .lease import pod_name
 from .metrics import CONTENT_TYPE, render
+from .status import Status
 from .stream import follow
+from .values import BadInput, seconds, whole
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -23,6 +25,8 @@ VALID_UNTIL_HEADER = "X-Leader-Valid-Until"
 FENCING_TOKEN_HEADER = "X-Leader-Fencing-Token"
 # A long poll longer than this says more about a typing error than about patience.
 MAX_WAIT = 3600.0
+# A long poll for more validity looks so often whether a renewal brought it.
+RENEWAL_POLL = 0.1
 MIN_COOLDOWN = 1.0
 DEFAULT_COOLDOWN = 10.0
 
@@ -63,10 +67,15 @@ class Answers:
         return await self._dispatch(request, route)
 
     async def handle_contrib(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Contrib's listener: any path that is not ours, any method, is the leader's name."""
+        """Contrib's listener: any path that is not ours, any method, is the leader's name.
+
+        It is often open to the pod's network, from where nobody may make the leader resign.
+        """
         route = self._routes.get(request.path)
-        if route is None:
+        if route is None or request.path == "/":
             return await self._name(request)
+        if request.path == "/resign" and not _is_local(request):
+            return _text(403, "/resign is for this machine only: ask 127.0.0.1")
         return await self._dispatch(request, route)
 
     async def _dispatch(
@@ -115,9 +124,7 @@ class Answers:
                 return _text(200, "ok", headers)
             if now >= deadline:
                 return _text(503, f"not leader: {status.reason}" if not status.is_leader else lack)
-            age = status.term_seconds
-            grows_in = demand.min_age - age if age is not None and age < demand.min_age else None
-            await self._elector.changed(min(deadline - now, grows_in or MAX_WAIT))
+            await self._elector.changed(min(deadline - now, _patience(demand, status)))
 
     async def _eligible(self, request: web.BaseRequest) -> web.StreamResponse:
         status = self._elector.status(boottime())
@@ -159,11 +166,24 @@ def _lack(demand: Demand, remaining: float, age: float | None, token: int | None
     return None
 
 
+def _patience(demand: Demand, status: Status) -> float:
+    """How long only a change of the state can meet the demand."""
+    age = status.term_seconds
+    if not status.is_leader or age is None:
+        return MAX_WAIT
+    if age < demand.min_age:
+        return demand.min_age - age
+    # A renewal is no change of state, but prolongs the validity.
+    return RENEWAL_POLL
+
+
 def _demand(request: web.BaseRequest) -> Demand:
     query = _query(request, "min_remaining", "min_age", "wait", "token")
     token = query.get("token")
-    if token is not None and not token.isdecimal():
-        raise BadInput(f"token={token!r} is not a fencing token: a whole number from /leader")
+    try:
+        fencing_token = None if token is None else whole(token)
+    except BadInput as error:
+        raise BadInput(f"token: {error}, as fencingToken of /leader is") from error
     wait = _seconds("wait", query.get("wait", "0"))
     if wait > MAX_WAIT:
         raise BadInput(f"wait={query['wait']}: at most {MAX_WAIT:g}s")
@@ -171,7 +191,7 @@ def _demand(request: web.BaseRequest) -> Demand:
         min_remaining=_seconds("min_remaining", query.get("min_remaining", "0")),
         min_age=_seconds("min_age", query.get("min_age", "0")),
         wait=wait,
-        token=None if token is None else int(token),
+        token=fencing_token,
     )
 
 
@@ -194,6 +214,16 @@ def _seconds(name: str, text: str) -> float:
         raise BadInput(f"{name}: {error}") from error
 
 
+def _is_local(request: web.BaseRequest) -> bool:
+    """Whether the client is on this machine: loopback, or a unix socket."""
+    if not request.remote:
+        return True
+    try:
+        return ip_address(request.remote.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
 def _text(status: int, text: str | None, headers: dict[str, str] | None = None) -> web.Response:
     return web.Response(status=status, text=f"{text}\n", headers=headers)
 
@@ -203,8 +233,8 @@ def _json(body: bytes) -> web.Response:
 
 
 def _go_json(text: str) -> bytes:
-    """A JSON string as Go's encoding/json writes it, HTML escapes included."""
+    """A JSON string as Go's encoding/json writes it: escaped for HTML and JavaScript."""
     quoted = json.dumps(text, ensure_ascii=False)
-    for char in "<>&":
+    for char in "<>&\u2028\u2029":
         quoted = quoted.replace(char, f"\\u{ord(char):04x}")
     return quoted.encode()
