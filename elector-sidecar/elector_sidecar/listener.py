@@ -5,18 +5,23 @@ elector whose own listener does not answer resigns (P9), because nobody could he
 """
 
 import asyncio
+import logging
 import resource
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from .config import Address, BadInput
 
 # More than any pod's containers, probes and scrapers open; each costs a descriptor and some KiB.
 MAX_CONNECTIONS = 512
-# Kept for the API server, the main, files and the runtime itself.
-RESERVED_DESCRIPTORS = 64
+# The kernel hands over so many connections at once, before the first of them can be counted.
+BACKLOG = 64
+# Kept for the API server, the main, files and the runtime itself, and for one such burst.
+RESERVED_DESCRIPTORS = 64 + BACKLOG
+MIN_CONNECTIONS = 8
 
 CHECK_INTERVAL = 5.0
 CHECK_TIMEOUT = 1.0
@@ -24,16 +29,26 @@ CHECK_TIMEOUT = 1.0
 CHECK_FAILURES = 3
 
 
-class Listener:
-    """One bound address with its handler."""
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-    def __init__(
-        self, address: Address, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-    ) -> None:
+
+class Listener:
+    """One bound address with its handler, for at most `limit` connections at a time.
+
+    One too many takes the place of the one that has been idle the longest; none is taken from a
+    client that waits for its answer.
+    """
+
+    def __init__(self, address: Address, handler: Handler, *, limit: int) -> None:
         self._address = address
-        self._web = web.Server(handler, access_log=None)
+        self._handler = handler
+        self._limit = limit
+        # A client that left is not waited for any more: its handler would keep its place.
+        self._web = web.Server(
+            self._answer, access_log=None, logger=_http_log, handler_cancellation=True
+        )
+        self._busy: set[object] = set()
         self._server: asyncio.Server | None = None
-        self._limit = connection_limit()
         # What was bound: with port 0, the port that the kernel chose.
         self.bound = address
 
@@ -43,9 +58,13 @@ class Listener:
         address = self._address
         try:
             if address.path:
-                self._server = await loop.create_unix_server(self._accept, address.path)
+                self._server = await loop.create_unix_server(
+                    self._accept, address.path, backlog=BACKLOG
+                )
             else:
-                self._server = await loop.create_server(self._accept, address.host, address.port)
+                self._server = await loop.create_server(
+                    self._accept, address.host, address.port, backlog=BACKLOG
+                )
                 port = self._server.sockets[0].getsockname()[1]
                 self.bound = Address(address.host, port)
         except OSError as error:
@@ -79,10 +98,24 @@ class Listener:
         finally:
             writer.close()
 
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.protocol
+        self._busy.add(connection)
+        try:
+            return await self._handler(request)
+        finally:
+            self._busy.discard(connection)
+
     def _accept(self) -> asyncio.Protocol:
-        if len(self._web.connections) >= self._limit:
-            return _Refusal()
-        return self._web()
+        # The oldest first; one that was closed stays in the list for a moment.
+        open_ones = [each for each in self._web.connections if each.transport is not None]
+        if len(open_ones) < self._limit:
+            return self._web()
+        for connection in open_ones:
+            if connection not in self._busy:
+                connection.force_close()
+                return self._web()
+        return _Refusal()
 
 
 class _Refusal(asyncio.Protocol):
@@ -97,11 +130,24 @@ class _Refusal(asyncio.Protocol):
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-def connection_limit() -> int:
+def connection_limit(listeners: int) -> int:
+    """For each of so many listeners, which share this process' descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
-    return max(min(MAX_CONNECTIONS, soft - RESERVED_DESCRIPTORS), 8)
+    return max(min(MAX_CONNECTIONS, (soft - RESERVED_DESCRIPTORS) // listeners), MIN_CONNECTIONS)
+
+
+class _OwnFaults(logging.Filter):
+    """A request that is no HTTP was answered with 4xx: its sender's fault is no traceback here."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | web.RequestPayloadError)
+
+
+_http_log = logging.getLogger("elector.http")
+_http_log.addFilter(_OwnFaults())
 
 
 class Report(Protocol):

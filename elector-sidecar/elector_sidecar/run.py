@@ -19,7 +19,7 @@ from kubeapi import ApiServer, Credentials, InCluster, Plain, UnusableCredential
 from .config import BadInput, Config, load, parser
 from .elector import Elector
 from .lease_events import LeaseEvents
-from .listener import Listener, watch_over
+from .listener import Listener, connection_limit, watch_over
 from .log import fields, logger, setup
 from .main_container import MainContainer
 from .web import Answers
@@ -139,12 +139,15 @@ async def _settle(companions: list[Companion]) -> None:
 
 
 def _listeners(config: Config, answers: Answers) -> list[Listener]:
-    listeners = [Listener(config.listen, answers.handle)]
-    if config.probe_listen is not None:
-        listeners.append(Listener(config.probe_listen, answers.handle_probe))
-    if config.contrib_listen is not None:
-        listeners.append(Listener(config.contrib_listen, answers.handle_contrib))
-    return listeners
+    """The first one is watched: it is the one that the main asks."""
+    wanted = [
+        (config.listen, answers.handle),
+        (config.contrib_listen, answers.handle_contrib),
+        (config.probe_listen, answers.handle_probe),
+    ]
+    doors = [(address, handle) for address, handle in wanted if address is not None]
+    limit = connection_limit(len(doors))
+    return [Listener(address, handle, limit=limit) for address, handle in doors]
 
 
 def _obey_signals(elector: Elector) -> None:
