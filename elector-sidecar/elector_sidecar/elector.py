@@ -5,7 +5,6 @@ Owns every task that talks to the API server or the main. Knows no rule of elect
 """
 
 import asyncio
-import json
 import math
 import random
 import time
@@ -13,7 +12,16 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from kubeapi import ApiError, ApiServer, Conflict, Forbidden, Gone, NotFound, Unreachable
+from kubeapi import (
+    ApiError,
+    ApiServer,
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    Unreachable,
+    parse_event,
+)
 
 from .clock import boottime
 from .config import Config
@@ -262,7 +270,7 @@ class Elector:
             is_orderly = await self._follow(watch)
         except Gone:
             logger.debug("the watch expired")
-        except (ApiError, Unreachable, MalformedLease, ValueError) as error:
+        except (ApiError, Unreachable, MalformedLease) as error:
             self._complain("watching the Lease failed", "watch", error)
         self._election.watch_ended(watch.id, boottime(), is_orderly=is_orderly)
         self._kick.set()
@@ -282,14 +290,12 @@ class Elector:
         )
         async with aclosing(lines):
             async for line in lines:
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    code = event.get("object", {}).get("code")
-                    logger.debug("the watch ended with an error", extra=fields(code=code))
-                    return False
-                lease = parse_lease(event["object"])
+                event = parse_event(line)
                 self._election.event_arrived(
-                    watch.id, boottime(), lease, is_deleted=event["type"] == "DELETED"
+                    watch.id,
+                    boottime(),
+                    parse_lease(event.object),
+                    is_deleted=event.type == "DELETED",
                 )
                 self._kick.set()
         return True

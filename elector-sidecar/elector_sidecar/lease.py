@@ -14,6 +14,9 @@ from typing import Any
 # Set to the holder identity by every acquiring and renewing write of ours, removed by our release.
 HOLDER_ANNOTATION = "edge-sidecars.io/holder"
 
+# A resourceVersion is etcd's revision, an int64.
+MAX_DIGITS = 20
+
 # client-go's release writes 1, because kube-apiserver refuses 0 (leaderelection.go, release()).
 RELEASED_DURATION = 1
 
@@ -58,8 +61,8 @@ def parse_lease(raw: object) -> Lease:
     spec = _mapping(body.get("spec") or {}, "spec")
     annotations = _mapping(metadata.get("annotations") or {}, "metadata.annotations")
     version = metadata.get("resourceVersion")
-    if not isinstance(version, str) or not version.isdecimal():
-        raise MalformedLease(f"metadata.resourceVersion is {version!r}, not a whole number")
+    if not isinstance(version, str) or not version.isdecimal() or len(version) > MAX_DIGITS:
+        raise MalformedLease(f"metadata.resourceVersion is {version!r:.80}, not a whole number")
     return Lease(
         uid=_text(metadata, "uid") or "",
         resource_version=int(version),

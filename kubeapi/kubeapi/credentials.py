@@ -118,6 +118,8 @@ def _read_token(path: Path) -> str:
     token = path.read_text().strip()
     if not token:
         raise ValueError(f"{path} is empty")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError(f"{path} is not a token")  # and would break the header that it is put in
     return token
 
 

@@ -59,7 +59,7 @@ def api_error(status: int, body: bytes, *, retry_after: str | None = None) -> Ap
     reason, message = "", body.decode("utf-8", "replace").strip()
     try:
         parsed = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = None
     if isinstance(parsed, dict):
         reason = str(parsed.get("reason") or "")

@@ -19,6 +19,8 @@ from .errors import Unreachable, api_error
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+# Bytes; no object is longer: etcd takes 1.5 MiB (--max-request-bytes), kube-apiserver 3 MiB.
+MAX_LINE = 8 * 1024 * 1024
 
 # What a failed connection or a broken answer may raise below us.
 _TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError)
@@ -101,7 +103,8 @@ class ApiServer:
         """The lines of a streamed answer, as they come, until the server ends it.
 
         Raises `ApiError` for a status other than 2xx, `Unreachable` where it does not begin
-        within `open_timeout` seconds or breaks. How long silence is believed, the caller decides.
+        within `open_timeout` seconds or breaks, which an end within a line is too. How long
+        silence is believed, the caller decides.
         """
         try:
             async with asyncio.timeout(open_timeout) as opening:
@@ -125,6 +128,10 @@ class ApiServer:
                         for line in whole:
                             if line:
                                 yield line
+                        if len(rest) > MAX_LINE:
+                            raise Unreachable(f"{self.url} sends a line without an end")
+                    if rest:
+                        raise Unreachable(f"{self.url} ended its answer within a line")
         except TimeoutError as error:
             raise Unreachable(f"{self.url} did not begin to answer in {open_timeout:g}s") from error
         except _TRANSPORT_ERRORS as error:
@@ -144,7 +151,7 @@ class ApiServer:
 def _decoded(answer: bytes) -> dict[str, Any]:
     try:
         decoded = json.loads(answer)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unreachable(f"the answer is not JSON: {answer[:80]!r}") from error
     if not isinstance(decoded, dict):
         raise Unreachable(f"the answer is not a JSON object: {answer[:80]!r}")
