@@ -7,18 +7,26 @@ workstation. Only what the API server can know is told then: no validity, no rea
 import argparse
 import asyncio
 import json
+import socket
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
+from contextlib import closing
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .lease import parse_lease, pod_name, wall_seconds
+from .values import BadInput
+from .values import url as checked_url
 
 DEFAULT_URL = "http://127.0.0.1:4040"
 TIMEOUT = 5.0
+# A longer /leader document is none.
+MAX_ANSWER = 65536
+_FIELDS = {"holder", "holderPod", "lease", "acquireTime", "renewTime", "leaseTransitions"}
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -43,7 +51,9 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     it = argparse.ArgumentParser(prog="elector-sidecar status", allow_abbrev=False)
-    it.add_argument("--url", default=DEFAULT_URL, help=f"of an elector; default {DEFAULT_URL}")
+    it.add_argument(
+        "--url", default=DEFAULT_URL, help=f"of an elector, or unix:/path; default {DEFAULT_URL}"
+    )
     it.add_argument("--lease", help="ask the API server for this Lease instead")
     it.add_argument("--namespace", help="default: the kubeconfig context's")
     it.add_argument("--kubeconfig", type=Path, help="default: $KUBECONFIG, else ~/.kube/config")
@@ -52,15 +62,47 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _from_elector(url: str) -> dict[str, Any]:
+    """The /leader document. Never through a proxy: it is this machine that is asked."""
+    connection = _UnixConnection(url) if url.startswith("unix:/") else _tcp_connection(url)
     try:
-        with urllib.request.urlopen(url.rstrip("/") + "/leader", timeout=TIMEOUT) as answer:
-            told: dict[str, Any] = json.load(answer)
-            return told
-    except (OSError, urllib.error.URLError) as error:
-        reason = getattr(error, "reason", error)
+        told = json.loads(_body(connection, "/leader"))
+    except (OSError, HTTPException) as error:
         raise ValueError(
-            f"no answer from the elector at {url}: {reason}; name its --url"
+            f"no answer from the elector at {url}: {str(error) or type(error).__name__}; "
+            "name its --url"
         ) from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{url}/leader is no elector's answer: {error}; name its --url") from error
+    if not isinstance(told, dict) or not _FIELDS.issubset(told):
+        raise ValueError(f"{url}/leader is no elector's answer; name the elector's --url")
+    return told
+
+
+def _body(connection: HTTPConnection, path: str) -> bytes:
+    with closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        if answer.status != HTTPStatus.OK:
+            raise HTTPException(f"{answer.status} {answer.reason}")
+        return answer.read(MAX_ANSWER)
+
+
+def _tcp_connection(url: str) -> HTTPConnection:
+    parts = urlsplit(checked_url(url))
+    if parts.scheme != "http" or parts.hostname is None:
+        raise BadInput(f"--url {url!r} is not like {DEFAULT_URL} or unix:/run/elector.sock")
+    return HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
+
+
+class _UnixConnection(HTTPConnection):
+    def __init__(self, url: str) -> None:
+        super().__init__("localhost", timeout=TIMEOUT)
+        self._path = url.removeprefix("unix:")
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(TIMEOUT)
+        self.sock.connect(self._path)
 
 
 async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
