@@ -1,0 +1,334 @@
+"""P1, P2, P4, P5 while processes freeze: SIGSTOP, a blocked event loop, signals that queue up.
+
+What waited for a frozen process (requests in its socket, answers of the API server, a SIGTERM)
+meets it when it wakes; the observer and the API server's audit log judge what it does then.
+"""
+
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.pods.elector import ELECTOR_RULES, ElectorPod, boottime
+from tests.pods.fleet import FAST_DURATION, Fleet
+from tests.pods.history import assert_backed, assert_polite, writes
+from tests.pods.observer import Observer, wait_for, wait_for_leader
+from tests.pods.timeline import Timeline
+
+# Validity of FAST after the last renewal's sending: 4 s x 0.95 - 0.25 s.
+FAST_VALIDITY = 3.55
+KEPT_ALIVE = 4
+NEW_CONNECTIONS = 8
+REQUEST = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+class RawClient:
+    """One connection that stays open, so that requests can wait in the pod's socket."""
+
+    def __init__(self, pod: ElectorPod) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", pod.port), timeout=10)
+
+    def send(self) -> None:
+        self._socket.sendall(REQUEST)
+
+    def status(self) -> int:
+        """Of the next answer."""
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            chunk = self._socket.recv(1)
+            assert chunk, f"the connection was closed: {answer!r}"
+            answer += chunk
+        head, _, _ = answer.partition(b"\r\n\r\n")
+        length = next(
+            int(line.partition(b":")[2])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length")
+        )
+        while length:
+            length -= len(self._socket.recv(length))
+        return int(head.split()[1])
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def clients(stack: ExitStack, pod: ElectorPod, count: int) -> list[RawClient]:
+    made = [RawClient(pod) for _ in range(count)]
+    for client in made:
+        stack.callback(client.close)
+    return made
+
+
+def judge(fleet: Fleet, observer: Observer) -> None:
+    """All that an outside observer can hold against the pods."""
+    history = writes(fleet.plane, fleet.namespace)
+    observer.assert_exclusive()
+    assert observer.tokens() == sorted(observer.tokens())
+    assert_polite(history)
+    assert_backed(observer.answers(), history, duration=FAST_DURATION)
+
+
+def renewal(fleet: Fleet, pod: ElectorPod) -> Callable[[], bool]:
+    """Whether the API server has applied another write of the pod since now."""
+    before = len(writes_of(fleet, pod))
+    return lambda: len(writes_of(fleet, pod)) > before
+
+
+def writes_of(fleet: Fleet, pod: ElectorPod) -> list[float]:
+    history = writes(fleet.plane, fleet.namespace)
+    return [write.received for write in history if write.writer == pod.identity]
+
+
+def test_p2_true_at_the_moment_of_the_answer_also_for_requests_that_waited_in_the_socket(
+    fleet: Fleet,
+) -> None:
+    fleet.create_empty_lease()
+    pod = fleet.add()
+    wait_for(pod.is_leader, timeout=5, what="the lead")
+    token = pod.leader()["fencingToken"]
+    with ExitStack() as stack:
+        waiting = clients(stack, pod, KEPT_ALIVE)
+        for client in waiting:
+            client.send()
+            assert client.status() == 200
+        pod.freeze()
+        frozen_at = boottime()
+        # In the sockets of open connections, and in the backlog of the listener.
+        waiting += clients(stack, pod, NEW_CONNECTIONS)
+        for client in waiting:
+            client.send()
+        # It wakes before it has talked to anybody, and cannot talk to anybody.
+        fleet.link(pod).black_hole()
+        time.sleep(max(frozen_at + FAST_VALIDITY - boottime(), 0.0) + 0.1)
+        pod.thaw()
+        assert [client.status() for client in waiting] == [503] * len(waiting)
+        fleet.link(pod).heal()
+        wait_for(pod.is_leader, timeout=FAST_DURATION + 2, what="the lead again")
+    assert pod.leader()["fencingToken"] > token
+
+
+def test_requests_that_waited_for_a_short_freeze_are_answered_200_by_a_leader_that_still_is(
+    fleet: Fleet,
+) -> None:
+    fleet.create_empty_lease()
+    pod = fleet.add()
+    wait_for(pod.is_leader, timeout=5, what="the lead")
+    token = pod.leader()["fencingToken"]
+    with ExitStack() as stack:
+        pod.freeze()
+        waiting = clients(stack, pod, NEW_CONNECTIONS)
+        for client in waiting:
+            client.send()
+        time.sleep(1)
+        pod.thaw()
+        assert [client.status() for client in waiting] == [200] * len(waiting)
+    assert pod.leader()["fencingToken"] == token
+
+
+@pytest.mark.slow
+def test_p1_exclusive_when_leaders_freeze_at_random_points(fleet: Fleet) -> None:
+    seed = time.time_ns() % 1_000_000
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    fleet.create_empty_lease()
+    pods = [fleet.add() for _ in range(3)]
+    with Observer(pods) as observer:
+        for freeze in (1.0, 5.0, 3.8):
+            leader = wait_for_leader(pods, timeout=2 * FAST_DURATION)
+            time.sleep(chance.uniform(0.0, 1.0))
+            with ExitStack() as stack:
+                leader.freeze()
+                waiting = clients(stack, leader, NEW_CONNECTIONS)
+                for client in waiting:
+                    client.send()
+                time.sleep(chance.uniform(0.9, 1.1) * freeze)
+                is_followed = any(pod.is_leader() for pod in pods if pod is not leader)
+                leader.thaw()
+                statuses = {client.status() for client in waiting}
+            if is_followed:
+                assert statuses == {503}
+        wait_for_leader(pods, timeout=2 * FAST_DURATION)
+    judge(fleet, observer)
+    assert fleet.spec()["leaseTransitions"] <= 3 + 2
+
+
+@pytest.mark.slow
+def test_p3_an_answer_that_waited_in_the_socket_renews_from_its_sending(fleet: Fleet) -> None:
+    """Frozen between a PUT's sending and its response, shorter than the lease."""
+    fleet.create_empty_lease()
+    pods = [fleet.add() for _ in range(2)]
+    with Observer(pods) as observer:
+        leader = wait_for_leader(pods, timeout=5)
+        token = leader.leader()["fencingToken"]
+        fleet.link(leader).delay_response(0.4)
+        wait_for(renewal(fleet, leader), timeout=3, what="a renewal under way", interval=0.005)
+        leader.freeze()
+        time.sleep(1.5)
+        fleet.link(leader).black_hole()
+        leader.thaw()
+        time.sleep(0.5)
+        answer = leader.ask("/readyz")
+        assert answer is not None
+        assert answer.status == 200
+        limit = writes_of(fleet, leader)[-1] + FAST_VALIDITY
+        assert float(answer.headers["X-Leader-Valid-Until"]) <= limit
+        fleet.link(leader).heal()
+        assert leader.leader()["fencingToken"] == token
+    judge(fleet, observer)
+
+
+@pytest.mark.slow
+def test_an_answer_that_waited_longer_than_the_lease_renews_nothing(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    pods = [fleet.add() for _ in range(2)]
+    with Observer(pods) as observer:
+        leader = wait_for_leader(pods, timeout=5)
+        fleet.link(leader).delay_response(0.4)
+        wait_for(renewal(fleet, leader), timeout=3, what="a renewal under way", interval=0.005)
+        leader.freeze()
+        successor = wait_for_leader([pods[1 - pods.index(leader)]], timeout=FAST_DURATION + 2)
+        # The answer has come through to the frozen process's socket; nothing else will.
+        fleet.link(leader).black_hole()
+        leader.thaw()
+        time.sleep(1)
+        assert leader.readyz() == 503
+        assert successor.is_leader()
+        fleet.link(leader).heal()
+        wait_for(
+            lambda: leader.leader()["holder"] == successor.identity, timeout=5, what="the news"
+        )
+    judge(fleet, observer)
+
+
+@pytest.mark.slow
+def test_p4_compare_and_swap_a_sigterm_that_queued_up_never_blanks_the_new_leader(
+    fleet: Fleet,
+) -> None:
+    """client-go with ReleaseOnCancel blanks the new leader's Lease in 9 of 10 runs (H4)."""
+    fleet.create_empty_lease()
+    pods = [fleet.add("--release-on-term") for _ in range(2)]
+    with Observer(pods) as observer:
+        for _ in range(3):
+            leader = wait_for_leader(pods, timeout=5)
+            leader.freeze()
+            leader.terminate()
+            others = [pod for pod in pods if pod is not leader]
+            successor = wait_for_leader(others, timeout=FAST_DURATION + 2)
+            token = successor.leader()["fencingToken"]
+            leader.thaw()
+            assert leader.wait() == 0
+            assert fleet.spec()["holderIdentity"] == successor.identity
+            assert successor.leader()["fencingToken"] == token
+            assert successor.is_leader()
+            leader.start()
+    judge(fleet, observer)
+
+
+@pytest.mark.slow
+def test_a_sigterm_that_wakes_up_just_when_the_lease_expires_blanks_nobody(fleet: Fleet) -> None:
+    """The release and the takeover race; either may win, but not both."""
+    fleet.create_empty_lease()
+    pods = [fleet.add("--release-on-term") for _ in range(2)]
+    with Observer(pods) as observer:
+        for offset in (0.0, 0.08):
+            leader = wait_for_leader(pods, timeout=2 * FAST_DURATION)
+            wait_for(renewal(fleet, leader), timeout=3, what="a renewal", interval=0.005)
+            leader.freeze()
+            leader.terminate()
+            expires_at = writes_of(fleet, leader)[-1] + FAST_DURATION
+            time.sleep(max(expires_at + offset - boottime(), 0.0))
+            leader.thaw()
+            assert leader.wait() == 0
+            others = [pod for pod in pods if pod is not leader]
+            successor = wait_for_leader(others, timeout=2)
+            assert fleet.spec()["holderIdentity"] == successor.identity
+            leader.start()
+    judge(fleet, observer)
+
+
+@pytest.mark.slow
+def test_p5_loops_for_ever_a_pod_that_lost_leads_again(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    pods = [fleet.add() for _ in range(2)]
+    with Observer(pods) as observer:
+        first = wait_for_leader(pods, timeout=5)
+        pid = first.pid
+        second = pods[1 - pods.index(first)]
+        first.freeze()
+        wait_for(second.is_leader, timeout=FAST_DURATION + 2, what="the other's lead")
+        first.thaw()
+        wait_for(lambda: first.readyz() == 503, timeout=2, what="the end of the first term")
+        second.kill()
+        wait_for(first.is_leader, timeout=FAST_DURATION + 2, what="a second term")
+        assert first.pid == pid
+        token = first.leader()["fencingToken"]
+        first.freeze()
+        time.sleep(FAST_DURATION)
+        first.thaw()
+        wait_for(
+            lambda: (first.leader()["fencingToken"] or 0) > token,
+            timeout=FAST_DURATION,
+            what="a third term",
+        )
+    judge(fleet, observer)
+
+
+@pytest.mark.slow
+def test_a_blocked_event_loop_stops_leading_though_the_process_runs(fleet: Fleet) -> None:
+    """A file system that hangs (kubelet's token volume as a FIFO) blocks the loop in read(2)."""
+    fleet.create_empty_lease()
+    account = fleet.plane.service_account_dir(fleet.namespace, "elector", ELECTOR_RULES)
+    blocked = fleet.add(credentials=account)
+    wait_for(blocked.is_leader, timeout=5, what="the lead")
+    other = fleet.add()
+    token_file = account.path / "token"
+    token = token_file.read_text()
+    with Observer([blocked, other]) as observer, ExitStack() as stack:
+        waiting = clients(stack, blocked, KEPT_ALIVE)
+        release = hang(token_file)
+        # The next renewal reads the token, and the loop stands still.
+        wait_for(lambda: blocked.readyz() is None, timeout=8, what="a blocked loop")
+        waiting += clients(stack, blocked, NEW_CONNECTIONS)
+        for client in waiting:
+            client.send()
+        wait_for(other.is_leader, timeout=FAST_DURATION + 2, what="the other's lead")
+        fleet.link(blocked).black_hole()
+        release(token)
+        assert [client.status() for client in waiting] == [503] * len(waiting)
+        fleet.link(blocked).heal()
+        wait_for(lambda: blocked.leader()["holder"] == other.identity, timeout=5, what="the news")
+    judge(fleet, observer)
+
+
+def hang(path: Path) -> Callable[[str], None]:
+    """Makes every reader of the file block, until the returned function supplies its content."""
+    fifo, content = path.with_name("hanging"), path.with_name("content")
+    os.mkfifo(fifo)
+    kept = path.with_name("kept")
+    os.link(fifo, kept)
+    fifo.rename(path)
+
+    def release(text: str) -> None:
+        content.write_text(text)
+        content.rename(path)
+        kept.write_text(text)
+
+    return release
+
+
+def test_p9_honest_liveness_is_not_lost_with_the_api_server(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    pod = fleet.add()
+    wait_for(pod.is_leader, timeout=5, what="the lead")
+    with Timeline(pod, "/livez") as liveness:
+        fleet.link(pod).refuse()
+        time.sleep(FAST_DURATION + 2)
+        assert pod.readyz() == 503
+        fleet.link(pod).heal()
+        wait_for(pod.is_leader, timeout=FAST_DURATION, what="the lead again")
+    assert set(liveness.statuses()) == {200}
