@@ -1,0 +1,27 @@
+"""A short play of the nemesis (`make nemesis` is the long one): random faults, judged from outside.
+
+The seeds are fixed: a run that fails is begun again with the same draws.
+"""
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.nemesis.arena import Arena
+from tests.nemesis.nemesis import Nemesis
+
+SECONDS = 25.0
+# Fewer would prove nothing: about one group of faults in two seconds is drawn.
+ENOUGH_FAULTS = 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "client_go"), [(3, None), (4, "0.36")])
+def test_random_faults_break_no_promise(
+    control_plane: ControlPlane, namespace: str, seed: int, client_go: str | None
+) -> None:
+    with Arena(control_plane, namespace, client_go=client_go) as arena:
+        outcome = Nemesis(arena, seed=seed, say=print).run(SECONDS)
+    assert not outcome.verdict.findings
+    assert not outcome.complaints
+    assert outcome.faults >= ENOUGH_FAULTS
+    assert outcome.verdict.takeovers >= 1
