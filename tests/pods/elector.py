@@ -76,6 +76,8 @@ class ElectorPod:
     lease: str
     flags: list[str]
     environ: Mapping[str, str] = field(default_factory=dict)
+    # Where elector_sidecar is installed.
+    interpreter: str = sys.executable
 
     def __post_init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -111,7 +113,7 @@ class ElectorPod:
         self._log_start = self._log.stat().st_size
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "elector_sidecar", *arguments, *listen, *self.flags],
+                [self.interpreter, "-m", "elector_sidecar", *arguments, *listen, *self.flags],
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 env={"PATH": "/usr/bin:/bin", **self.environ},
