@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from elector_sidecar.timing import FOREIGN_FACTOR
 from tests.controlplane.proxy import FaultProxy
 from tests.nemesis.arena import BOGUS, Arena, Candidate
-from tests.nemesis.verdict import Known
 from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST_DURATION
 
@@ -222,7 +221,7 @@ def delete(arena: Arena, draw: Draw) -> Iterator[None]:
     yield
 
 
-def recreate(arena: Arena, draw: Draw, known: dict[str, Known]) -> None:
+def recreate(arena: Arena, known: set[str]) -> None:
     """Deleted and created empty: free at once for whoever knows of no holder, hence only where
     every elector says that it knows the holder."""
     lease = arena.read()
@@ -232,7 +231,6 @@ def recreate(arena: Arena, draw: Draw, known: dict[str, Known]) -> None:
         raise NotApplicable
     if any(answer is None or answer.json()["holder"] != holder for answer in told):
         raise NotApplicable
-    deleted_at = time.time()
     status, answer = arena.plane.admin.delete(arena.path)
     assert status == 200, answer
     body = {
@@ -242,8 +240,7 @@ def recreate(arena: Arena, draw: Draw, known: dict[str, Known]) -> None:
     }
     status, answer = arena.plane.admin.post(arena.collection, body)
     if status == 201:  # 409: the leader was quicker
-        uid = answer["metadata"]["uid"]
-        known[uid] = Known(lease["metadata"]["uid"], holder, deleted_at)
+        known.add(answer["metadata"]["uid"])
 
 
 PROCESS: dict[str, Fault] = {

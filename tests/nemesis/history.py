@@ -108,9 +108,18 @@ class History:
             version = older
         return version, None
 
-    def last_of(self, uid: str) -> Version | None:
-        versions = [each for each in self.in_order() if each.uid == uid]
-        return versions[-1] if versions else None
+    def last_held(self, moment: float) -> tuple[Deletion | None, Version | None]:
+        """The newest deletion before the moment of a Lease that had had a holder, and that holder's
+        last version; Leases that never had one are passed over."""
+        oldest: Deletion | None = None
+        for deletion in reversed(self.deletions):
+            if deletion.received_at >= moment:
+                continue
+            oldest = deletion
+            held = [each for each in self.in_order() if each.uid == deletion.uid and each.holder]
+            if held:
+                return deletion, held[-1]
+        return oldest, None
 
     def around(self, moment: float, *, before: float, after: float) -> list[str]:
         """What happened from so many seconds before to so many after, one line each."""

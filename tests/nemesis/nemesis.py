@@ -16,7 +16,7 @@ from tests.nemesis import faults
 from tests.nemesis.arena import BOGUS, TIMING, Arena
 from tests.nemesis.faults import Draw, Misbehaviour, NotApplicable
 from tests.nemesis.history import History
-from tests.nemesis.verdict import Known, Rules, Verdict, judge, transitions
+from tests.nemesis.verdict import Rules, Verdict, judge, transitions
 from tests.pods.elector import boottime
 from tests.pods.fleet import FAST_DURATION
 
@@ -59,8 +59,7 @@ class Nemesis:
         self._running: list[Future[None]] = []
         self._counts: Counter[str] = Counter()
         self._complaints: list[str] = []
-        self._known: dict[str, Known] = {}
-        self._recreated_at = 0.0
+        self._known: set[str] = set()
 
     def run(self, seconds: float) -> Outcome:
         """Fails fast: the first finding ends it."""
@@ -149,7 +148,7 @@ class Nemesis:
 
     def _do(self, draw: Draw) -> None:
         if draw.kind == faults.RECREATE:
-            faults.recreate(self._arena, draw, self._known)
+            faults.recreate(self._arena, self._known)
             time.sleep(FAST_DURATION)
             return
         every = faults.PROCESS | faults.NETWORK | faults.SERVER | faults.LEASE
@@ -183,7 +182,7 @@ class Nemesis:
         )
 
     def _judge(self) -> Verdict:
-        rules = Rules(TIMING, dict(self._known))
+        rules = Rules(TIMING, frozenset(self._known))
         answers = self._arena.observer.answers()
         return judge(self._history(), answers, rules, offset=time.time() - boottime())
 

@@ -7,7 +7,7 @@ the API server's clock and the observer's differ by `wall_offset`, which does no
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from elector_sidecar.timing import FOREIGN_FACTOR, Timing
 from tests.nemesis.history import Attempt, History, Version
@@ -27,20 +27,11 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Known:
-    """The Lease `uid` was deleted while every elector knew `holder` to hold it."""
-
-    uid: str
-    holder: str
-    deleted_at: float
-
-
-@dataclass(frozen=True)
 class Rules:
-    """`known`: by the uid of the empty Lease that was created in place of the deleted one."""
+    """`known`: uids of empty Leases created in place of one whose holder every elector knew."""
 
     timing: Timing
-    known: dict[str, Known] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -100,7 +91,9 @@ def _why_forbidden(
     history: History, version: Version, before: Version | None, rules: Rules
 ) -> str | None:
     if before is None:
-        return _why_not_created(history, version, rules)
+        if version.holder == "":
+            return None  # reserved, for nobody yet
+        return _why_not_missing(history, version, rules, "a deleted Lease was created anew")
     if version.holder == "":
         return None if before.holder == version.writer else "a foreign holder was blanked"
     if version.holder != version.writer:
@@ -124,33 +117,25 @@ def _why_not_vacant(
 ) -> str | None:
     """Section 4: an empty holder is free at once only if it was released in order."""
     first, held = history.vacated(before)
-    if held is not None and held.holder == version.writer:
-        return None  # it writes itself back
-    own = rules.timing.lease_duration
-    if held is None and before.uid in rules.known:
-        known = rules.known[before.uid]
-        if known.holder == version.writer:
-            return None
-        return _too_early(version, known.deleted_at, own, "a new Lease was taken for a release")
-    if before.marked_holder is None:
+    if held is None and (before.marked_holder is not None or before.uid in rules.known):
+        # Reserved by an elector that found none, or created anew: whoever held the last one counts.
+        return _why_not_missing(history, version, rules, "a new Lease was taken for a released")
+    if before.marked_holder is None or held is None:
         return None
-    if held is not None and held.holder != before.marked_holder:
+    if version.writer == held.holder:
+        return None  # it writes itself back
+    if held.holder != before.marked_holder:
         return None  # a later holder than the marked one gave it up
+    own = rules.timing.lease_duration
     return _too_early(version, first.received_at, own, "a blanked Lease was taken for a released")
 
 
-def _why_not_created(history: History, version: Version, rules: Rules) -> str | None:
+def _why_not_missing(history: History, version: Version, rules: Rules, what: str) -> str | None:
     """Section 4: a Lease that is missing is waited out, except by its living leader."""
-    deletions = [each for each in history.deletions if each.received_at < version.received_at]
-    own = rules.timing.lease_duration
-    if not deletions:
-        return None  # the log lost the deletion: nothing to count from
-    last = history.last_of(deletions[-1].uid)
-    if last is not None:
-        held = last if last.holder else history.vacated(last)[1]
-        if held is not None and held.holder == version.writer:
-            return None
-    return _too_early(version, deletions[-1].received_at, own, "a deleted Lease was created anew")
+    deletion, held = history.last_held(version.received_at)
+    if deletion is None or (held is not None and held.holder == version.writer):
+        return None
+    return _too_early(version, deletion.received_at, rules.timing.lease_duration, what)
 
 
 def _too_early(version: Version, since: float, wait: float, what: str) -> str | None:

@@ -8,7 +8,7 @@ from elector_sidecar.lease import HOLDER_ANNOTATION
 from elector_sidecar.timing import Timing
 from tests.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
 from tests.nemesis.history import History
-from tests.nemesis.verdict import Known, Rules, judge, transitions
+from tests.nemesis.verdict import Rules, judge, transitions
 from tests.pods.observer import Ready
 
 TIMING = Timing(lease_duration=4.0, renew_interval=1.0, request_timeout=2.0)
@@ -153,10 +153,23 @@ def test_a_deleted_lease_is_waited_out_except_by_its_holder() -> None:
 
 def test_a_recreated_lease_releases_nobody_who_was_known() -> None:
     log = started().delete(2.0).write(ADMIN, 2.1, "", verb="create", uid="2")
-    rules = Rules(TIMING, {"2": Known(UID, "pod-a", 2.0)})
+    rules = Rules(TIMING, frozenset({"2"}))
     assert len(findings(log.held("pod-b", 3.0, uid="2"), rules=rules)) == 1
     log = started().delete(2.0).write(ADMIN, 2.1, "", verb="create", uid="2")
     assert not findings(log.held("pod-a", 2.2, uid="2"), rules=rules)
+
+
+@pytest.mark.parametrize(("at", "count"), [(5.9, 1), (6.0, 0)])
+def test_a_reserved_lease_is_taken_only_when_the_deleted_one_has_expired(
+    at: float, count: int
+) -> None:
+    log = started().delete(2.0).write("pod-c", 2.5, "", marked="pod-c", verb="create", uid="2")
+    assert len(findings(log.held("pod-b", at, uid="2"))) == count
+
+
+def test_the_holder_of_a_deleted_lease_takes_the_reserved_one_at_once() -> None:
+    log = started().delete(2.0).write("pod-c", 2.5, "", marked="pod-c", verb="create", uid="2")
+    assert not findings(log.held("pod-a", 2.6, uid="2"))
 
 
 def test_foreign_holders_are_not_blanked_and_no_write_is_blind() -> None:
