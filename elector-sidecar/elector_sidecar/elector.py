@@ -68,6 +68,7 @@ class Elector:
         self._drain: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._complaints: dict[str, float] = {}
         base = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
         self._collection_path = base
@@ -128,18 +129,17 @@ class Elector:
         """Until terminated and given up in order (P6)."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            health = None
             if self.config.health_url:
-                health = group.create_task(self._check_health(self.config.health_url))
+                self._spawn(self._check_health(self.config.health_url))
             while True:
                 self._kick.clear()
                 self._advance()
                 if self._plan.is_over:
                     break
                 await self._sleep()
-            for task in (health, self._watching, self._drain):
-                if task is not None:
-                    task.cancel()
+            # Requests too: their outcome cannot matter any more, and kubelet is waiting.
+            for task in self._tasks:
+                task.cancel()
 
     def _advance(self) -> None:
         now = boottime()
@@ -216,7 +216,10 @@ class Elector:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         if self._group is None:
             raise RuntimeError("the elector does not run")
-        return self._group.create_task(work)
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _perform(self, command: Read | Write | Watch) -> None:
         match command:
