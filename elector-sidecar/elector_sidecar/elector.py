@@ -64,6 +64,7 @@ class Elector:
         self._kick = asyncio.Event()
         self._change = asyncio.Event()
         self._told: Status | None = None
+        self._outcome = 0
         self._due_at = now
         self._drain: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -194,9 +195,10 @@ class Elector:
 
     def _announce(self, now: float) -> None:
         status, before = self.status(now), self._told
-        if before is not None and status.is_same_state(before):
+        outcome, ended = self._tenure.outcome.number, self._outcome
+        if before is not None and status.is_same_state(before) and outcome == ended:
             return
-        self._told = status
+        self._told, self._outcome = status, outcome
         self._change.set()
         self._change = asyncio.Event()
         token = status.view.fencing_token
