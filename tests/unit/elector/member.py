@@ -131,7 +131,6 @@ class Process:
         chance = self.world.random.random()
         commands = self.election.advance(now, wall=self.clock.wall(), chance=chance)
         self._count_step()
-        self._look()
         for command in commands:
             self.sent.append(command)
             if isinstance(command, Write) and self.freezes_before_write:

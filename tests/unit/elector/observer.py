@@ -7,15 +7,18 @@ a candidate's clock between two steps of it, so comparing all at each step of an
 import math
 from typing import Protocol
 
-from elector_sidecar.lease import Spec, wall_seconds
+from elector_sidecar.election import Stance
+from elector_sidecar.lease import Lease, Spec, wall_seconds
 from elector_sidecar.term import Purpose, Write
-from elector_sidecar.timing import FOREIGN_FACTOR
 
 from .apiserver import Change
 from .member import Process
 from .world import World
 
 TOLERANCE = 1e-5
+# Stated anew, so that a wrong constant in the core is seen: contract, section 1, P2, and section 4.
+VALID_SHARE, VALID_MARGIN = 0.95, 0.25
+FOREIGN_FACTOR = 1.2
 
 
 class Peer(Protocol):
@@ -38,6 +41,7 @@ class Observer:
         # Since when each spec has stood or could be seen to stand: an edit and its opposite between
         # two reads of a candidate are no change to it.
         self._spec_since: dict[tuple[str, Spec], float] = {}
+        self._release_asked_at: dict[str, float] = {}
         # Where other people break client-go's rules, only our own exclude each other.
         self.peers_are_lawful = True
         self.led_at = -math.inf
@@ -51,6 +55,7 @@ class Observer:
     # ── at each step of a candidate ──
 
     def stepped(self, process: Process) -> None:
+        self.released_is_seen(process)
         view = process.view()
         if not view.is_leader:
             return
@@ -80,9 +85,24 @@ class Observer:
     def valid_only_after_an_applied_write(self, process: Process, valid_until: float) -> None:
         """P2 and P3: by its own clock, from the sending of a write that changed the record."""
         timing = process.settings.timing
-        # Stated anew, so that a wrong constant in the core is seen.
-        limit = self._proofs.get(process.identity, -math.inf) + timing.lease_duration * 0.95 - 0.25
+        validity = timing.lease_duration * VALID_SHARE - VALID_MARGIN
+        limit = self._proofs.get(process.identity, -math.inf) + validity
         assert valid_until <= limit + TOLERANCE, f"{process.identity} leads without a proof"
+
+    def released_is_seen(self, process: Process) -> None:
+        """P6: released is said only after the record stood without it since it was asked."""
+        election = process.election
+        if election.stance is not Stance.RELEASE:
+            self._release_asked_at.pop(process.identity, None)
+            return
+        asked_at = self._release_asked_at.setdefault(process.identity, self._world.time)
+        if election.is_released:
+            changes = self._world.server.changes
+            freed = any(
+                change.at >= asked_at and not _names(change.lease, process.identity)
+                for change in changes
+            )
+            assert freed or not _names(self._world.server.lease, process.identity)
 
     def tokens_grow(self, process: Process, token: int) -> None:
         if self._tokens.get(process.identity) == token:
@@ -154,3 +174,7 @@ def _blanks(change: Change) -> bool:
         and change.lease.spec.holder_identity == ""
         and change.before.spec.holder_identity not in ("", change.writer)
     )
+
+
+def _names(lease: Lease | None, identity: str) -> bool:
+    return lease is not None and lease.spec.holder_identity == identity

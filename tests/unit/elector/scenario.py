@@ -52,6 +52,7 @@ class Kind(Enum):
     HOLD = "hold"
     ABSTAIN = "abstain"
     LABEL = "label"
+    LABELS = "label every second"
     BLANK = "blank"
     STEAL = "steal"
     STEAL_SHORT = "steal short"
@@ -164,6 +165,8 @@ class Run:
             assert world.time < healed_at + bound, "nobody leads after healing"
             world.run(until=world.time + self.unit)
         world.run(until=world.time + UNITS * self.unit)
+        # Contract, section 7: transitions <= faults + 2; a restart of a holder is a fault, too.
+        assert self.observer.takeovers <= 2 * len(self.scenario.faults) + 2
 
     def _longest_wait(self) -> float:
         waits = [member.timing.lease_duration for member in self.scenario.members]
@@ -226,6 +229,8 @@ class Run:
         match fault.kind:
             case Kind.LABEL:
                 self._edit({}, annotations={"touched": str(self.world.time)})
+            case Kind.LABELS:
+                self._label(until=self.world.time + lasting)
             case Kind.CUT_ALL:
                 for link in self._links():
                     link.trouble(Trouble.CUT, lasting=lasting, amount=0.0)
@@ -258,6 +263,11 @@ class Run:
                 links = self._links()
                 link = process.link if fault.who < 4 else links[fault.who % len(links)]
                 link.trouble(trouble, lasting=lasting, amount=amount)
+
+    def _label(self, *, until: float) -> None:
+        self._edit({}, annotations={"touched": str(self.world.time)})
+        if self.world.time + 1.0 < until:
+            self.world.after(1.0, lambda: self._label(until=until))
 
     def _links(self) -> list[Link]:
         return [process.link for process in self.processes] + [peer.link for peer in self.peers]
@@ -295,20 +305,22 @@ class Run:
                 raise AssertionError(kind)
 
 
-def faults(kinds: Sequence[Kind], *, at_most: int) -> st.SearchStrategy[list[Fault]]:
+def faults(
+    kinds: Sequence[Kind], *, at_least: int = 0, at_most: int = 12
+) -> st.SearchStrategy[list[Fault]]:
     fault = st.builds(
         Fault,
-        after=st.integers(0, 30),
+        after=st.one_of(st.integers(0, 6), st.integers(0, 30)),
         kind=st.sampled_from(kinds),
-        who=st.integers(0, 5),
+        who=st.sampled_from((0, 0, 0, 1, 1, 2, 3, 4, 5)),
         lasting=st.integers(0, 40),
         amount=st.integers(0, 30),
     )
-    return st.lists(fault, max_size=at_most)
+    return st.lists(fault, min_size=at_least, max_size=at_most)
 
 
-MEMBERS = st.lists(
-    st.builds(Member, rate=st.sampled_from(RATES), timing=st.sampled_from(TIMINGS)),
-    min_size=1,
-    max_size=4,
-)
+def members(
+    timings: Sequence[Timing] = TIMINGS, *, at_least: int = 1
+) -> st.SearchStrategy[list[Member]]:
+    member = st.builds(Member, rate=st.sampled_from(RATES), timing=st.sampled_from(timings))
+    return st.lists(member, min_size=at_least, max_size=4)
