@@ -1,0 +1,300 @@
+"""P5 and P6: who stops leading says so at once, goes on renewing while its main drains, and
+releases only when the main has surely stopped; otherwise the Lease expires by itself.
+"""
+
+import time
+
+import pytest
+
+from tests.pods.elector import Answer, ElectorPod, boottime
+from tests.pods.fleet import FAST_DURATION, Fleet
+from tests.pods.history import ANNOTATION, Write, assert_polite, writes
+from tests.pods.main import MainServer
+from tests.pods.observer import Observer, wait_for, wait_for_leader
+from tests.pods.timeline import Timeline
+
+# P6: a release is given up after two requests' time (2 s each with FAST).
+RELEASE_TIMEOUT = 4.0
+# A process that ends, on a busy machine.
+EXIT_SLACK = 3.0
+
+
+def leading(fleet: Fleet, *flags: str) -> ElectorPod:
+    fleet.create_empty_lease()
+    pod = fleet.add(*flags)
+    wait_for(pod.is_leader, timeout=5, what="the lead")
+    return pod
+
+
+def history(fleet: Fleet) -> list[Write]:
+    return writes(fleet.plane, fleet.namespace)
+
+
+def exits(pod: ElectorPod, *, within: float) -> None:
+    start = boottime()
+    assert pod.wait(within + EXIT_SLACK) == 0
+    assert boottime() - start < within + EXIT_SLACK
+
+
+def assert_released(fleet: Fleet, *, transitions: int = 1) -> None:
+    lease = fleet.get_lease()
+    assert lease is not None
+    assert lease["spec"].get("holderIdentity", "") == ""
+    assert lease["spec"]["leaseDurationSeconds"] == 1
+    assert lease["spec"]["leaseTransitions"] == transitions
+    assert ANNOTATION not in lease["metadata"].get("annotations", {})
+
+
+def assert_not_released(fleet: Fleet, pod: ElectorPod) -> None:
+    assert fleet.spec()["holderIdentity"] == pod.identity
+    assert all(write.holder for write in history(fleet)[1:])
+
+
+def resign(pod: ElectorPod, cooldown: str, *, timeout: float = 10.0) -> Answer:
+    answer = pod.ask(f"/resign?cooldown={cooldown}", method="POST", timeout=timeout)
+    assert answer is not None
+    return answer
+
+
+def test_p5_the_first_sigterm_of_an_idle_standby_ends_it_with_0(fleet: Fleet) -> None:
+    leader = leading(fleet)
+    token = leader.leader()["fencingToken"]
+    standby = fleet.add("--release-on-term")
+    standby.terminate()
+    exits(standby, within=1)
+    assert leader.leader()["fencingToken"] == token
+    assert {write.writer for write in history(fleet)} == {"", leader.identity}
+
+
+def test_p5_a_sigterm_before_the_first_contact_ends_it_with_0(fleet: Fleet) -> None:
+    pod = fleet.add("--release-on-term", start=False)
+    fleet.link(pod).black_hole()
+    pod.start()
+    pod.terminate()
+    exits(pod, within=RELEASE_TIMEOUT)
+
+
+def test_p5_a_second_sigterm_ends_it_at_once_and_non_zero(fleet: Fleet) -> None:
+    with MainServer(drain=0) as main:
+        pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "60s")
+        pod.terminate()
+        wait_for(lambda: main.asked("/drain") == 1, timeout=3, what="the drain")
+        pod.terminate()
+        assert pod.wait(EXIT_SLACK) == 1
+        assert_not_released(fleet, pod)
+
+
+def test_p6_release_on_term_releases_as_client_go_does(fleet: Fleet) -> None:
+    pod = leading(fleet, "--release-on-term")
+    with Timeline(pod) as timeline:
+        pod.terminate()
+        exits(pod, within=RELEASE_TIMEOUT)
+    assert_released(fleet)
+    released = history(fleet)[-1]
+    assert released.writer == pod.identity
+    # Nobody was told 200 when the Lease was free already.
+    assert 200 not in timeline.statuses(since=released.received)
+
+
+@pytest.mark.slow
+def test_p6_without_any_word_of_the_main_the_lease_expires(fleet: Fleet) -> None:
+    pod = leading(fleet)
+    other = fleet.add()
+    with Observer([pod, other]) as observer:
+        pod.terminate()
+        exits(pod, within=1)
+        assert_not_released(fleet, pod)
+        last = history(fleet)[-1].received
+        wait_for(other.is_leader, timeout=FAST_DURATION + 2, what="a successor")
+    takeover = history(fleet)[-1]
+    assert takeover.received - last >= FAST_DURATION - 0.05
+    observer.assert_exclusive()
+    assert_polite(history(fleet))
+
+
+def test_p6_gives_up_in_order_503_then_the_drain_then_the_release(fleet: Fleet) -> None:
+    """The lease goes on being renewed for as long as the main drains."""
+    with MainServer(drain=503) as main:
+        pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "20s")
+        other = fleet.add()
+        with Timeline(pod) as timeline, Observer([pod, other]) as observer:
+            terminated_at = boottime()
+            pod.terminate()
+            wait_for(lambda: main.asked("/drain") >= 1, timeout=3, what="the drain")
+            asked_at, method, _, _ = next(each for each in main.requests if each[2] == "/drain")
+            # Longer than the lease: it lives only because it is renewed.
+            time.sleep(FAST_DURATION + 1)
+            assert fleet.spec()["holderIdentity"] == pod.identity
+            assert not other.is_leader()
+            drained_at = boottime()
+            main.drain = 200
+            exits(pod, within=RELEASE_TIMEOUT)
+            wait_for(other.is_leader, timeout=2, what="a successor")
+    assert method == "POST"
+    assert 200 not in timeline.statuses(since=asked_at)
+    assert timeline.first(503).sent - terminated_at < 1
+    mine = [write for write in history(fleet) if write.writer == pod.identity]
+    renewals = [write for write in mine if write.holder and write.received > asked_at]
+    assert len(renewals) >= FAST_DURATION - 1
+    assert mine[-1].holder == ""
+    assert mine[-1].received > drained_at
+    observer.assert_exclusive()
+    assert_polite(history(fleet))
+
+
+def test_p6_a_drain_that_says_2xx_releases(fleet: Fleet) -> None:
+    with MainServer(drain=204) as main:
+        pod = leading(fleet, "--drain-url", main.url + "/drain")
+        pod.terminate()
+        exits(pod, within=RELEASE_TIMEOUT)
+        assert main.asked("/drain") == 1
+    assert_released(fleet)
+
+
+def test_p6_a_main_that_is_gone_needs_no_drain(fleet: Fleet) -> None:
+    with MainServer() as main:
+        pod = leading(fleet, "--drain-url", main.url + "/drain")
+    pod.terminate()
+    exits(pod, within=RELEASE_TIMEOUT)
+    assert_released(fleet)
+
+
+def test_p6_a_main_that_ends_during_the_drain_releases(fleet: Fleet) -> None:
+    with MainServer(drain=503) as main:
+        pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "20s")
+        pod.terminate()
+        wait_for(lambda: main.asked("/drain") >= 2, timeout=4, what="the drain")
+        assert fleet.spec()["holderIdentity"] == pod.identity
+        main.close()
+        exits(pod, within=RELEASE_TIMEOUT)
+    assert_released(fleet)
+
+
+@pytest.mark.slow
+def test_p6_a_drain_that_hangs_is_given_up_and_the_lease_expires(fleet: Fleet) -> None:
+    with MainServer(drain=0) as main:
+        pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "3s")
+        other = fleet.add()
+        with Observer([pod, other]) as observer:
+            terminated_at = boottime()
+            pod.terminate()
+            exits(pod, within=3)
+            assert boottime() - terminated_at > 2.9
+            assert_not_released(fleet, pod)
+            wait_for(other.is_leader, timeout=FAST_DURATION + 2, what="a successor")
+    observer.assert_exclusive()
+    assert_polite(history(fleet))
+
+
+def test_p6_release_on_term_does_not_wait_for_a_drain(fleet: Fleet) -> None:
+    """Native sidecars end after the main: nobody is left to drain."""
+    with MainServer(drain=0) as main:
+        pod = leading(fleet, "--release-on-term", "--drain-url", main.url + "/drain")
+        pod.terminate()
+        exits(pod, within=RELEASE_TIMEOUT)
+        assert main.asked("/drain") == 0
+    assert_released(fleet)
+
+
+# ── SIGTERM meets the API ──
+
+
+def test_a_sigterm_in_the_middle_of_a_write_releases_after_it(fleet: Fleet) -> None:
+    pod = leading(fleet, "--release-on-term")
+    fleet.link(pod).delay_response(0.3)
+    before = len(history(fleet))
+    wait_for(lambda: len(history(fleet)) > before, timeout=4, what="a write", interval=0.005)
+    pod.terminate()
+    exits(pod, within=RELEASE_TIMEOUT)
+    assert_released(fleet)
+
+
+def test_a_release_whose_answer_is_lost_ends_within_bounds(fleet: Fleet) -> None:
+    pod = leading(fleet, "--release-on-term")
+    fleet.link(pod).delay_response(0.3)
+    pod.terminate()
+    wait_for(lambda: history(fleet)[-1].holder == "", timeout=4, what="a release", interval=0.005)
+    fleet.link(pod).black_hole()
+    exits(pod, within=RELEASE_TIMEOUT)
+    assert_released(fleet)
+
+
+@pytest.mark.parametrize("outage", ["refuse", "black_hole", "lose_response"])
+def test_a_sigterm_without_an_api_server_ends_within_bounds(fleet: Fleet, outage: str) -> None:
+    pod = leading(fleet, "--release-on-term")
+    getattr(fleet.link(pod), outage)()
+    pod.terminate()
+    exits(pod, within=RELEASE_TIMEOUT)
+    assert_not_released(fleet, pod)
+
+
+# ── POST /resign ──
+
+
+def test_a_resignation_is_a_release_and_stays_out_for_its_cooldown(fleet: Fleet) -> None:
+    pod = leading(fleet)
+    token = pod.leader()["fencingToken"]
+    with Timeline(pod) as timeline:
+        sent_at = boottime()
+        answer = resign(pod, "3s")
+        assert answer.status == 200
+        assert_released(fleet)
+        assert pod.leader()["role"] == "pending"
+        wait_for(pod.is_leader, timeout=6, what="the lead again")
+    again = timeline.first(200, since=answer.received)
+    assert again.received - sent_at >= 3
+    assert 200 not in timeline.statuses(since=answer.received, until=sent_at + 3)
+    assert pod.leader()["fencingToken"] > token
+
+
+def test_a_resignation_hands_over_at_once(fleet: Fleet) -> None:
+    pod = leading(fleet)
+    other = fleet.add()
+    with Observer([pod, other]) as observer:
+        assert resign(pod, "10s").status == 200
+        wait_for(other.is_leader, timeout=1.5, what="a successor")
+        # Once more, by the standby that it has become: nothing to resign from.
+        assert resign(pod, "1s").status == 409
+        assert other.is_leader()
+    observer.assert_exclusive()
+    assert_polite(history(fleet))
+
+
+def test_a_resignation_with_a_drain_url_waits_for_the_drain(fleet: Fleet) -> None:
+    with MainServer(drain=503) as main:
+        pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "20s")
+        assert pod.ask("/resign?cooldown=10s", method="POST", timeout=1.0) is None
+        assert pod.readyz() == 503
+        assert main.asked("/drain") >= 1
+        assert fleet.spec()["holderIdentity"] == pod.identity
+        drained_at = boottime()
+        main.drain = 200
+        wait_for(
+            lambda: not fleet.spec().get("holderIdentity"), timeout=RELEASE_TIMEOUT, what="release"
+        )
+    assert history(fleet)[-1].received > drained_at
+    assert_released(fleet)
+
+
+def test_a_resignation_whose_drain_succeeds_answers_200(fleet: Fleet) -> None:
+    with MainServer() as main:
+        pod = leading(fleet, "--drain-url", main.url + "/drain")
+        assert resign(pod, "10s").status == 200
+        assert main.asked("/drain") == 1
+    assert_released(fleet)
+
+
+@pytest.mark.slow
+def test_a_resignation_in_doubt_answers_503_and_stays_down_all_the_same(fleet: Fleet) -> None:
+    pod = leading(fleet)
+    other = fleet.add()
+    with Observer([pod, other]) as observer, Timeline(pod) as timeline:
+        fleet.link(pod).refuse()
+        answer = resign(pod, "3s")
+        assert answer.status == 503
+        assert answer.received - answer.sent < RELEASE_TIMEOUT + EXIT_SLACK
+        fleet.link(pod).heal()
+        assert wait_for_leader([pod, other], timeout=FAST_DURATION + 2) is other
+        assert 200 not in timeline.statuses(since=answer.sent)
+    observer.assert_exclusive()
+    assert_polite(history(fleet))
