@@ -1,11 +1,13 @@
 """A main container that only queries localhost: a real HTTP server whose health a test sets.
 
-`GET /healthz` answers the set status (0: hangs), `POST /drain` likewise. Runs in the test process
+`GET /healthz` answers the set status (0: hangs), or what a function says at each request;
+`POST /drain` answers its own status likewise. Runs in the test process
 (`MainServer`), so that a test can look at what it was asked.
 """
 
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
@@ -14,7 +16,7 @@ from typing import Self
 class MainServer:
     """Listens while it is entered; `close` makes the port refuse, `open` on the same port again."""
 
-    def __init__(self, *, health: int = 200, drain: int = 200) -> None:
+    def __init__(self, *, health: int | Callable[[], int] = 200, drain: int = 200) -> None:
         self.health = health
         self.drain = drain
         self.port = 0
@@ -43,7 +45,8 @@ class MainServer:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self._answer(owner.health)
+                health = owner.health
+                self._answer(health if isinstance(health, int) else health())
 
             def do_POST(self) -> None:
                 self._answer(owner.drain if self.path == "/drain" else 200)
