@@ -1,22 +1,26 @@
 .PHONY: demo test check bench nemesis lock clean
+# Another interpreter than python3: make PYTHON=python3.12 demo
+PYTHON ?= python3
+export PYTHON
+
 .venv: requirements/dev.txt pyproject.toml
 	@scripts/bootstrap
 	@touch .venv
 
-demo: .venv ## three pods with an elector each, on a real control plane
-	@scripts/demo
+demo: .venv ## three pods with an elector each, on a real control plane; ARGS=--help
+	@scripts/demo $(ARGS)
 
-test: .venv ## everything, against real servers
-	@scripts/test
+test: .venv ## everything, against real servers; ARGS go to pytest
+	@scripts/test $(ARGS)
 
 check: .venv ## format, lint, layers, types, unit tests
 	@scripts/check
 
 bench: .venv ## side by side with client-go; prints a table, writes JSON
-	@.venv/bin/python -m bench.elector
+	@.venv/bin/python -m bench.elector $(ARGS)
 
-nemesis: .venv ## random faults for MINUTES (30), mixed with client-go if CLIENT_GO=0.36
-	@.venv/bin/python -m tests.nemesis --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED)) $(if $(CLIENT_GO),--client-go $(CLIENT_GO))
+nemesis: .venv ## random faults for half an hour; ARGS=--help
+	@.venv/bin/python -m tests.nemesis $(ARGS)
 
 lock: .venv ## resolve pyproject.toml into requirements/*.txt
 	@scripts/lock

@@ -1,0 +1,80 @@
+"""Starts the demo: three pods elect a leader through their sidecars, and lose it in several ways.
+
+Everything is real: kube-apiserver and etcd, elector processes, signals, a link that is cut.
+Exit status 0 only if every step that was begun reached its end and nobody ever saw two leaders;
+1 otherwise, 130 after Ctrl-C. Whatever happens, no process and no file is left.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from demo.pod import Timing
+from demo.show import Show
+from tests.controlplane import build
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+TERMINATED = 128 + signal.SIGTERM
+PROGRAMS = ("etcd", "kube-apiserver")
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP: everything is cleaned up as after Ctrl-C."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
+    timing = Timing(given.lease_duration, given.renew_interval, given.request_timeout)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminate)
+    try:
+        _build()
+        return Show(timing, pause=given.pause, is_plain=given.plain).run()
+    except build.BuildError as error:
+        sys.stderr.write(f"demo: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("demo: ended; nothing is left running\n")
+        return INTERRUPTED
+    except Terminated:
+        return TERMINATED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="make demo", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--lease-duration",
+        default="6s",
+        help="default 6s, so that takeovers can be watched; the sidecar's own default is 15s",
+    )
+    parser.add_argument("--renew-interval", default="1s", help="default 1s")
+    parser.add_argument("--request-timeout", default="2s", help="default 2s")
+    parser.add_argument(
+        "--pause", type=float, default=None, help="seconds between steps; default 2 on a terminal"
+    )
+    parser.add_argument("--plain", action="store_true", help="lines, also on a terminal")
+    return parser
+
+
+def _build() -> None:
+    """Says what takes so long, the first time on a machine."""
+    missing = [name for name in PROGRAMS if build.find(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"demo: building {' and '.join(missing)} from source, once for this machine: "
+            "some minutes (about ten on two cores); later runs start at once\n"
+        )
+    for name in missing:
+        build.binary(name)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+if __name__ == "__main__":
+    sys.exit(main())

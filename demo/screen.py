@@ -1,0 +1,177 @@
+"""What people see: a live table on a terminal, plain lines everywhere else.
+
+Both have the same face: `open` shows a scene from now on, `say` tells one event. A terminal that
+cannot move its cursor (TERM=dumb), a pipe and a log get lines.
+"""
+
+import time
+from collections import deque
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from demo.pod import RUNNING, Pod
+from demo.scene import Result, Scene
+from demo.watcher import Document
+from tests.pods.elector import boottime
+
+REFRESH_PER_SECOND = 5
+# Lines of events below the table, so that all fits into 24 lines.
+EVENTS = 5
+KEYS = "keys: m kill the leader's main · k kill the leader · p cut it off · r roll · q end"
+
+
+class Screen(Protocol):
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None: ...
+
+    def open(self, scene: Scene, *, has_keys: bool) -> None:
+        """Shows this scene from now on."""
+
+    def say(self, text: str) -> None:
+        """Tells one event."""
+
+
+class Lines:
+    """One line per event, with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._started_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        pass
+
+    def open(self, scene: Scene, *, has_keys: bool) -> None:
+        if has_keys:
+            self.say(KEYS)
+
+    def say(self, text: str) -> None:
+        print(f"{time.monotonic() - self._started_at:6.1f}s  {text}", flush=True)
+
+
+class LiveTable:
+    """Redraws who leads, what goes on and the last events."""
+
+    def __init__(self, console: Console, headline: str) -> None:
+        self._headline = headline
+        self._scene: Scene | None = None
+        self._has_keys = False
+        self._events: deque[str] = deque(maxlen=EVENTS)
+        self._started_at = time.monotonic()
+        self._live = Live(
+            console=console,
+            get_renderable=self._draw,
+            refresh_per_second=REFRESH_PER_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def open(self, scene: Scene, *, has_keys: bool) -> None:
+        self._has_keys = has_keys
+        self._scene = scene
+
+    def say(self, text: str) -> None:
+        self._events.append(f"{time.monotonic() - self._started_at:6.1f}s  {text}")
+
+    def _draw(self) -> Group:
+        parts: list[Table | Text] = [Text(self._headline, style="bold")]
+        if self._scene is not None:
+            parts.append(pods_table(self._scene))
+            parts.append(Text(f"▸ {self._scene.doing}", style="yellow"))
+        parts.append(Text("\n".join(self._events), style="dim", no_wrap=True, overflow="ellipsis"))
+        if self._has_keys:
+            parts.append(Text(KEYS, style="cyan", no_wrap=True, overflow="ellipsis"))
+        return Group(*parts)
+
+
+def pods_table(scene: Scene) -> Table:
+    table = Table(box=None, pad_edge=False, expand=False)
+    for title in ("pod", "role", "valid for", "token", "main", "reason"):
+        is_last = title == "reason"
+        table.add_column(
+            title, no_wrap=True, overflow="ellipsis", min_width=None if is_last else len(title)
+        )
+    for pod in scene.pods:
+        table.add_row(*_cells(scene, pod), style=_style(scene, pod))
+    return table
+
+
+def _cells(scene: Scene, pod: Pod) -> tuple[str, str, str, str, str, str]:
+    elector, work = scene.watcher.elector(pod), _work(scene.watcher.main(pod))
+    if elector is None:
+        return pod.name, "gone", "", "", work, pod.fate
+    valid_until = elector["validUntil"]
+    remaining = max(valid_until - boottime(), 0.0) if elector["isLeader"] else None
+    fate = "" if pod.fate == RUNNING else f"{pod.fate}: "
+    return (
+        pod.name,
+        elector["role"],
+        "" if remaining is None else f"{remaining:.1f} s",
+        str(elector["fencingToken"] or ""),
+        work,
+        fate + elector["reason"],
+    )
+
+
+def _work(main: Document | None) -> str:
+    if main is None:
+        return "gone"
+    return f"working ({main['units']})" if main["working"] else "idle"
+
+
+def _style(scene: Scene, pod: Pod) -> str:
+    elector = scene.watcher.elector(pod)
+    if elector is None or pod.fate != RUNNING:
+        return "red"
+    return "bold green" if elector["isLeader"] else ""
+
+
+def summary_table(results: list[Result]) -> Table:
+    table = Table(title="What happened", title_justify="left", box=None, pad_edge=False)
+    for title in ("step", "outcome"):
+        table.add_column(title)
+    for title in ("took", "nobody led for"):
+        table.add_column(title, justify="right")
+    for result in results:
+        table.add_row(
+            result.title,
+            f"FAILED: {result.problem}" if result.problem else result.detail,
+            _seconds(result.took),
+            _seconds(result.vacant),
+            style="red" if result.problem else "",
+        )
+    return table
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f} s"

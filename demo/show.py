@@ -1,0 +1,143 @@
+"""The demo from the first process to the summary.
+
+Owns the order: control plane, pods, steps, summary, end. Steps asked for by key come between those
+of the script. Guarantee: the verdict counts what outside observers saw, not what electors logged.
+"""
+
+import queue
+import time
+from collections import deque
+from contextlib import ExitStack
+
+from rich.console import Console
+
+from demo.keys import Keys
+from demo.pod import LEASE, Pod, Timing
+from demo.scene import Ended, Failed, Result, Scene
+from demo.screen import Lines, LiveTable, Screen, summary_table
+from demo.steps import BY_HAND, SCRIPT, Step
+from demo.watcher import Watcher, check_ledger
+from elector_sidecar.config import seconds
+from tests.controlplane.accounts import expect
+from tests.controlplane.build import ETCD_VERSION, KUBERNETES_VERSION
+from tests.controlplane.cluster import ControlPlane
+
+PODS = 3
+# Seconds between steps, for people to look; where nobody looks, none are needed.
+TERMINAL_PAUSE = 2.0
+# Seconds after the last step in which a key prolongs the demo.
+LAST_CALL = 15.0
+
+
+class Show:
+    def __init__(self, timing: Timing, *, pause: float | None, is_plain: bool) -> None:
+        self._timing = timing
+        self._console = Console()
+        is_lively = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._is_live = is_lively and not is_plain
+        self._pause = pause if pause is not None else TERMINAL_PAUSE * self._is_live
+        self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def run(self) -> int:
+        """The exit status: 0 if everything went as promised."""
+        headline = (
+            f"kube-apiserver {KUBERNETES_VERSION} and etcd {ETCD_VERSION} on loopback, {PODS} pods "
+            f"(main + elector-sidecar), lease {self._timing.lease_duration}"
+        )
+        screen: Screen = LiveTable(self._console, headline) if self._is_live else Lines()
+        if not self._is_live:
+            self._console.print(headline, soft_wrap=True)
+        with ExitStack() as stack:
+            with screen:
+                screen.say("starting kube-apiserver and etcd: some seconds")
+                scene = self._scene(stack, stack.enter_context(ControlPlane()), screen)
+                with Keys(lambda key: self._pressed(scene, key)) as keys:
+                    screen.open(scene, has_keys=keys.is_there)
+                    self._play(scene, has_keys=keys.is_there)
+            # While the pods still live: below the table, which stays as it was last.
+            return self._conclude(scene)
+
+    def _scene(self, stack: ExitStack, plane: ControlPlane, screen: Screen) -> Scene:
+        namespace = plane.create_namespace("demo")
+        leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        expect(plane.admin.post(leases, {**lease, "metadata": {"name": LEASE}}))
+        pods = [
+            stack.enter_context(Pod(f"pod-{number}", plane, namespace, self._timing))
+            for number in range(PODS)
+        ]
+        duration = seconds(self._timing.lease_duration)
+        watcher = stack.enter_context(Watcher(pods))
+        return Scene(pods, watcher, duration, self._pause, screen.say)
+
+    def _pressed(self, scene: Scene, key: str) -> None:
+        """In the thread of the keys."""
+        if key == "q":
+            scene.ends.set()
+        elif key in BY_HAND:
+            scene.say(f"next: {BY_HAND[key][0]}")
+            self._asked.put(key)
+
+    def _play(self, scene: Scene, *, has_keys: bool) -> None:
+        """All steps, unless one fails or somebody asks for the end."""
+        script: deque[Step] = deque(SCRIPT)
+        try:
+            while script or (has_keys and self._wait_for_key(scene)):
+                if scene.results and not self._asked.empty():
+                    script.appendleft(BY_HAND[self._asked.get()][1])
+                if not self._perform(scene, script.popleft()):
+                    return
+                scene.doing = "next step follows"
+                scene.sleep(scene.pause)
+        except Ended:
+            scene.say("ending")
+
+    def _wait_for_key(self, scene: Scene) -> bool:
+        deadline = time.monotonic() + LAST_CALL
+        scene.say("press a key to go on by hand")
+        while self._asked.empty():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            scene.doing = f"done; the demo ends in {left:.0f} s unless a key is pressed"
+            scene.sleep(0.1)
+        return True
+
+    def _perform(self, scene: Scene, step: Step) -> bool:
+        """Whether it went as promised."""
+        title = step.__name__.replace("_", " ")
+        scene.doing = title
+        try:
+            result = step(scene)
+        except Failed as problem:
+            result = Result(title, "", problem=str(problem))
+        scene.results.append(result)
+        took = "" if result.took is None else f", {result.took:.2f} s"
+        scene.say(f"{result.title}: {result.problem or result.detail}{took}")
+        return result.problem is None
+
+    def _conclude(self, scene: Scene) -> int:
+        """Prints the summary and the verdict."""
+        overlaps = scene.watcher.overlaps()
+        answers = scene.watcher.answers()
+        units, terms, late = check_ledger(scene.pods[0].ledger)
+        self._console.print()
+        self._console.print(summary_table(scene.results))
+        self._console.print()
+        observed = len({ready.token for ready in answers})
+        self._console.print(
+            f"{len(answers)} answers 200 of {observed} terms, {len(overlaps)} of them while a "
+            f"newer term led; {units} units of work in {terms} terms, {late} out of order",
+            soft_wrap=True,
+        )
+        problems = [result for result in scene.results if result.problem]
+        is_good = bool(scene.results) and not (problems or overlaps or late)
+        if overlaps:
+            self._console.print(f"two leaders at once: {overlaps[0]}", soft_wrap=True)
+        verdict = "exactly one leader at a time" if is_good else "NOT as promised"
+        self._console.print(f"verdict: {verdict}")
+        if problems:
+            for pod in scene.pods:
+                tail = pod.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+                self._console.print(f"{pod.name}:", *tail, sep="\n  ", soft_wrap=True)
+        return 0 if is_good else 1

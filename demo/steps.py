@@ -1,0 +1,116 @@
+"""What happens in the demo, one function per step, each with what it must show.
+
+Guarantees: a step begins with all pods up and one leader, and ends so; it measures what an
+observer outside of the pods sees. Raises `Failed` where its promise was not kept.
+"""
+
+from collections.abc import Callable
+
+from demo.pod import Pod
+from demo.scene import Failed, Result, Scene
+from tests.pods.elector import boottime
+from tests.pods.observer import Ready
+
+Step = Callable[[Scene], Result]
+
+
+def elect(scene: Scene) -> Result:
+    """The Lease is there and empty, as the manifests ship it: free at once."""
+    started = boottime()
+    for pod in scene.pods:
+        pod.start()
+    first = scene.wait_for(scene.watcher.newest, "a first leader")
+    _settle(scene)
+    return Result("three pods start", f"{first.pod} leads", took=first.received - started)
+
+
+def kill_main(scene: Scene) -> Result:
+    """The sidecar lives, finds its main gone, and releases the Lease: no lease to wait out."""
+    leader = scene.leader()
+    result = _take_over(scene, "kill the leader's main", leader, leader.kill_main)
+    scene.say(f"{leader.name}: main restarted, as kubelet would")
+    leader.start_main()
+    _settle(scene)
+    return result
+
+
+def kill_leader(scene: Scene) -> Result:
+    """Nobody is left to release: the Lease must expire."""
+    leader = scene.leader()
+    result = _take_over(scene, "kill the whole leader", leader, leader.kill)
+    scene.say(f"{leader.name}: restarted")
+    leader.start()
+    _settle(scene)
+    return result
+
+
+def partition(scene: Scene) -> Result:
+    """The leader hears nobody: it stops by its own clock, before another one may start."""
+    leader = scene.leader()
+    result = _take_over(scene, "cut the leader off", leader, leader.partition)
+    scene.say(f"{leader.name}: link healed")
+    leader.heal()
+    _settle(scene)
+    return result
+
+
+def roll(scene: Scene) -> Result:
+    """Each pod is replaced as by a rolling update, the next one when the new one is ready."""
+    newest, started = _newest_answer(scene), boottime()
+    before = len({ready.token for ready in scene.watcher.answers()})
+    for pod in scene.pods:
+        scene.say(f"{pod.name}: SIGTERM")
+        status = pod.terminate()
+        if status != 0:
+            raise Failed(f"{pod.name}'s elector did not end in order: exit status {status}")
+        pod.start()
+        _wait_ready(scene, pod)
+        scene.say(f"{pod.name}: replaced and ready")
+    _settle(scene)
+    changes = len({ready.token for ready in scene.watcher.answers()}) - before
+    return Result(
+        "roll all three",
+        f"{changes} changes of leader",
+        took=boottime() - started,
+        vacant=scene.watcher.vacancy(newest.sent),
+    )
+
+
+SCRIPT: tuple[Step, ...] = (elect, kill_main, kill_leader, partition, roll)
+BY_HAND: dict[str, tuple[str, Step]] = {
+    "m": ("kill the leader's main", kill_main),
+    "k": ("kill the leader", kill_leader),
+    "p": ("cut it off", partition),
+    "r": ("roll all", roll),
+}
+
+
+def _take_over(scene: Scene, title: str, leader: Pod, fault: Callable[[], None]) -> Result:
+    newest = _newest_answer(scene)
+    scene.say(f"{leader.name} leads: {title}")
+    started = boottime()
+    fault()
+    first = scene.wait_for(lambda: scene.watcher.first_after(newest.token), "a successor")
+    scene.say(f"{first.pod} leads after {first.received - started:.2f} s")
+    return Result(
+        title,
+        f"{leader.name} → {first.pod}",
+        took=first.received - started,
+        vacant=scene.watcher.vacancy(newest.sent),
+    )
+
+
+def _newest_answer(scene: Scene) -> Ready:
+    """The last 200 before a fault: from there on, nobody leads until the next 200."""
+    return scene.wait_for(scene.watcher.newest, "a leader's first answer")
+
+
+def _settle(scene: Scene) -> None:
+    """All pods ready, one leader."""
+    for pod in scene.pods:
+        _wait_ready(scene, pod)
+    scene.leader()
+
+
+def _wait_ready(scene: Scene, pod: Pod) -> None:
+    scene.wait_for(lambda: pod.is_eligible() or None, f"{pod.name} ready")
