@@ -115,6 +115,10 @@ class Link:
         if self._has_lost:
             self.reset()
 
+    def mute(self) -> None:
+        """Delivers no responses any more."""
+        self._is_mute = True
+
     async def _forward(
         self, direction: Direction, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:

@@ -121,6 +121,16 @@ class FaultProxy:
         fault = Fault(mode=Mode.LOSE_RESPONSE, losses=connections, reset_after_loss=reset)
         self.apply(fault)
 
+    def silence(self) -> None:
+        """Connections that are open now stay so, and their clients hear nothing any more; new ones
+        are served. `heal` resets those that lost something."""
+
+        def mute() -> None:
+            for link in self._links:
+                link.mute()
+
+        self._call(mute)
+
     # Observations
 
     def fault(self) -> Fault:

@@ -21,7 +21,7 @@ from tests.pods.elector import boottime
 from tests.pods.fleet import FAST_DURATION
 
 # Seconds between two groups of faults: at most so long is quiet, in which a leader settles.
-MAX_PAUSE = 4.0
+MAX_PAUSE = 5.0
 # How many faults a group has.
 GROUP_SIZES = (1, 1, 1, 1, 2, 2, 3)
 # Faults hold up to so many lease durations.
@@ -94,7 +94,8 @@ class Nemesis:
         elif family == "network":
             kind = chance.choice([*sorted(faults.NETWORK), "cut-all"])
         elif family == "lease":
-            kind = chance.choice([*sorted(faults.LEASE), faults.RECREATE])
+            # It applies only where all is calm: drawn more often to happen as often.
+            kind = chance.choice([*sorted(faults.LEASE), *[faults.RECREATE] * 3])
             return Draw(kind, "lease", 0.0, luck)
         else:
             return Draw(chance.choice(sorted(faults.SERVER)), "server", seconds, luck)

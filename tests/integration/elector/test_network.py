@@ -1,0 +1,349 @@
+"""P1-P3 where the network breaks: cut, black-holed, late, one-sided, or the API server away.
+
+Orders and invariants are asserted, not milliseconds: an observer outside polls all along.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.proxy import FaultProxy
+from tests.pods.elector import ElectorPod, boottime
+from tests.pods.fleet import FAST_DURATION, Fleet
+from tests.pods.observer import Observer, wait_for, wait_for_leader
+from tests.pods.timeline import Timeline
+
+VALIDITY = FAST_DURATION * 0.95 - 0.25
+RENEW_INTERVAL = 1.0
+REQUEST_TIMEOUT = 2.0
+# Seconds for what needs some round trips and a busy machine.
+SOON = 2.0
+
+Cut = Callable[[FaultProxy], None]
+CUTS: dict[str, Cut] = {
+    "refuse": FaultProxy.refuse,
+    "reset": FaultProxy.reset,
+    "black-hole": FaultProxy.black_hole,
+    "delay-beyond-the-time-out": lambda link: link.delay(REQUEST_TIMEOUT + 0.5),
+}
+
+
+def started(fleet: Fleet, count: int) -> tuple[ElectorPod, list[ElectorPod]]:
+    """The leader and the others, which know it."""
+    fleet.create_empty_lease()
+    pods = [fleet.add(start=False).start(wait=False) for _ in range(count)]
+    for pod in pods:
+        pod.wait_listening()
+    leader = wait_for_leader(pods, timeout=SOON + FAST_DURATION)
+    others = [pod for pod in pods if pod is not leader]
+    wait_for(
+        lambda: all(pod.leader()["holder"] == leader.identity for pod in others),
+        timeout=SOON,
+        what="standbys that know the leader",
+    )
+    return leader, others
+
+
+def pause(seconds: float) -> None:
+    """While observers poll."""
+    time.sleep(seconds)
+
+
+@dataclass
+class Scene:
+    """One of several Leases, whose pods are cut off in one way each."""
+
+    cut: Cut
+    fleet: Fleet
+    leader: ElectorPod
+    standby: ElectorPod
+    observer: Observer
+    token: int
+
+
+@pytest.fixture
+def scenes(control_plane: ControlPlane, namespace: str) -> Iterator[list[Scene]]:
+    """A leader and a standby for every way to cut, all at once: each test takes a lease's time."""
+    with ExitStack() as stack:
+        fleets = [stack.enter_context(Fleet(control_plane, namespace, lease=name)) for name in CUTS]
+        for fleet in fleets:
+            fleet.create_empty_lease()
+            for _ in range(2):
+                fleet.add(start=False).start(wait=False)
+        made = []
+        for cut, fleet in zip(CUTS.values(), fleets, strict=True):
+            for pod in fleet.pods:
+                pod.wait_listening()
+            leader = wait_for_leader(fleet.pods, timeout=SOON + FAST_DURATION)
+            (standby,) = (pod for pod in fleet.pods if pod is not leader)
+            wait_for(
+                lambda standby=standby, leader=leader: (  # type: ignore[misc]
+                    standby.leader()["holder"] == leader.identity
+                ),
+                timeout=SOON,
+                what="a standby that knows the leader",
+            )
+            observer = stack.enter_context(Observer(fleet.pods, interval=0.05))
+            token = leader.leader()["fencingToken"]
+            made.append(Scene(cut, fleet, leader, standby, observer, token))
+        yield made
+
+
+@pytest.mark.slow
+def test_a_leader_that_is_cut_off_answers_503_in_time_and_is_followed(scenes: list[Scene]) -> None:
+    ends = []
+    for scene in scenes:
+        scene.cut(scene.fleet.link(scene.leader))
+        # A renewal of before may still be on its way back: what it proves was sent before.
+        ends.append(boottime() + VALIDITY)
+    for scene in scenes:
+        wait_for(scene.standby.is_leader, timeout=FAST_DURATION + SOON, what="a successor")
+        assert scene.leader.readyz() == 503
+        scene.fleet.link(scene.leader).heal()
+    for scene, end in zip(scenes, ends, strict=True):
+        wait_for(
+            lambda scene=scene: (  # type: ignore[misc]
+                scene.leader.leader()["holder"] == scene.standby.identity
+            ),
+            timeout=REQUEST_TIMEOUT * 2 + SOON,
+            what="the old leader to know the new one",
+        )
+        assert scene.standby.leader()["fencingToken"] > scene.token
+        scene.observer.assert_exclusive()
+        answers = scene.observer.answers()
+        assert all(ready.sent < ready.valid_until for ready in answers)
+        assert all(ready.sent < end for ready in answers if ready.token == scene.token)
+
+
+@pytest.mark.slow
+def test_standbys_that_are_cut_off_disturb_nobody_and_are_back_in_time(fleet: Fleet) -> None:
+    leader, standbys = started(fleet, 1 + len(CUTS))
+    token = leader.leader()["fencingToken"]
+    with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
+        for standby, cut in zip(standbys, CUTS.values(), strict=True):
+            cut(fleet.link(standby))
+        pause(FAST_DURATION + 1.0)
+        assert set(timeline.statuses()) == {200}
+        assert leader.leader()["fencingToken"] == token
+        for standby in standbys:
+            assert standby.readyz() == 503
+            fleet.link(standby).heal()
+        wait_for(
+            lambda: all(each.leader()["lastContactSeconds"] < SOON for each in standbys),
+            timeout=REQUEST_TIMEOUT * 2 + SOON,
+            what="contact again",
+        )
+        leader.kill()
+        wait_for_leader(standbys, timeout=FAST_DURATION + SOON)
+    observer.assert_exclusive()
+
+
+@pytest.mark.slow
+def test_when_all_are_cut_off_nobody_leads_and_then_one_does(scenes: list[Scene]) -> None:
+    ends = []
+    for scene in scenes:
+        for pod in scene.fleet.pods:
+            scene.cut(scene.fleet.link(pod))
+        ends.append(boottime() + VALIDITY)
+    for scene in scenes:
+        wait_for(
+            lambda scene=scene: (  # type: ignore[misc]
+                {pod.readyz() for pod in scene.fleet.pods} == {503}
+            ),
+            timeout=VALIDITY + SOON,
+            what="nobody to lead",
+        )
+    for scene in scenes:
+        for pod in scene.fleet.pods:
+            scene.fleet.link(pod).heal()
+    for scene, end in zip(scenes, ends, strict=True):
+        leader = wait_for_leader(scene.fleet.pods, timeout=FAST_DURATION + SOON)
+        assert leader.leader()["fencingToken"] > scene.token
+        scene.observer.assert_exclusive()
+        answers = scene.observer.answers()
+        assert all(ready.sent < end for ready in answers if ready.token == scene.token)
+
+
+def test_p3_a_lost_response_is_no_loss(fleet: Fleet) -> None:
+    """The renewal was applied: the event that shows it acknowledges it, whatever was not said."""
+    leader, _ = started(fleet, 2)
+    link, transitions = fleet.link(leader), fleet.spec()["leaseTransitions"]
+    token, lost_before = leader.leader()["fencingToken"], link.traffic().lost_responses
+    with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
+        for reset in (False, True):
+            lost = link.traffic().lost_responses
+            link.lose_response(connections=1, reset=reset)
+            wait_for(
+                lambda lost=lost: link.traffic().lost_responses > lost,  # type: ignore[misc]
+                timeout=RENEW_INTERVAL + SOON,
+                what="a lost response",
+            )
+            renewed = fleet.spec()["renewTime"]
+            wait_for(
+                lambda renewed=renewed: fleet.spec()["renewTime"] != renewed,  # type: ignore[misc]
+                timeout=RENEW_INTERVAL + SOON,
+                what="the next renewal",
+            )
+    assert link.traffic().lost_responses >= lost_before + 2
+    assert set(timeline.statuses()) == {200}
+    assert leader.leader()["fencingToken"] == token
+    assert fleet.spec()["leaseTransitions"] == transitions
+    observer.assert_exclusive()
+
+
+@pytest.mark.slow
+def test_p3_events_alone_keep_a_leader_to_whom_no_response_comes_back(fleet: Fleet) -> None:
+    leader, _ = started(fleet, 2)
+    link = fleet.link(leader)
+    token = leader.leader()["fencingToken"]
+    with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
+        # New connections only: the watch of before goes on.
+        link.lose_response(connections=1000)
+        pause(2 * FAST_DURATION)
+        assert link.traffic().lost_responses >= FAST_DURATION / RENEW_INTERVAL
+        assert set(timeline.statuses()) == {200}
+    assert leader.leader()["fencingToken"] == token
+    observer.assert_exclusive()
+
+
+def test_an_api_server_that_is_gone_for_two_renewals_changes_nothing(fleet: Fleet) -> None:
+    leader, _ = started(fleet, 2)
+    before = fleet.spec()
+    token = leader.leader()["fencingToken"]
+    with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
+        for pod in fleet.pods:
+            fleet.link(pod).refuse()
+        pause(2 * RENEW_INTERVAL)
+        for pod in fleet.pods:
+            fleet.link(pod).heal()
+        wait_for(
+            lambda: fleet.spec()["renewTime"] != before["renewTime"], timeout=SOON, what="a renewal"
+        )
+        assert set(timeline.statuses()) == {200}
+    assert leader.leader()["fencingToken"] == token
+    assert fleet.spec()["leaseTransitions"] == before["leaseTransitions"]
+    observer.assert_exclusive()
+
+
+@pytest.mark.slow
+def test_an_api_server_that_is_restarted_ends_the_term_and_begins_another(
+    control_plane: ControlPlane, fleet: Fleet
+) -> None:
+    leader, _ = started(fleet, 2)
+    token = leader.leader()["fencingToken"]
+    with Observer(fleet.pods) as observer:
+        control_plane.stop_apiserver()
+        end = boottime() + VALIDITY
+        try:
+            wait_for(
+                lambda: {pod.readyz() for pod in fleet.pods} == {503},
+                timeout=VALIDITY + SOON,
+                what="nobody to lead",
+            )
+        finally:
+            control_plane.start_apiserver()
+        successor = wait_for_leader(fleet.pods, timeout=FAST_DURATION + SOON)
+        assert successor.leader()["fencingToken"] > token
+    observer.assert_exclusive()
+    assert all(ready.sent < end for ready in observer.answers() if ready.token == token)
+
+
+@pytest.mark.slow
+def test_an_api_server_that_is_frozen_is_ridden_out_or_outlived(
+    control_plane: ControlPlane, fleet: Fleet
+) -> None:
+    leader, _ = started(fleet, 2)
+    token = leader.leader()["fencingToken"]
+    with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
+        for seconds in (RENEW_INTERVAL, FAST_DURATION + 1.0):
+            control_plane.freeze()
+            frozen_at = boottime()
+            try:
+                end = frozen_at + seconds
+                pause(end - boottime())
+            finally:
+                control_plane.thaw()
+            now_leads = wait_for_leader(fleet.pods, timeout=FAST_DURATION + SOON)
+            if seconds < VALIDITY - RENEW_INTERVAL:
+                assert set(timeline.statuses()) == {200}
+                assert leader.leader()["fencingToken"] == token
+    observer.assert_exclusive()
+    answers = observer.answers()
+    assert not [ready for ready in answers if frozen_at + VALIDITY < ready.sent < end]
+    assert now_leads.leader()["fencingToken"] > token
+
+
+@pytest.mark.slow
+def test_requests_that_arrive_too_late_overwrite_nobody(fleet: Fleet) -> None:
+    """One-sided: what the leader sends comes after its successor's write, and loses by CAS."""
+    leader, (standby,) = started(fleet, 2)
+    with Observer(fleet.pods) as observer:
+        fleet.link(leader).delay_request(FAST_DURATION + 2.0)
+        wait_for(standby.is_leader, timeout=FAST_DURATION + SOON, what="a successor")
+        token = standby.leader()["fencingToken"]
+        pause(FAST_DURATION)
+        assert standby.leader()["fencingToken"] == token
+        assert fleet.spec()["holderIdentity"] == standby.identity
+        assert leader.readyz() == 503
+    observer.assert_exclusive()
+
+
+@pytest.mark.slow
+def test_a_leader_whose_answers_are_late_is_not_followed_and_never_doubled(fleet: Fleet) -> None:
+    """One-sided the other way: its renewals are applied, so nobody may take its Lease."""
+    leader, (standby,) = started(fleet, 2)
+    with Observer(fleet.pods) as observer:
+        fleet.link(leader).delay_response(REQUEST_TIMEOUT + 0.3)
+        pause(FAST_DURATION)
+        assert standby.readyz() == 503
+        assert fleet.spec()["holderIdentity"] == leader.identity
+        fleet.link(leader).heal()
+        wait_for(leader.is_leader, timeout=REQUEST_TIMEOUT + SOON, what="the leader to lead")
+    observer.assert_exclusive()
+
+
+@pytest.mark.slow
+def test_a_standby_whose_watch_is_dead_without_a_word_takes_over_in_time(fleet: Fleet) -> None:
+    leader, (standby,) = started(fleet, 2)
+    with Observer(fleet.pods) as observer:
+        fleet.link(standby).silence()
+        renewed = fleet.spec()["renewTime"]
+        wait_for(
+            lambda: fleet.spec()["renewTime"] != renewed, timeout=SOON, what="an unheard renewal"
+        )
+        leader.kill()
+        # P8: two and a half renewals of silence, one read, and then the Lease's own time.
+        limit = 2.5 * RENEW_INTERVAL + FAST_DURATION + SOON
+        wait_for(standby.is_leader, timeout=limit, what="a successor")
+    observer.assert_exclusive()
+
+
+def test_a_leader_whose_watch_is_dead_steps_down_when_its_write_meets_another_holder(
+    fleet: Fleet,
+) -> None:
+    leader, _ = started(fleet, 2)
+    fleet.link(leader).silence()
+    fleet.edit(spec={"holderIdentity": "thief", "leaseDurationSeconds": 15})
+    wait_for(lambda: leader.readyz() == 503, timeout=RENEW_INTERVAL + SOON, what="the leader to go")
+    assert fleet.spec()["holderIdentity"] == "thief"
+
+
+@pytest.mark.slow
+def test_p2_no_200_is_given_past_the_valid_until_of_its_own_header(fleet: Fleet) -> None:
+    leader, _ = started(fleet, 2)
+    with Timeline(leader) as timeline:
+        fleet.link(leader).black_hole()
+        cut_at = boottime()
+        wait_for(lambda: leader.readyz() == 503, timeout=VALIDITY + SOON, what="a 503")
+    yes = [answer for answer in timeline.answers if answer.status == 200]
+    ends = [float(answer.headers["X-Leader-Valid-Until"]) for answer in yes]
+    assert all(answer.sent < end for answer, end in zip(yes, ends, strict=True))
+    # Nothing was heard since, so nothing was extended; and the term was used up to its end.
+    assert max(ends) <= cut_at + VALIDITY
+    assert max(ends) - yes[-1].received < SOON
+    first_no = timeline.first(503)
+    assert first_no.received >= max(ends)
