@@ -1,8 +1,8 @@
 """Starts the demo: three pods elect a leader through their sidecars, and lose it in several ways.
 
 Everything is real: kube-apiserver and etcd, elector processes, signals, a link that is cut.
-Exit status 0 only if every step that was begun reached its end and nobody ever saw two leaders;
-1 otherwise, 130 after Ctrl-C. Whatever happens, no process and no file is left.
+Exit status 0 only if each step that was begun, and not cut short by `q`, showed what it promises,
+and nobody ever saw two leaders; 1 otherwise, 130 after Ctrl-C. Nothing is left behind.
 """
 
 import argparse

@@ -131,11 +131,12 @@ class Show:
             soft_wrap=True,
         )
         problems = [result for result in scene.results if result.problem]
-        is_good = bool(scene.results) and not (problems or overlaps or late)
+        is_good = not (problems or overlaps or late)
         if overlaps:
             self._console.print(f"two leaders at once: {overlaps[0]}", soft_wrap=True)
         verdict = "exactly one leader at a time" if is_good else "NOT as promised"
-        self._console.print(f"verdict: {verdict}")
+        early = ", as far as it was shown" if scene.ends.is_set() else ""
+        self._console.print(f"verdict: {verdict}{early}")
         if problems:
             for pod in scene.pods:
                 tail = pod.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
