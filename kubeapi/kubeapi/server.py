@@ -86,6 +86,7 @@ class ApiServer:
                     allow_redirects=False,
                 ) as response,
             ):
+                _end_with_connection(response)
                 answer = await response.read()
                 if response.status >= 300:
                     raise api_error(
@@ -115,6 +116,7 @@ class ApiServer:
                     ssl=self._tls(),
                     allow_redirects=False,
                 ) as response:
+                    _end_with_connection(response)
                     if response.status >= 300:
                         raise api_error(
                             response.status,
@@ -146,6 +148,25 @@ class ApiServer:
 
     def _tls(self) -> ssl.SSLContext | bool:
         return self._credentials.tls() or True
+
+
+def _end_with_connection(response: aiohttp.ClientResponse) -> None:
+    """After broken framing aiohttp closes the connection, but lets the body's reader wait on."""
+    content, connection = response.content, response.connection
+    if connection is None or connection.protocol is None:
+        return  # released: the whole body is there
+
+    def end(closed: asyncio.Future[None] | None) -> None:
+        if closed is not None and not closed.cancelled():
+            closed.exception()  # retrieved, else asyncio reports it
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("the answer broke off"))
+
+    closed = connection.protocol.closed
+    if closed is None:  # already
+        end(None)
+    else:
+        closed.add_done_callback(end)
 
 
 def _decoded(answer: bytes) -> dict[str, Any]:
