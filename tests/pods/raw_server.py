@@ -5,6 +5,7 @@ test's function goes on, so that what was sent twice is counted twice.
 """
 
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,11 @@ class Connection:
         self.send(
             f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode() + body
         )
+
+    def reset(self) -> None:
+        """Closes with RST instead of FIN."""
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._sock.close()
 
     def sees_end(self, *, within: float) -> bool:
         """Whether the client closes the connection in time."""
