@@ -1,0 +1,178 @@
+"""P1 and P2 where clocks are wrong: wall clocks off and set, rates that differ, a suspended node.
+
+Debian's package `faketime` (libfaketime) fakes the clocks of one process, here of one pod. What
+it cannot do, and the model test in virtual time does: CLOCK_BOOTTIME running on while
+CLOCK_MONOTONIC stands still; here both jump. Times of such pods are their own: nothing but P1,
+the log and statuses are compared.
+"""
+
+import datetime
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.pods.elector import ElectorPod, boottime
+from tests.pods.fleet import FAST_DURATION, Fleet
+from tests.pods.history import assert_polite, writes
+from tests.pods.observer import Observer, wait_for, wait_for_leader
+from tests.pods.timeline import Timeline
+
+# Debian's multiarch folder, and where `make install` of libfaketime puts it.
+FOLDERS = (Path("/usr/lib"), Path("/usr/local/lib"))
+LIBRARY = "faketime/libfaketimeMT.so.1"
+
+# One hour, less a minute: the test CA's certificates are valid from an hour ago.
+OFF = "59m"
+HALF_AN_HOUR = 1800.0
+
+
+@pytest.fixture(scope="module")
+def library() -> str:
+    for folder in FOLDERS:
+        for found in (folder / LIBRARY, *sorted(folder.glob(f"*/{LIBRARY}"))):
+            if found.exists():
+                return str(found)
+    message = "libfaketime is missing: apt-get install faketime"
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def all_clocks(library: str, faketime: str) -> dict[str, str]:
+    """The environment of a pod whose clocks are all off or run at another rate."""
+    return {"LD_PRELOAD": library, "FAKETIME": faketime}
+
+
+def set_clock(file: Path, offset: str) -> None:
+    temporary = file.with_suffix(".new")
+    temporary.write_text(offset + "\n")
+    temporary.rename(file)
+
+
+def settable(library: str, file: Path, *, only_wall_clock: bool) -> dict[str, str]:
+    """The environment of a pod whose clocks follow `set_clock` while it runs."""
+    set_clock(file, "+0")
+    environ = {
+        "LD_PRELOAD": library,
+        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_NO_CACHE": "1",
+    }
+    return {**environ, "FAKETIME_DONT_FAKE_MONOTONIC": "1"} if only_wall_clock else environ
+
+
+def ahead(stamp: str) -> float:
+    """Seconds by which a renewTime is ahead of the wall clock."""
+    return datetime.datetime.fromisoformat(stamp).timestamp() - time.time()
+
+
+def rate(pod: ElectorPod) -> float:
+    """How fast the pod's clock runs, measured over two seconds of a leader's term."""
+    before, began = pod.leader()["termSeconds"], boottime()
+    time.sleep(2)
+    after, ended = pod.leader()["termSeconds"], boottime()
+    return float(after - before) / (ended - began)
+
+
+def judge(fleet: Fleet, observer: Observer) -> None:
+    observer.assert_exclusive()
+    assert observer.tokens() == sorted(observer.tokens())
+    assert_polite(writes(fleet.plane, fleet.namespace))
+
+
+def takeover_after_kill(fleet: Fleet, pods: list[ElectorPod]) -> None:
+    """The leader is killed; the other takes over when the lease has expired, by any clock."""
+    leader = wait_for_leader(pods, timeout=5)
+    other = pods[1 - pods.index(leader)]
+    wait_for(lambda: other.leader()["holder"] == leader.identity, timeout=5, what="a standby")
+    leader.kill()
+    killed_at = boottime()
+    wait_for(other.is_leader, timeout=FAST_DURATION + 2, what="a takeover")
+    assert boottime() - killed_at > FAST_DURATION - 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offsets", [(f"+{OFF}", f"-{OFF}"), (f"-{OFF}", f"+{OFF}")])
+def test_p1_exclusive_with_wall_clocks_that_are_off_by_an_hour(
+    fleet: Fleet, library: str, offsets: tuple[str, str]
+) -> None:
+    fleet.create_empty_lease()
+    pods = [fleet.add(environ=all_clocks(library, offsets[0]))]
+    wait_for(pods[0].is_leader, timeout=5, what="the lead")
+    assert abs(ahead(fleet.spec()["renewTime"])) > HALF_AN_HOUR
+    pods.append(fleet.add(environ=all_clocks(library, offsets[1])))
+    with Observer(pods) as observer:
+        takeover_after_kill(fleet, pods)
+    assert abs(ahead(fleet.spec()["renewTime"])) > HALF_AN_HOUR
+    judge(fleet, observer)
+
+
+@pytest.mark.slow
+def test_p2_a_wall_clock_that_is_set_changes_nothing(
+    fleet: Fleet, library: str, tmp_path: Path
+) -> None:
+    fleet.create_empty_lease()
+    clock = tmp_path / "clock"
+    pod = fleet.add(environ=settable(library, clock, only_wall_clock=True))
+    wait_for(pod.is_leader, timeout=5, what="the lead")
+    standby = fleet.add()
+    token = pod.leader()["fencingToken"]
+    with Observer([pod, standby]) as observer, Timeline(pod) as timeline:
+        for offset in (f"+{OFF}", f"-{OFF}", "+0"):
+            set_clock(clock, offset)
+            time.sleep(2.5)
+    assert set(timeline.statuses()) == {200}
+    assert pod.leader()["fencingToken"] == token
+    judge(fleet, observer)
+    # client-go followers need a renewTime that grows from second to second (H9).
+    stamps = [
+        write.spec["renewTime"]
+        for write in writes(fleet.plane, fleet.namespace)
+        if write.writer == pod.identity
+    ]
+    assert len(stamps) > 6
+    assert ahead(stamps[-1]) > HALF_AN_HOUR
+    assert stamps == sorted(stamps)
+    seconds = [stamp.partition(".")[0] for stamp in stamps]
+    assert len(set(seconds)) == len(seconds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rates", [("x0.975", "x1.025"), ("x1.025", "x0.975")])
+def test_p1_exclusive_with_clocks_that_run_at_different_rates(
+    fleet: Fleet, library: str, rates: tuple[str, str]
+) -> None:
+    """A slow clock leads longer, a fast one takes sooner: the ratio is that of assumption 1."""
+    fleet.create_empty_lease()
+    pods = [fleet.add(environ=all_clocks(library, f"+0 {rates[0]}"))]
+    wait_for(pods[0].is_leader, timeout=5, what="the lead")
+    pods.append(fleet.add(environ=all_clocks(library, f"+0 {rates[1]}")))
+    assert abs(rate(pods[0]) - float(rates[0].removeprefix("x"))) < 0.015
+    with Observer(pods) as observer:
+        leader, other = pods
+        wait_for(lambda: other.leader()["holder"] == leader.identity, timeout=5, what="a standby")
+        fleet.link(leader).black_hole()
+        wait_for(other.is_leader, timeout=FAST_DURATION + 3, what="a takeover")
+        fleet.link(leader).heal()
+        time.sleep(1)
+        assert not leader.is_leader()
+    observer.assert_exclusive()
+
+
+def test_p2_a_node_that_was_suspended_answers_503_when_it_wakes(
+    fleet: Fleet, library: str, tmp_path: Path
+) -> None:
+    fleet.create_empty_lease()
+    clock = tmp_path / "clock"
+    pod = fleet.add(environ=settable(library, clock, only_wall_clock=False))
+    wait_for(pod.is_leader, timeout=5, what="the lead")
+    token = pod.leader()["fencingToken"]
+    # It wakes before its network does.
+    fleet.link(pod).black_hole()
+    assert pod.is_leader()
+    set_clock(clock, f"+{FAST_DURATION:g}")
+    assert pod.readyz() == 503
+    fleet.link(pod).heal()
+    wait_for(pod.is_leader, timeout=FAST_DURATION, what="the lead again")
+    assert pod.leader()["fencingToken"] > token
