@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from bench.elector.candidate import Contender
 from bench.elector.pace import TookTooLong, stop
-from bench.elector.poller import Poller, boottime
+from bench.elector.poller import Poller
 from bench.elector.side import Setup, Side, World, say
 from bench.elector.timeline import overlap
 
@@ -92,7 +92,7 @@ def _play_side(world: World, scenario: Scenario, setup: Setup, result: Result, r
 def _play_once(side: Side, play: Play) -> Sample:
     side.forget()
     leader = side.steady()
-    started_at = boottime()
     sample = play(side, leader)
-    seen = overlap(side.replies(since=started_at))
+    # From before the fault on: the term of who is frozen at once began there.
+    seen = overlap(side.replies(since=0.0))
     return {**sample, "overlap": seen.seconds, "stale": float(seen.count)}
