@@ -1,0 +1,155 @@
+"""The documents are true: commands, flags, paths, tests and manifests that they name exist."""
+
+import re
+
+import pytest
+import yaml
+
+from demo.pod import LEASE, RULES
+from elector_sidecar.config import Config, load, parser
+from elector_sidecar.timing import Timing
+from elector_sidecar.web import FENCING_TOKEN_HEADER, PROBE_PATHS, VALID_UNTIL_HEADER
+from tests.unit.repository.checkout import DOCUMENTS, ROOT, blocks, document, section
+
+
+def _targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):", document("Makefile"), re.M))
+
+
+def _config(*flags: str) -> Config:
+    needed = ("--lease", "a", "--namespace", "b", "--server", "https://api.example")
+    return load([*needed, *flags], {}, hostname="host")
+
+
+def _long_flags() -> set[str]:
+    options = parser()._option_string_actions
+    return {name for name in options if name.startswith("--")} - {"--help"}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_make_target_and_script_that_is_named_exists(name: str) -> None:
+    text = document(name)
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.M)) <= _targets()
+    for script in re.findall(r"\bscripts/[a-z]+\b", text):
+        assert (ROOT / script).is_file(), script
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_link_leads_somewhere(name: str) -> None:
+    folder = (ROOT / name).parent
+    for target in re.findall(r"\]\(([^)\s]+)\)", document(name)):
+        if not target.startswith(("https://", "#")):
+            assert (folder / target).exists(), target
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_test_that_is_named_exists(name: str) -> None:
+    named = set(re.findall(r"\btest_[a-z0-9_]+\b", document(name)))
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    defined = {test for text in sources for test in re.findall(r"def (test_\w+)\(", text)}
+    assert named <= defined
+
+
+def test_every_promise_names_a_test_of_its_number() -> None:
+    rows = re.findall(r"^\| P(\d+) \| (.+) \| (.+) \|$", document("README.md"), re.M)
+    assert [number for number, _, _ in rows] == [str(number) for number in range(1, 11)]
+    for number, _, tests in rows:
+        assert f"test_p{number}_" in tests, tests
+
+
+def test_the_table_of_flags_is_the_command_line() -> None:
+    text = section("README.md", "Flags")
+    named = set(re.findall(r"`(--[a-z-]+)`", text))
+    assert named == _long_flags()
+
+
+def test_the_defaults_in_the_table_are_the_real_ones() -> None:
+    rows = re.findall(r"^\| `--([a-z-]+)` \| `([^`]+)` \|", section("README.md", "Flags"), re.M)
+    written = {f"--{name}": value for name, value in rows}
+    assert len(written) >= 12
+    # A flag that is given its documented default changes nothing.
+    switches = [part for name, value in written.items() for part in (name, value)]
+    assert (
+        load(
+            ["--lease", "a", "--namespace", "b", "--server", "https://api.example", *switches],
+            {},
+            hostname="host",
+        )
+        == _config()
+    )
+
+
+def test_the_help_lists_every_flag_of_the_table() -> None:
+    shown = parser().format_help()
+    for flag in _long_flags():
+        assert flag in shown
+
+
+def test_every_path_of_the_api_is_in_the_table_and_no_other() -> None:
+    source = document("elector-sidecar/elector_sidecar/web.py")
+    routes = set(re.findall(r'^\s+"(/[a-z]*)": \("(?:GET|POST)"', source, re.M))
+    told = set(re.findall(r"`(?:GET|POST) (/[a-z]*)`", section("README.md", "HTTP")))
+    assert routes == told
+    assert routes >= PROBE_PATHS
+
+
+def test_headers_and_probe_paths_are_told_by_name() -> None:
+    text = document("README.md")
+    assert VALID_UNTIL_HEADER in text
+    assert FENCING_TOKEN_HEADER in text
+    row = next(line for line in text.splitlines() if line.startswith("| `--probe-listen`"))
+    assert set(re.findall(r"`(/[a-z]+)`", row)) == PROBE_PATHS
+
+
+@pytest.mark.parametrize(
+    ("column", "timing"),
+    list(enumerate((Timing(), Timing(6.0, 1.0, 2.0), Timing(60.0, 10.0, 5.0)))),
+)
+def test_the_table_of_timings_is_computed(column: int, timing: Timing) -> None:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section("docs/elector.md", "Timing").splitlines()
+        if line.startswith("| ")
+    ]
+    told = {row[0]: row[column + 1] for row in rows}
+    tolerances = timing.tolerances()
+
+    def seconds(name: str) -> float:
+        return float(told[name].removesuffix(" s"))
+
+    assert seconds("a write proves the lead for") == pytest.approx(timing.validity)
+    assert tolerances["api_outage_ridden_out"] == (
+        f"{seconds('API server away without a change of leader'):.2f}s"
+    )
+    crash = "takeover after the crash of a whole pod, after its last renewal"
+    assert tolerances["takeover_after_crash"].startswith(f"{seconds(crash):.2f}s")
+
+
+def _manifest() -> dict[str, dict[str, object]]:
+    (text,) = blocks("README.md", "yaml")
+    return {found["kind"]: found for found in yaml.safe_load_all(text)}
+
+
+def test_the_role_is_the_one_with_which_the_demo_runs() -> None:
+    rules = yaml.safe_load(yaml.safe_dump(_manifest()["Role"]["rules"]))
+    for rule in rules:
+        if "resourceNames" in rule:
+            rule["resourceNames"] = [LEASE]
+    assert rules == RULES
+
+
+def test_the_sidecars_arguments_are_accepted() -> None:
+    deployment = yaml.safe_load(yaml.safe_dump(_manifest()["Deployment"]))
+    (sidecar,) = deployment["spec"]["template"]["spec"]["initContainers"]
+    environ = {"POD_NAME": "my-controller-0", "POD_NAMESPACE": "default"}
+    environ["KUBERNETES_SERVICE_HOST"] = "10.0.0.1"
+    config = load(sidecar["args"], environ, hostname="host")
+    assert config.release_on_term
+    assert config.lease == "my-controller"
+    assert config.probe_listen is not None
+    (port,) = sidecar["ports"]
+    assert config.probe_listen.port == port["containerPort"]
+    for probe in ("readinessProbe", "livenessProbe"):
+        asked = sidecar[probe]["httpGet"]
+        assert asked["path"] in PROBE_PATHS
+        assert asked["port"] == port["name"]

@@ -1,0 +1,72 @@
+"""What lies in the repository works on every machine: nothing in it knows one machine."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.unit.repository.checkout import ROOT, document, tracked_files, tracked_texts
+
+# Written in halves, so that this file does not name them either.
+REGISTRIES = tuple(
+    ".".join(parts)
+    for parts in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("proxy.golang", "org"),
+        ("sum.golang", "org"),
+        ("npmjs", "org"),
+        ("deb.debian", "org"),
+    )
+)
+SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir())
+
+
+def test_no_file_names_a_registry() -> None:
+    """Which registry is used is the machine's own setting."""
+    for name, text in tracked_texts():
+        for host in REGISTRIES:
+            assert host not in text, f"{name} names {host}"
+
+
+def test_no_file_names_a_path_of_this_machine() -> None:
+    own = [path for path in (ROOT, Path.home()) if len(path.parts) > 1]
+    patterns = [re.compile(rf"(?<![\w.}}-]){re.escape(str(path))}/") for path in own]
+    patterns.append(re.compile("/" + r"home/\w+/"))
+    for name, text in tracked_texts():
+        for pattern in patterns:
+            found = pattern.search(text)
+            assert not found, f"{name} has {text[found.start() : found.start() + 80]!r}"
+
+
+@pytest.mark.parametrize("name", ["requirements/dev.txt", "requirements/elector.txt"])
+def test_requirements_are_pinned_and_hashed_and_have_no_url(name: str) -> None:
+    text = document(name)
+    assert "://" not in text
+    assert "--index" not in text
+    packages = re.findall(r"^[a-zA-Z0-9].*?(?=^[a-zA-Z0-9]|\Z)", text, re.M | re.S)
+    assert packages
+    for package in packages:
+        assert re.match(r"[\w.\[\]-]+==[\w.+!]+", package), package.splitlines()[0]
+        assert "--hash=sha256:" in package, package.splitlines()[0]
+
+
+def test_there_is_one_lock_file_per_purpose() -> None:
+    names = {str(path.relative_to(ROOT)) for path in tracked_files()}
+    assert not {name for name in names if name.endswith(".lock")}
+
+
+@pytest.mark.parametrize("name", [*(f"scripts/{script}" for script in SCRIPTS), ".ci/run"])
+def test_scripts_can_be_run_and_stop_at_the_first_error(name: str) -> None:
+    assert os.access(ROOT / name, os.X_OK)
+    lines = document(name).splitlines()
+    assert lines[0] == "#!/bin/sh"
+    assert "set -eu" in lines
+
+
+def test_the_licence_is_the_whole_one_and_the_one_that_is_declared() -> None:
+    text = document("LICENSE")
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert 'license = "Apache-2.0"' in document("pyproject.toml")
