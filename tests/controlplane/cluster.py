@@ -51,9 +51,12 @@ ADMIN_USER = "controlplane-admin"
 
 
 class ControlPlane:
-    """Starts with `start` or as a context manager; programs are built where missing."""
+    """Starts with `start` or as a context manager; programs are built where missing.
 
-    def __init__(self) -> None:
+    `features`: feature gates that are switched on; `apis`: group versions served on top.
+    """
+
+    def __init__(self, *, features: Sequence[str] = (), apis: Sequence[str] = ()) -> None:
         programs = {name: str(build.binary(name)) for name in ("etcd", "kube-apiserver")}
         self.folder = Path(tempfile.mkdtemp(prefix="edge-sidecars-controlplane-"))
         self.guardian = Guardian(self.folder)
@@ -82,6 +85,8 @@ class ControlPlane:
             [
                 programs["kube-apiserver"],
                 *apiserver_flags(self.folder, self.port, etcd_port),
+                *(f"--feature-gates={feature}=true" for feature in features),
+                *(f"--runtime-config={api}=true" for api in apis),
             ],
         )
 

@@ -44,13 +44,15 @@ class Write:
         return bool(self.holder) and mark == self.holder
 
 
-def writes(plane: ControlPlane, namespace: str) -> list[Write]:
-    """Every write that was applied to the Leases of the namespace up to now."""
+def writes(plane: ControlPlane, namespace: str, *, lease: str | None = None) -> list[Write]:
+    """Every write that was applied to the Lease (None: all) of the namespace up to now."""
     offset = time.time() - boottime()
     found = []
     for event in plane.audit(resource="leases", namespace=namespace):
         stored = event.response_object or {}
         if event.verb not in WRITES or event.status not in (200, 201):
+            continue
+        if lease is not None and stored["metadata"]["name"] != lease:
             continue
         agent = _AGENT.match(event.user_agent)
         spec = stored.get("spec") or {}

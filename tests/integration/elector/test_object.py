@@ -1,0 +1,462 @@
+"""What other people do to the Lease object: deleted, blanked, stolen, edited, damaged, reserved.
+
+A living leader keeps the lead without a gap; a dead one's claim outlives whatever was done to the
+record; what belongs to others stays in it.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fixtures import require_program
+from tests.pods.elector import Answer, ElectorPod, boottime
+from tests.pods.fleet import FAST_DURATION, Fleet
+from tests.pods.history import ANNOTATION, FOREIGN_FACTOR, assert_backed, writes
+from tests.pods.main import MainServer
+from tests.pods.observer import Observer, wait_for, wait_for_leader
+from tests.pods.timeline import Timeline
+
+# Between a write of the log and the moment at which a test looked at its clock.
+SLACK = 0.3
+SOON = 3.0
+
+
+@dataclass
+class Pair:
+    leader: ElectorPod
+    standby: ElectorPod
+
+    @property
+    def pods(self) -> list[ElectorPod]:
+        return [self.leader, self.standby]
+
+
+def pair(fleet: Fleet, *flags: str) -> Pair:
+    """A leader that has renewed its first write, and a standby that knows it."""
+    fleet.create_empty_lease()
+    pods = [fleet.add(*flags, start=False).start(wait=False) for _ in range(2)]
+    return settled(pods)
+
+
+def settled(pods: list[ElectorPod]) -> Pair:
+    """Of two pods that were started."""
+    for pod in pods:
+        pod.wait_listening()
+    leader = wait_for_leader(pods, timeout=5)
+    acquired = leader.leader()["renewTime"]
+    standby = pods[1 - pods.index(leader)]
+    wait_for(lambda: standby.leader()["holder"] == leader.identity, timeout=5, what="a standby")
+    wait_for(lambda: leader.leader()["renewTime"] != acquired, timeout=5, what="a renewal")
+    return Pair(leader, standby)
+
+
+def same_term(answers: list[Answer]) -> bool:
+    """Whether all were 200, and of one term."""
+    tokens = {answer.headers.get("X-Leader-Fencing-Token") for answer in answers}
+    return {answer.status for answer in answers} == {200} and len(tokens) == 1
+
+
+def holder_is(fleet: Fleet, pod: ElectorPod) -> bool:
+    lease = fleet.get_lease()
+    return lease is not None and (lease.get("spec") or {}).get("holderIdentity") == pod.identity
+
+
+def renewed(fleet: Fleet, pod: ElectorPod, times: int) -> None:
+    """Waits for so many further writes of the pod."""
+    mine = [write for write in writes(fleet.plane, fleet.namespace) if write.writer == pod.identity]
+    wait_for(
+        lambda: (
+            sum(w.writer == pod.identity for w in writes(fleet.plane, fleet.namespace))
+            >= len(mine) + times
+        ),
+        timeout=times * 2 + SOON,
+        what=f"{times} writes",
+    )
+
+
+def take_after(standby: ElectorPod, since: float, *, at_least: float) -> None:
+    """It leads no sooner than `at_least` seconds after `since`, and not much later."""
+    wait_for(standby.is_leader, timeout=at_least + SOON, what="a takeover")
+    assert boottime() - since >= at_least - SLACK
+
+
+# ── a living leader ──
+
+
+def test_a_deleted_lease_is_written_back_by_its_leader_without_a_gap(fleet: Fleet) -> None:
+    both = pair(fleet)
+    before = both.leader.leader()
+    with Observer(both.pods) as observer, Timeline(both.leader) as timeline:
+        for _ in range(2):
+            fleet.delete_lease()
+            wait_for(lambda: holder_is(fleet, both.leader), timeout=SOON, what="the Lease again")
+            assert fleet.spec()["leaseTransitions"] == 0
+            assert fleet.spec()["acquireTime"] == before["acquireTime"]
+            renewed(fleet, both.leader, 2)
+    assert same_term(timeline.answers)
+    after = both.leader.leader()
+    assert after["fencingToken"] == before["fencingToken"]
+    assert after["acquireTime"] == before["acquireTime"]
+    observer.assert_exclusive()
+    assert {ready.pod for ready in observer.answers()} == {both.leader.name}
+
+
+def test_a_lease_that_was_deleted_and_made_anew_is_filled_by_its_leader(fleet: Fleet) -> None:
+    both = pair(fleet)
+    before = both.leader.leader()
+    with Observer(both.pods) as observer:
+        # Else it writes itself back before the administrator's create.
+        both.leader.freeze()
+        fleet.delete_lease()
+        fleet.create_empty_lease()
+        time.sleep(0.5)
+        assert not fleet.spec().get("holderIdentity")
+        both.leader.thaw()
+        with Timeline(both.leader) as timeline:
+            wait_for(lambda: holder_is(fleet, both.leader), timeout=SOON, what="the holder again")
+            renewed(fleet, both.leader, 2)
+    assert same_term(timeline.answers)
+    assert both.leader.leader()["fencingToken"] == before["fencingToken"]
+    observer.assert_exclusive()
+
+
+# Merge patches of the spec as somebody's mistake, or as client-go's release of a foreign Lease.
+DAMAGES: dict[str, dict[str, Any] | None] = {
+    "blanked": {"holderIdentity": "", "leaseDurationSeconds": 1},
+    "holder null": {"holderIdentity": None},
+    "no duration": {"leaseDurationSeconds": None},
+    "short duration": {"leaseDurationSeconds": 1},
+    "huge duration": {"leaseDurationSeconds": 2_000_000_000},
+    "no times": {"acquireTime": None, "renewTime": None},
+    "a time to come": {"renewTime": "2999-01-01T00:00:00.000000Z"},
+    "no transitions": {"leaseTransitions": None},
+    "no spec": None,
+}
+
+
+@pytest.mark.slow
+def test_p4_a_living_leader_mends_its_record_without_a_gap(fleet: Fleet) -> None:
+    both = pair(fleet)
+    before = both.leader.leader()
+    with Observer(both.pods) as observer, Timeline(both.leader) as timeline:
+        for damage in DAMAGES.values():
+            if damage is None:
+                status, _ = fleet.plane.admin.patch(fleet_path(fleet), {"spec": None})
+                assert status == 200
+            else:
+                fleet.edit(spec=damage)
+            renewed(fleet, both.leader, 1)
+            spec = fleet.spec()
+            assert spec["holderIdentity"] == both.leader.identity
+            assert spec["leaseDurationSeconds"] == int(FAST_DURATION)
+            assert spec["acquireTime"] == before["acquireTime"]
+            assert spec["renewTime"]
+            assert "leaseTransitions" in spec
+    assert same_term(timeline.answers)
+    assert both.leader.leader()["fencingToken"] == before["fencingToken"]
+    observer.assert_exclusive()
+    history = writes(fleet.plane, fleet.namespace)
+    assert_backed(observer.answers(), history, duration=FAST_DURATION)
+
+
+def fleet_path(fleet: Fleet) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{fleet.namespace}/leases/{fleet.lease}"
+
+
+def test_a_duration_of_0_is_refused_by_the_api_server(fleet: Fleet) -> None:
+    """So that the rule for 0 is left to the unit tests."""
+    fleet.create_empty_lease()
+    status, body = fleet.plane.admin.patch(fleet_path(fleet), {"spec": {"leaseDurationSeconds": 0}})
+    assert status == 422, body
+
+
+@pytest.mark.slow
+def test_a_lease_whose_labels_are_edited_all_the_time_is_renewed_in_peace(fleet: Fleet) -> None:
+    both = pair(fleet)
+    seconds = 6.0
+    with Observer(both.pods) as observer, Timeline(both.leader) as timeline:
+        began = boottime()
+        wall = time.time()
+        edits = 0
+        while boottime() - began < seconds:
+            edits += 1
+            fleet.edit(metadata={"labels": {"edit": str(edits)}})
+            time.sleep(0.2)
+        ended = time.time()
+    assert edits > seconds
+    assert same_term(timeline.answers)
+    observer.assert_exclusive()
+    agent = f"elector-sidecar/0.1.0 ({both.leader.identity})"
+    asked = fleet.plane.audit(
+        resource="leases", namespace=fleet.namespace, since=wall, until=ended, user_agent="elector"
+    )
+    mine = [event for event in asked if event.user_agent == agent]
+    puts = [event for event in mine if event.verb == "update"]
+    gets = [event for event in mine if event.verb == "get"]
+    # One a second; each may lose against an edit, and then reads or hears, and writes again.
+    assert len([put for put in puts if put.status == 200]) <= seconds + 2
+    assert len(puts) <= 2 * (seconds + 2)
+    assert len(gets) <= seconds + 2
+    assert [event.verb for event in asked if event.user_agent != agent] == []
+
+
+def test_p10_what_others_keep_in_the_lease_stays(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    owner = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": "6c1f7a0e-0000-4000-8000-000000000000",
+    }
+    fleet.edit(
+        metadata={
+            "labels": {"team": "storage"},
+            "annotations": {"example.com/note": "keep"},
+            "ownerReferences": [owner],
+            "finalizers": ["example.com/kept"],
+        }
+    )
+    pod = fleet.add("--release-on-term")
+    wait_for(pod.is_leader, timeout=5, what="the lead")
+    renewed(fleet, pod, 2)
+    for annotations in ({ANNOTATION: pod.identity}, {}):
+        lease = fleet.get_lease()
+        assert lease is not None
+        metadata = lease["metadata"]
+        assert metadata["labels"] == {"team": "storage"}
+        assert metadata["annotations"] == {"example.com/note": "keep", **annotations}
+        assert metadata["ownerReferences"] == [owner]
+        assert metadata["finalizers"] == ["example.com/kept"]
+        if annotations:
+            pod.terminate()
+            assert pod.wait() == 0
+    assert not fleet.spec().get("holderIdentity")
+
+
+# ── a dead leader ──
+
+
+Deed = Callable[[Fleet], None]
+
+
+def delete_and_create(fleet: Fleet) -> None:
+    fleet.delete_lease()
+    fleet.create_empty_lease()
+
+
+DEEDS: dict[str, Deed] = {
+    "deleted": Fleet.delete_lease,
+    "deleted-and-created": delete_and_create,
+    "blanked": Fleet.blank,
+    "shortened": lambda fleet: fleet.edit(spec={"leaseDurationSeconds": 1}),
+    "no-duration": lambda fleet: fleet.edit(spec={"leaseDurationSeconds": None}),
+}
+
+
+@pytest.mark.slow
+def test_a_dead_leaders_claim_outlives_its_record(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """One Lease for each deed, all at the same time."""
+    with ExitStack() as stack:
+        fleets = {
+            name: stack.enter_context(Fleet(control_plane, namespace, lease=name)) for name in DEEDS
+        }
+        starting: dict[str, list[ElectorPod]] = {}
+        for name, fleet in fleets.items():
+            fleet.create_empty_lease()
+            starting[name] = [fleet.add(start=False).start(wait=False) for _ in range(2)]
+        done_at: dict[str, float] = {}
+        standbys: dict[str, ElectorPod] = {}
+        for name, fleet in fleets.items():
+            both = settled(starting[name])
+            standbys[name] = both.standby
+            both.leader.kill()
+            done_at[name] = boottime()
+            DEEDS[name](fleet)
+        for name, standby in standbys.items():
+            wait_for(standby.is_leader, timeout=2 * FAST_DURATION, what=f"a takeover: {name}")
+            history = writes(control_plane, namespace, lease=name)
+            taken = next(write for write in history if write.holder == standby.identity)
+            waited = taken.received - done_at[name]
+            # A deletion may count from the last sign of life, a renewal before.
+            assert waited >= FAST_DURATION - 1 - SLACK, name
+            assert waited <= FAST_DURATION * FOREIGN_FACTOR + SOON, name
+
+
+@pytest.mark.slow
+def test_a_blanked_lease_makes_a_newcomer_wait_its_own_duration(fleet: Fleet) -> None:
+    """It has seen nobody, but the annotation says that this was no release."""
+    fleet.create_empty_lease()
+    former = fleet.add()
+    wait_for(former.is_leader, timeout=5, what="the lead")
+    former.kill()
+    fleet.blank()
+    began = boottime()
+    take_after(fleet.add(), began, at_least=FAST_DURATION)
+
+
+# ── stolen ──
+
+
+@pytest.mark.slow
+def test_p4_a_leader_steps_down_at_once_for_whoever_stands_in_the_record(fleet: Fleet) -> None:
+    both = pair(fleet)
+    with Observer(both.pods) as observer, Timeline(both.leader) as timeline:
+        stolen_at = boottime()
+        fleet.edit(spec={"holderIdentity": "intruder", "leaseDurationSeconds": 3})
+        wait_for(lambda: both.leader.readyz() == 503, timeout=1, what="the end of the term")
+        successor = wait_for_leader(both.pods, timeout=FOREIGN_FACTOR * 3 + SOON + FAST_DURATION)
+    history = writes(fleet.plane, fleet.namespace)
+    takeover = next(write for write in history if write.received > stolen_at and write.writer)
+    # A stranger gets a fifth more; and the standby knows of no reason to shorten the old claim.
+    assert takeover.writer == successor.identity
+    assert takeover.received - stolen_at >= FOREIGN_FACTOR * 3 - SLACK
+    ended = timeline.first(503).received
+    assert 200 not in timeline.statuses(since=ended, until=takeover.received)
+    observer.assert_exclusive()
+    assert_backed(observer.answers(), history, duration=FAST_DURATION)
+
+
+@pytest.mark.slow
+def test_a_stolen_lease_is_not_taken_before_the_cut_off_leader_has_stopped(fleet: Fleet) -> None:
+    both = pair(fleet)
+    with Observer(both.pods) as observer:
+        fleet.link(both.leader).black_hole()
+        fleet.edit(spec={"holderIdentity": "intruder", "leaseDurationSeconds": 1})
+        assert both.leader.is_leader()
+        wait_for(both.standby.is_leader, timeout=2 * FAST_DURATION, what="a takeover")
+        assert not both.leader.is_leader()
+        fleet.link(both.leader).heal()
+        wait_for(
+            lambda: both.leader.leader()["holder"] == both.standby.identity,
+            timeout=5,
+            what="the news",
+        )
+    observer.assert_exclusive()
+    answers = observer.answers()
+    last = max(ready.sent for ready in answers if ready.pod == both.leader.name)
+    first = min(ready.received for ready in answers if ready.pod == both.standby.name)
+    assert last < first
+
+
+# ── no Lease, one name for all ──
+
+
+def test_on_missing_wait_creates_the_lease_after_one_duration(fleet: Fleet) -> None:
+    began = boottime()
+    pod = fleet.add()
+    assert pod.leader()["role"] != "leader"
+    take_after(pod, began, at_least=FAST_DURATION)
+    assert fleet.spec()["holderIdentity"] == pod.identity
+
+
+def test_on_missing_take_creates_the_lease_at_once(fleet: Fleet) -> None:
+    pods = [fleet.add("--on-missing", "take", start=False) for _ in range(2)]
+    with Observer(pods) as observer:
+        for pod in pods:
+            pod.start(wait=False)
+        for pod in pods:
+            pod.wait_listening()
+        wait_for_leader(pods, timeout=FAST_DURATION / 2)
+        time.sleep(1)
+    observer.assert_exclusive()
+    assert len(observer.tokens()) == 1
+
+
+@pytest.mark.slow
+def test_replicas_with_one_and_the_same_identity_still_elect_one_leader(fleet: Fleet) -> None:
+    both = pair(fleet, "--identity", "same")
+    assert both.leader.identity != both.standby.identity
+    with Observer(both.pods) as observer:
+        for pod in both.pods:
+            answer = pod.ask("/")
+            assert answer is not None
+            assert answer.body == b'{"name":"same"}'
+        time.sleep(2)
+        assert [pod.is_leader() for pod in both.pods] == [True, False]
+        both.leader.kill()
+        # The same pod comes back under the same name, and is nobody's heir.
+        both.leader.start()
+        assert not both.leader.is_leader()
+        wait_for_leader(both.pods, timeout=FAST_DURATION + SOON)
+        time.sleep(1)
+    observer.assert_exclusive()
+    assert len(observer.tokens()) == 2
+
+
+# ── reserved for coordinated leader election (KEP-4355) ──
+
+STRATEGY = "example.com/by-hand"
+
+
+@pytest.fixture(scope="module")
+def coordinating_plane() -> Iterator[ControlPlane]:
+    """spec.strategy is dropped by an API server without this feature gate."""
+    for name in ("kube-apiserver", "etcd"):
+        require_program(name)
+    with ControlPlane(
+        features=["CoordinatedLeaderElection"], apis=["coordination.k8s.io/v1beta1"]
+    ) as plane:
+        yield plane
+
+
+@pytest.fixture
+def coordinating_fleet(coordinating_plane: ControlPlane) -> Iterator[Fleet]:
+    with Fleet(coordinating_plane, coordinating_plane.create_namespace()) as fleet:
+        yield fleet
+
+
+@pytest.mark.slow
+def test_a_reserved_lease_keeps_standbys_pending(coordinating_fleet: Fleet) -> None:
+    fleet = coordinating_fleet
+    fleet.create_empty_lease()
+    fleet.edit(spec={"strategy": STRATEGY})
+    pod = fleet.add()
+    time.sleep(FAST_DURATION + 1)
+    document = pod.leader()
+    assert document["role"] == "pending"
+    assert STRATEGY in document["reason"]
+    assert not fleet.spec().get("holderIdentity")
+    fleet.edit(spec={"strategy": None})
+    wait_for(pod.is_leader, timeout=SOON, what="the lead")
+
+
+@pytest.mark.slow
+def test_a_leader_whose_lease_is_reserved_goes_on_and_keeps_the_fields(
+    coordinating_fleet: Fleet,
+) -> None:
+    fleet = coordinating_fleet
+    both = pair(fleet)
+    with Timeline(both.leader) as timeline:
+        fleet.edit(spec={"strategy": STRATEGY, "preferredHolder": both.leader.identity})
+        renewed(fleet, both.leader, 3)
+    assert same_term(timeline.answers)
+    assert fleet.spec()["strategy"] == STRATEGY
+    assert fleet.spec()["preferredHolder"] == both.leader.identity
+    assert both.standby.leader()["role"] == "pending"
+    both.leader.kill()
+    time.sleep(FAST_DURATION + 1)
+    assert both.standby.readyz() == 503
+    assert fleet.spec()["holderIdentity"] == both.leader.identity
+
+
+@pytest.mark.slow
+def test_a_leader_steps_down_for_another_preferred_holder(coordinating_fleet: Fleet) -> None:
+    fleet = coordinating_fleet
+    with MainServer() as main:
+        both = pair(fleet, "--drain-url", main.url + "/drain")
+        fleet.edit(spec={"strategy": STRATEGY, "preferredHolder": "somebody-else"})
+        wait_for(lambda: both.leader.readyz() == 503, timeout=SOON, what="the end of the term")
+        wait_for(lambda: not fleet.spec().get("holderIdentity"), timeout=SOON, what="the release")
+        assert main.asked("/drain") == 1
+    spec = fleet.spec()
+    assert spec["strategy"] == STRATEGY
+    assert spec["preferredHolder"] == "somebody-else"
+    time.sleep(FAST_DURATION)
+    assert [pod.readyz() for pod in both.pods] == [503, 503]
