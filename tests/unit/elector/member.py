@@ -57,6 +57,7 @@ class Process:
         self._unsent: list[Command] = []
         self._steps = (0.0, 0)
         self._wake = 0
+        self._newest_answer = 0
         candidate = Candidate(
             identity=self.identity,
             namespace=NAMESPACE,
@@ -133,12 +134,19 @@ class Process:
         self._count_step()
         for command in commands:
             self.sent.append(command)
+            if isinstance(command, Write) and not command.creates:
+                # P4: the newest record that it judged.
+                assert command.base_version >= self._newest_answer
             if isinstance(command, Write) and self.freezes_before_write:
                 seconds, self.freezes_before_write = self.freezes_before_write, 0.0
                 self.freeze(seconds)
             self._unsent.append(command)
         self._send()
         self._plan()
+
+    def _learned(self, answer: Answer) -> None:
+        if answer.lease is not None:
+            self._newest_answer = max(self._newest_answer, answer.lease.resource_version)
 
     def _send(self) -> None:
         while self._unsent and not self.is_frozen:
@@ -177,6 +185,7 @@ class Process:
                 retry_after = 5.0 if answer and answer.status == 429 else None
                 election.read_failed(read.id, now, retry_after=retry_after)
             else:
+                self._learned(answer)
                 election.read_answered(read.id, now, answer.lease)
 
         self._request(lambda: self.world.server.get(), conclude)
@@ -197,6 +206,7 @@ class Process:
                 retry_after = 5.0 if answer.status == 429 else None
                 election.write_refused(write.id, now, retry_after=retry_after)
             else:
+                self._learned(answer)
                 election.write_answered(write.id, now, answer.lease)
 
         self._request(perform, conclude, is_write=write.purpose is Purpose.HOLD)

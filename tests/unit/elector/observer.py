@@ -38,6 +38,7 @@ class Observer:
         self._proofs: dict[str, float] = {}
         self._tokens: dict[str, int] = {}
         self._greatest_token = 0
+        self._valid_until: dict[str, float] = {}
         # Since when each spec has stood or could be seen to stand: an edit and its opposite between
         # two reads of a candidate are no change to it.
         self._spec_since: dict[tuple[str, Spec], float] = {}
@@ -59,11 +60,14 @@ class Observer:
         view = process.view()
         if not view.is_leader:
             return
+        # P4: at once on another holder.
+        assert view.holder in ("", process.identity), f"leads and knows of {view.holder!r}"
         assert view.valid_until is not None
         assert view.fencing_token is not None
         self.exclusive(process)
         self.valid_only_after_an_applied_write(process, view.valid_until)
         self.tokens_grow(process, view.fencing_token)
+        self._valid_until[process.identity] = view.valid_until
         self.led_at = self._world.time
 
     def exclusive(self, process: Process) -> None:
@@ -105,7 +109,8 @@ class Observer:
             assert freed or not _names(self._world.server.lease, process.identity)
 
     def tokens_grow(self, process: Process, token: int) -> None:
-        if self._tokens.get(process.identity) == token:
+        has_lapsed = process.clock.now() >= self._valid_until.get(process.identity, -math.inf)
+        if self._tokens.get(process.identity) == token and not has_lapsed:
             return
         assert token > self._greatest_token, f"{token} after {self._greatest_token}"
         self._greatest_token = token

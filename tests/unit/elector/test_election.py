@@ -175,6 +175,17 @@ def test_p3_the_whole_second_of_renew_time_grows_whatever_the_wall_clock_does(ju
     assert seconds == sorted(set(seconds))
 
 
+def test_p3_an_answer_that_comes_after_a_later_proof_changes_nothing() -> None:
+    election, watch, _ = leader()
+    first = due_write(election, 2)
+    election.event_arrived(watch.id, 2.1, stored(first, 3))
+    second = due_write(election, 4)
+    election.event_arrived(watch.id, 4.1, stored(second, 4))
+    election.write_answered(first.id, 4.5, stored(first, 3))
+    assert election.view(4.5).valid_until == 4 + VALIDITY
+    assert is_quiet(election, 5.9)
+
+
 # ── P4: compare-and-swap, always ──
 
 
@@ -242,6 +253,26 @@ def test_p4_a_creation_that_is_confirmed_too_late_makes_no_leader_for_one_durati
     assert election.view(late + 15).is_leader
 
 
+def test_p4_a_lease_written_back_after_the_term_was_over_makes_no_leader_for_one_duration() -> None:
+    election, watch, _ = leader()
+    election.event_arrived(watch.id, 13.9, ours(3, ME), is_deleted=True)
+    write = due_write(election, 13.9)
+    assert write.creates
+    election.write_answered(write.id, VALIDITY + 0.1, stored(write, 4))
+    assert not election.view(VALIDITY + 0.1).is_leader
+    renewal = due_write(election, VALIDITY + 0.1 + 15)
+    election.write_answered(renewal.id, 30, stored(renewal, 5))
+    assert election.view(30).is_leader
+
+
+def test_p4_a_gap_in_the_watch_makes_the_claim_of_a_robbed_holder_count_from_the_read() -> None:
+    election, watch = standby(ours(1, OTHER))
+    election.watch_ended(watch.id, 8, is_orderly=False)
+    read = due_read(election, 9)
+    election.read_answered(read.id, 9, record(5, "thief", marked=OTHER, duration=1))
+    assert election.view(9).free_at == 9 + 15
+
+
 def due_read_after(election: Election, now: float) -> int:
     """Conflicts of the attempts that are under way, until one makes it read."""
     for write in [c for c in due(election, now) if isinstance(c, Write)]:
@@ -302,6 +333,13 @@ def test_p5_a_failed_renewal_is_tried_again_soon_whatever_retry_after_says(
         delay = RETRY_DELAY if retry_after is None else min(retry_after, 1.0)
         assert due_write(election, 2.5 + delay).base_version == 2
         assert election.view(3).is_leader
+
+
+def test_p5_a_failed_read_is_tried_again() -> None:
+    election = candidate()
+    election.read_failed(due_read(election, 0).id, 0.1)
+    assert is_quiet(election, 0.2)
+    assert due_read(election, 0.1 + STANDBY_RETRY)
 
 
 def test_p5_a_renewal_without_an_answer_gets_a_second_attempt_and_no_third() -> None:

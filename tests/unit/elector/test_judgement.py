@@ -53,6 +53,7 @@ def test_an_annotation_that_names_another_does_not_mark_a_holder() -> None:
 @pytest.mark.parametrize("nothing", [None, 0])
 def test_a_duration_of_null_or_0_counts_as_our_own(nothing: float | None) -> None:
     assert judged((100, ours(1, OURS, duration=nothing))).free_at() == 100 + 15
+    assert judged((100, record(1, FOREIGN, duration=nothing))).free_at() == pytest.approx(118)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +232,16 @@ def test_the_same_thief_again_may_have_robbed_another_one_between() -> None:
     seen = judged(
         (100, record(1, "thief", duration=1)),
         (150, record(9, "thief", marked=OURS, duration=1, renewed=50)),
+    )
+    assert seen.free_at() == 150 + 15
+
+
+def test_the_same_thief_after_a_gap_may_have_robbed_the_same_one_again() -> None:
+    seen = judged(
+        (100, ours(1, OURS)),
+        (101, record(2, "thief", marked=OURS, duration=1, renewed=1)),
+        (150, record(9, "thief", marked=OURS, duration=1, renewed=50)),
+        is_continuous=False,
     )
     assert seen.free_at() == 150 + 15
 
