@@ -1,0 +1,58 @@
+"""P1 and P2 while a process can open no file and no connection any more: descriptors exhausted.
+
+It neither renews nor accepts, answers 503 in time on connections that it has, and recovers.
+"""
+
+import http.client
+import resource
+import time
+
+import pytest
+
+from tests.pods.elector import ElectorPod
+from tests.pods.fleet import FAST_DURATION, Fleet
+from tests.pods.history import assert_backed, assert_polite, writes
+from tests.pods.observer import Observer, wait_for
+
+
+def exhaust(pod: ElectorPod) -> tuple[int, int]:
+    """No new descriptor for the pod, while it keeps those it has; returns its limits of before."""
+    _, hard = limits = resource.prlimit(pod.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pod.pid, resource.RLIMIT_NOFILE, (0, hard))
+    return limits
+
+
+@pytest.mark.slow
+def test_p2_a_leader_without_descriptors_says_503_in_time_and_recovers(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    pod = fleet.add()
+    wait_for(pod.is_leader, timeout=5, what="the lead")
+    other = fleet.add()
+    kept = http.client.HTTPConnection("127.0.0.1", pod.port, timeout=5)
+
+    def readyz() -> int:
+        kept.request("GET", "/readyz")
+        response = kept.getresponse()
+        response.read()
+        return response.status
+
+    with Observer([pod, other]) as observer:
+        assert readyz() == 200
+        limits = exhaust(pod)
+        wait_for(lambda: readyz() == 503, timeout=FAST_DURATION + 1, what="the end of the term")
+        wait_for(other.is_leader, timeout=FAST_DURATION, what="a successor")
+        time.sleep(1)
+        assert readyz() == 503
+        resource.prlimit(pod.pid, resource.RLIMIT_NOFILE, limits)
+        wait_for(
+            lambda: pod.ask("/leader") is not None and pod.leader()["holder"] == other.identity,
+            timeout=8,
+            what="news and new connections",
+        )
+        other.kill()
+        wait_for(pod.is_leader, timeout=FAST_DURATION + 3, what="the lead again")
+    kept.close()
+    observer.assert_exclusive()
+    history = writes(fleet.plane, fleet.namespace)
+    assert_polite(history)
+    assert_backed(observer.answers(), history, duration=FAST_DURATION)
