@@ -181,7 +181,9 @@ def _build(program: Program, target: Path) -> None:
         # The output lies beside its target, so that the rename stays on one file system.
         output = target.with_name(f".{program.name}.{os.getpid()}")
         try:
-            _run_with_progress(program, [str(go), *_build_arguments(program, output)], go, module)
+            command = [str(go), *_build_arguments(program, output)]
+            total = _count_packages(program, go, module)
+            _run_with_progress(program, command, go, module, total=total)
             output.rename(target)
         finally:
             output.unlink(missing_ok=True)
@@ -243,9 +245,26 @@ def _go_json(go: Path, folder: Path, *arguments: str) -> dict[str, Any]:
     return dict(json.loads(answer.stdout))
 
 
-def _run_with_progress(program: Program, command: Sequence[str], go: Path, folder: Path) -> None:
+def _count_packages(program: Program, go: Path, folder: Path) -> int | None:
+    """How many packages a build from an empty cache compiles, for the lines of progress only:
+    None where `go list` fails, as then the build does, with a better message."""
+    answer = subprocess.run(
+        [str(go), "list", "-deps", program.package],
+        cwd=folder,
+        env=go_environment(go),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return len(answer.stdout.splitlines()) if answer.returncode == 0 else None
+
+
+def _run_with_progress(
+    program: Program, command: Sequence[str], go: Path, folder: Path, *, total: int | None = None
+) -> None:
     """Runs `go build -v`, which names each package when it is compiled, and says how far it is."""
     started = time.monotonic()
+    of_total = "" if total is None else f" of at most {total}"
     log = folder / "build.log"
     with (
         log.open("wb") as output,
@@ -258,7 +277,7 @@ def _run_with_progress(program: Program, command: Sequence[str], go: Path, folde
             except subprocess.TimeoutExpired:
                 packages, _ = _read_build_log(log)
                 seconds = time.monotonic() - started
-                _say(f"{program.name}: {packages} packages compiled, {seconds:.0f} s")
+                _say(f"{program.name}: {packages} packages{of_total} compiled, {seconds:.0f} s")
     if process.returncode != 0:
         _, messages = _read_build_log(log)
         raise BuildError(f"building {program.name} failed:\n" + "\n".join(messages))

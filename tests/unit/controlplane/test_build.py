@@ -27,6 +27,8 @@ elif sys.argv[1:3] == ["mod", "download"]:
 elif sys.argv[1:3] == ["mod", "edit"]:
     replaced = {{"Old": {{"Path": "k8s.io/api"}}, "New": {{"Path": "./staging/src/k8s.io/api"}}}}
     print(json.dumps({{"Replace": [replaced]}}))
+elif sys.argv[1:3] == ["list", "-deps"]:
+    print("k8s.io/api/core/v1")
 elif sys.argv[1] == "build":
     time.sleep(0.2)
     if os.environ.get("STAND_IN_FAILS"):
