@@ -25,8 +25,13 @@ class Terminated(BaseException):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
     timing = Timing(given.lease_duration, given.renew_interval, given.request_timeout)
+    try:
+        timing.check()
+    except ValueError as error:
+        parser.error(str(error))
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminate)
     try:

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from elector_sidecar.timing import Timing as CheckedTiming
+from elector_sidecar.values import seconds
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.reservation import LOOPBACK, Reservation
@@ -48,6 +50,14 @@ class Timing:
     lease_duration: str
     renew_interval: str
     request_timeout: str
+
+    def check(self) -> None:
+        """Raises ValueError with the sidecar's own words where it would refuse to start."""
+        CheckedTiming(
+            seconds(self.lease_duration),
+            seconds(self.renew_interval),
+            seconds(self.request_timeout),
+        )
 
     def flags(self) -> list[str]:
         return [
