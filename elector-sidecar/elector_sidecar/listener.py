@@ -6,7 +6,9 @@ elector whose own listener does not answer resigns (P9), because nobody could he
 
 import asyncio
 import logging
+import os
 import resource
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -17,10 +19,14 @@ from .config import Address, BadInput
 
 # More than any pod's containers, probes and scrapers open; each costs a descriptor and some KiB.
 MAX_CONNECTIONS = 512
-# The kernel hands over so many connections at once, before the first of them can be counted.
-BACKLOG = 64
-# Kept for the API server, the main, files and the runtime itself, and for one such burst.
-RESERVED_DESCRIPTORS = 64 + BACKLOG
+# Kept for the API server, the main, files and the runtime itself.
+RESERVED_DESCRIPTORS = 64
+# asyncio accepts so many at once, before the first of them can be refused or take a place.
+BACKLOG = 16
+# So many more wait in the kernel, which costs no descriptor, instead of for a repeated SYN.
+QUEUE = 128
+# Such bursts in descriptors: one accepted, one taking places, one whose places are being closed.
+BURSTS = 3
 MIN_CONNECTIONS = 8
 
 CHECK_INTERVAL = 5.0
@@ -44,7 +50,7 @@ class Listener:
         self._handler = handler
         self._limit = limit
         # A client that left is not waited for any more: its handler would keep its place.
-        self._web = web.Server(
+        self._web = _Places(
             self._answer, access_log=None, logger=_http_log, handler_cancellation=True
         )
         self._busy: set[object] = set()
@@ -67,6 +73,7 @@ class Listener:
                 )
                 port = self._server.sockets[0].getsockname()[1]
                 self.bound = Address(address.host, port)
+            _lengthen_queue(self._server)
         except OSError as error:
             raise BadInput(
                 f"cannot listen on {address}: {error.strerror or error}; "
@@ -107,15 +114,36 @@ class Listener:
             self._busy.discard(connection)
 
     def _accept(self) -> asyncio.Protocol:
-        # The oldest first; one that was closed stays in the list for a moment.
-        open_ones = [each for each in self._web.connections if each.transport is not None]
-        if len(open_ones) < self._limit:
+        if self._web.taken < self._limit:
             return self._web()
-        for connection in open_ones:
-            if connection not in self._busy:
+        for connection in self._web.connections:  # the oldest first
+            if connection not in self._busy and connection.transport is not None:
                 connection.force_close()
                 return self._web()
         return _Refusal()
+
+
+def _lengthen_queue(server: asyncio.Server) -> None:
+    """asyncio has one number for both; listen(2) may be called again for the kernel's."""
+    for each in server.sockets:
+        with socket.socket(fileno=os.dup(each.fileno())) as same:
+            same.listen(QUEUE)
+
+
+class _Places(web.Server):
+    """Counts a connection from before it is made until its handler has seen that it is lost."""
+
+    taken = 0
+
+    def __call__(self) -> web.RequestHandler:
+        self.taken += 1
+        return super().__call__()
+
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
+        self.taken -= 1
+        super().connection_lost(handler, exc)
 
 
 class _Refusal(asyncio.Protocol):
@@ -135,7 +163,8 @@ def connection_limit(listeners: int) -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
-    return max(min(MAX_CONNECTIONS, (soft - RESERVED_DESCRIPTORS) // listeners), MIN_CONNECTIONS)
+    share = (soft - RESERVED_DESCRIPTORS) // listeners - BURSTS * BACKLOG
+    return max(min(MAX_CONNECTIONS, share), MIN_CONNECTIONS)
 
 
 class _OwnFaults(logging.Filter):
