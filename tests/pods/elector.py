@@ -128,7 +128,9 @@ class ElectorPod:
         while time.monotonic() < deadline:
             for line in self.log_lines():
                 if line["message"] == "contending":
-                    self.port = int(str(line["listen"]).split(",")[0].rpartition(":")[2] or 0)
+                    first = str(line["listen"]).split(",")[0]
+                    is_unix = first.startswith("unix:")
+                    self.port = 0 if is_unix else int(first.rpartition(":")[2])
                     self.identity = str(line["identity"])
                     return
             if not self.is_running:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane.cluster import ControlPlane
+from tests.integration.elector.pair import Pair
 from tests.pods.fleet import Fleet
 
 
@@ -13,3 +14,12 @@ def fleet(control_plane: ControlPlane, namespace: str) -> Iterator[Fleet]:
     """No pods yet; stops those that the test adds."""
     with Fleet(control_plane, namespace) as it:
         yield it
+
+
+@pytest.fixture(scope="module")
+def pair(control_plane: ControlPlane) -> Iterator[Pair]:
+    with Fleet(control_plane, control_plane.create_namespace()) as fleet:
+        it = Pair(fleet)
+        yield it
+        for pod in (it.leader, it.standby):
+            assert "Traceback" not in pod.log_text()

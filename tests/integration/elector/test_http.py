@@ -1,0 +1,290 @@
+"""The HTTP interface of real electors: each row of the table (contract, section 3)."""
+
+import http.client
+import math
+import re
+import time
+
+import pytest
+
+from tests.integration.elector.pair import Pair
+from tests.pods.elector import boottime
+from tests.pods.fleet import Fleet
+from tests.pods.http_client import answered
+from tests.pods.main import MainServer
+from tests.pods.observer import wait_for, wait_for_leader
+
+GET_PATHS = ["/", "/leader", "/readyz", "/eligible", "/livez", "/healthz", "/metrics"]
+PROBE_PATHS = ["/readyz", "/eligible", "/livez", "/leader", "/metrics"]
+# FAST's validity: 4 s x 0.95 - 0.25 s.
+VALIDITY = 3.55
+
+
+# ── the table ──
+
+
+@pytest.mark.parametrize(
+    ("path", "leader", "standby", "content_type"),
+    [
+        ("/", 200, 200, "application/json"),
+        ("/leader", 200, 200, "application/json"),
+        ("/readyz", 200, 503, "text/plain"),
+        ("/eligible", 200, 200, "text/plain"),
+        ("/livez", 200, 200, "text/plain"),
+        ("/healthz", 200, 200, "text/plain"),
+        ("/metrics", 200, 200, "text/plain"),
+    ],
+)
+def test_each_path_answers_as_the_table_says(
+    pair: Pair, path: str, leader: int, standby: int, content_type: str
+) -> None:
+    for pod, status in ((pair.leader, leader), (pair.standby, standby)):
+        answer = answered(pod, path)
+        assert answer.status == status
+        assert answer.headers["Content-Type"].startswith(content_type)
+        assert answer.body
+
+
+@pytest.mark.parametrize("path", GET_PATHS)
+def test_head_says_what_get_says_without_its_body(pair: Pair, path: str) -> None:
+    for pod in (pair.leader, pair.standby):
+        get, head = answered(pod, path), answered(pod, path, method="HEAD")
+        assert head.status == get.status
+        assert head.body == b""
+        assert head.headers["Content-Type"] == get.headers["Content-Type"]
+        assert ("X-Leader-Valid-Until" in head.headers) == ("X-Leader-Valid-Until" in get.headers)
+
+
+@pytest.mark.parametrize("path", GET_PATHS)
+def test_options_lists_the_methods(pair: Pair, path: str) -> None:
+    answer = answered(pair.standby, path, method="OPTIONS")
+    assert (answer.status, answer.body) == (204, b"")
+    assert answer.headers["Allow"] == "GET, HEAD, OPTIONS"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "PROPFIND"])
+@pytest.mark.parametrize("path", GET_PATHS)
+def test_a_wrong_method_is_405_and_names_the_right_ones(pair: Pair, path: str, method: str) -> None:
+    answer = answered(pair.leader, path, method=method)
+    assert answer.status == 405
+    assert answer.headers["Allow"] == "GET, HEAD, OPTIONS"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
+def test_resign_takes_post_only(pair: Pair, method: str) -> None:
+    answer = answered(pair.leader, "/resign", method=method)
+    assert answer.status == 405
+    assert answer.headers["Allow"] == "POST, OPTIONS"
+    assert answered(pair.leader, "/resign", method="OPTIONS").status == 204
+    assert pair.leader.is_leader()
+
+
+@pytest.mark.parametrize(
+    "path", ["/x", "/readyz/", "//readyz", "/READYZ", "/leader/x", "/%2e%2e/readyz", "/%00", "/%ff"]
+)
+def test_an_unknown_path_is_404(pair: Pair, path: str) -> None:
+    assert answered(pair.leader, path).status == 404
+
+
+def test_the_root_names_the_holders_pod_without_a_newline(pair: Pair) -> None:
+    for pod in (pair.leader, pair.standby):
+        assert answered(pod, "/").body == b'{"name":"pod-0"}'
+
+
+def test_a_keep_alive_connection_serves_many_requests(pair: Pair) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", pair.leader.port, timeout=5)
+    for path in GET_PATHS * 3:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 200
+        sock = connection.sock
+        assert sock is not None
+    connection.close()
+
+
+# ── the /leader document ──
+
+FIELDS = {
+    "isLeader",
+    "role",
+    "identity",
+    "holder",
+    "holderPod",
+    "lease",
+    "validUntil",
+    "remainingSeconds",
+    "termSeconds",
+    "acquireTime",
+    "renewTime",
+    "leaseTransitions",
+    "fencingToken",
+    "lastContactSeconds",
+    "reason",
+}
+MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+def test_the_leaders_document_has_every_field(pair: Pair) -> None:
+    before, document, after = boottime(), pair.leader.leader(), boottime()
+    assert document.keys() == FIELDS
+    assert document["isLeader"] is True
+    assert document["role"] == "leader"
+    assert document["identity"] == document["holder"] == pair.leader.identity
+    assert re.fullmatch(r"pod-0_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", document["identity"])
+    assert document["holderPod"] == "pod-0"
+    assert document["lease"].keys() == {"namespace", "name"}
+    assert document["lease"]["name"] == "controller"
+    assert before < document["validUntil"] < after + VALIDITY
+    remaining = document["remainingSeconds"]
+    assert document["validUntil"] - after - 0.001 <= remaining
+    assert remaining <= document["validUntil"] - before + 0.001
+    assert document["termSeconds"] > 0
+    assert MICRO_TIME.fullmatch(document["acquireTime"])
+    assert MICRO_TIME.fullmatch(document["renewTime"])
+    assert type(document["leaseTransitions"]) is int
+    assert type(document["fencingToken"]) is int
+    assert document["fencingToken"] > 0
+    assert 0 <= document["lastContactSeconds"] < VALIDITY
+    assert document["reason"] == "holds the Lease"
+
+
+def test_the_standbys_document_has_every_field(pair: Pair) -> None:
+    document = pair.standby.leader()
+    assert document.keys() == FIELDS
+    assert document["isLeader"] is False
+    assert document["role"] == "standby"
+    assert document["identity"] == pair.standby.identity
+    assert document["holder"] == pair.leader.identity
+    assert document["holderPod"] == "pod-0"
+    assert document["validUntil"] is None
+    assert document["remainingSeconds"] == 0
+    assert document["termSeconds"] is None
+    assert MICRO_TIME.fullmatch(document["acquireTime"])
+    assert MICRO_TIME.fullmatch(document["renewTime"])
+    assert document["fencingToken"] is None
+    assert document["lastContactSeconds"] >= 0
+    assert pair.leader.identity in document["reason"]
+
+
+def test_before_the_first_contact_all_that_is_unknown_is_null(fleet: Fleet) -> None:
+    pod = fleet.add(start=False)
+    fleet.link(pod).refuse()
+    pod.start()
+    document = pod.leader()
+    assert document.keys() == FIELDS
+    assert (document["isLeader"], document["role"]) == (False, "standby")
+    assert (document["holder"], document["holderPod"]) == ("", "")
+    for field in (
+        *("validUntil", "termSeconds", "acquireTime", "renewTime", "leaseTransitions"),
+        *("fencingToken", "lastContactSeconds"),
+    ):
+        assert document[field] is None, field
+    assert document["remainingSeconds"] == 0
+    assert document["reason"] == "no contact with the API server yet"
+    assert answered(pod, "/").body == b'{"name":""}'
+    assert answered(pod, "/readyz").status == 503
+    assert answered(pod, "/livez").status == 200
+    eligible = answered(pod, "/eligible")
+    assert (eligible.status, eligible.body) == (
+        503,
+        b"not eligible: no contact with the API server yet\n",
+    )
+    fleet.create_empty_lease()
+    fleet.link(pod).heal()
+    wait_for_leader([pod], timeout=10)
+    assert answered(pod, "/eligible").status == 200
+    fleet.link(pod).refuse()
+    wait_for(lambda: not pod.is_leader(), timeout=10, what="validity ends")
+    assert answered(pod, "/eligible").status == 200, "an API outage after it makes no difference"
+    assert "no renewal was acknowledged in time" in pod.leader()["reason"]
+
+
+def test_pending_says_why(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    with MainServer(health=500) as main:
+        pod = fleet.add("--health-url", f"{main.url}/healthz")
+        wait_for(lambda: "failing" in pod.leader()["reason"], timeout=10, what="a health check")
+        document = pod.leader()
+        assert (document["role"], document["isLeader"]) == ("pending", False)
+        assert document["reason"] == "the main is not healthy: failing"
+        assert answered(pod, "/eligible").status == 503
+        assert b"the main is not healthy" in answered(pod, "/readyz").body
+        main.health = 200
+        wait_for_leader([pod], timeout=10)
+        assert answered(pod, "/eligible").status == 200
+
+
+# ── metrics ──
+
+SAMPLE = re.compile(
+    r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)"
+    r'(\{(?P<labels>([a-zA-Z_]\w*="(\\[\\n"]|[^"\\\n])*"(,|(?=\})))*)\})? (?P<value>\S+)'
+)
+
+
+def test_metrics_are_prometheus_text(pair: Pair) -> None:
+    for pod, leads in ((pair.leader, 1.0), (pair.standby, 0.0)):
+        answer = answered(pod, "/metrics")
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        text = answer.body.decode()
+        assert text.endswith("\n")
+        kinds: dict[str, str] = {}
+        values: dict[str, float] = {}
+        for line in text.splitlines():
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split(" ")
+                assert name not in kinds, f"{name} is described twice"
+                kinds[name] = kind
+            elif not line.startswith("# HELP "):
+                sample = SAMPLE.fullmatch(line)
+                assert sample, line
+                assert line.rpartition(" ")[0] not in values, f"{line} stands there twice"
+                values[line.rpartition(" ")[0]] = float(sample["value"])
+                assert sample["name"] in kinds, f"{line} before its TYPE"
+        assert set(kinds.values()) <= {"counter", "gauge"}
+        assert all(name.endswith("_total") for name, kind in kinds.items() if kind == "counter")
+        assert all(math.isfinite(value) for value in values.values())
+        assert values['leader_election_master_status{name="controller"}'] == leads
+        assert values['leader_election_slowpath_total{name="controller"}'] >= 1
+
+
+# ── resign ──
+
+
+def test_a_standby_has_nothing_to_resign_from(pair: Pair) -> None:
+    answer = answered(pair.standby, "/resign", method="POST")
+    assert answer.status == 409
+    assert pair.leader.identity in answer.body.decode()
+
+
+def test_resign_releases_and_stays_out_for_the_cooldown(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    pod = fleet.add()
+    wait_for_leader([pod], timeout=10)
+    token = pod.leader()["fencingToken"]
+    answer = answered(pod, "/resign?cooldown=2s", method="POST")
+    resigned_at = time.monotonic()
+    assert (answer.status, answer.body) == (200, b"released\n")
+    assert fleet.spec()["holderIdentity"] == ""
+    assert pod.readyz() == 503
+    document = pod.leader()
+    assert document["role"] == "pending"
+    assert "resigned by request" in document["reason"]
+    assert answered(pod, "/resign", method="POST").status == 409
+    wait_for_leader([pod], timeout=10)
+    assert time.monotonic() - resigned_at > 1.8
+    assert pod.leader()["fencingToken"] > token
+
+
+def test_resign_in_doubt_is_503_and_stays_down(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    pod = fleet.add()
+    wait_for_leader([pod], timeout=10)
+    fleet.link(pod).black_hole()
+    answer = answered(pod, "/resign?cooldown=60s", method="POST", timeout=15)
+    assert answer.status == 503
+    assert "unknown" in answer.body.decode()
+    fleet.link(pod).heal()
+    time.sleep(1)
+    assert pod.readyz() == 503

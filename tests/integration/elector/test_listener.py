@@ -1,0 +1,161 @@
+"""Which listener serves what to how many clients; who cannot be heard does not lead (P9)."""
+
+import http.client
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.elector.pair import Pair
+from tests.pods.elector import ask
+from tests.pods.fleet import FAST_DURATION, Fleet
+from tests.pods.http_client import Stream, answered, descriptors, ports
+from tests.pods.observer import wait_for, wait_for_leader
+
+PROBE_PATHS = ["/readyz", "/eligible", "/livez", "/leader", "/metrics"]
+
+
+def test_the_probe_listener_serves_its_paths_only_and_no_post(pair: Pair) -> None:
+    _, probe = ports(pair.leader)
+    for path in PROBE_PATHS:
+        answer = ask(probe, path)
+        assert answer is not None
+        assert answer.status == 200
+    for path in ("/", "/healthz", "/resign", "/x"):
+        for method in ("GET", "POST"):
+            answer = ask(probe, path, method=method)
+            assert answer is not None
+            assert answer.status == 404, (method, path)
+    for path in PROBE_PATHS:
+        answer = ask(probe, path, method="POST")
+        assert answer is not None
+        assert answer.status == 405
+    assert pair.leader.is_leader()
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=5)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(5)
+        self.sock.connect(str(self._path))
+
+
+def ask_unix(path: Path, target: str, *, method: str = "GET") -> tuple[int, bytes]:
+    connection = UnixConnection(path)
+    try:
+        connection.request(method, target)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.slow
+def test_p9_a_leader_whose_unix_socket_is_gone_resigns(fleet: Fleet, tmp_path: Path) -> None:
+    """Nobody could hear its 503; the probe listener of the same process still answers."""
+    fleet.create_empty_lease()
+    path = tmp_path / "elector.sock"
+    pod = fleet.add("--listen", f"unix:{path}", "--probe-listen", "127.0.0.1:0", start=False)
+    pod.start()
+    pod.port = ports(pod)[-1]
+    wait_for_leader([pod], timeout=10)
+    assert ask_unix(path, "/readyz")[0] == 200
+    assert ask_unix(path, "/")[1] == b'{"name":"pod-0"}'
+    assert ask_unix(path, "/leader?watch=0")[0] == 200
+    assert ask_unix(path, "/nothing")[0] == 404
+    path.unlink()
+    wait_for(lambda: not pod.is_leader(), timeout=40, what="it gives up the lead")
+    assert "listener does not answer" in pod.leader()["reason"]
+    time.sleep(FAST_DURATION)
+    assert not pod.is_leader(), "a deaf elector contends no more"
+    assert answered(pod, "/livez").status == 200
+
+
+def test_clients_that_leave_a_long_poll_leave_nothing_behind(fleet: Fleet) -> None:
+    """Each would hold its place among the connections for the whole wait."""
+    fleet.create_empty_lease()
+    fleet.edit(spec={"holderIdentity": "other", "leaseDurationSeconds": 600})
+    pod = fleet.add()
+    before = descriptors(pod)
+    for _ in range(600):
+        with socket.create_connection(("127.0.0.1", pod.port)) as connection:
+            connection.sendall(b"GET /readyz?wait=1h HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert answered(pod, "/livez").status == 200
+    wait_for(lambda: descriptors(pod) <= before + 2, timeout=10, what="connections are closed")
+    with Stream(pod) as stream:
+        wait_for(lambda: bool(stream.lines), timeout=5, what="a stream")
+
+
+@contextmanager
+def few_descriptors(count: int) -> Iterator[None]:
+    """Processes that are started meanwhile may open so many files."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.slow
+def test_six_hundred_idle_connections_neither_stop_renewals_nor_answers(fleet: Fleet) -> None:
+    """Of a process with descriptors for a quarter of them, on two listeners."""
+    fleet.create_empty_lease()
+    pod = fleet.add("--probe-listen", "127.0.0.1:0", start=False)
+    with few_descriptors(256):
+        pod.start()
+    wait_for_leader([pod], timeout=10)
+    token = pod.leader()["fencingToken"]
+    with ExitStack() as stack, Stream(pod) as watching:
+        for number in range(600):
+            for port in ports(pod):
+                connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                if number % 3 == 1:
+                    connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")  # and stays
+                if number % 3 == 2:
+                    connection.sendall(b"GET /readyz HTT")  # half a request
+        until = time.monotonic() + 2 * FAST_DURATION
+        while time.monotonic() < until:
+            assert pod.readyz() == 200
+            probed = ask(ports(pod)[1], "/livez")
+            assert probed is not None
+            assert probed.status == 200
+            time.sleep(0.2)
+        seen = len(watching.lines)
+        wait_for(lambda: len(watching.lines) > seen, timeout=5, what="the stream goes on")
+    assert pod.leader()["fencingToken"] == token, "the lead was never lost"
+    log = pod.log_text()
+    assert "Traceback" not in log
+    assert "out of system resource" not in log
+
+
+@pytest.mark.slow
+def test_p9_a_leader_whose_listener_is_full_of_streams_resigns(fleet: Fleet) -> None:
+    """None of these clients may be cut off, and nobody else gets through to ask."""
+    fleet.create_empty_lease()
+    pod = fleet.add("--probe-listen", "127.0.0.1:0", start=False)
+    with few_descriptors(150):
+        pod.start()
+    wait_for_leader([pod], timeout=10)
+    main_port, pod.port = ports(pod)
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(_watching(main_port))
+        wait_for(lambda: not pod.is_leader(), timeout=40, what="it gives up the lead")
+        assert "listener does not answer" in pod.leader()["reason"]
+    assert ask(main_port, "/livez") is not None
+
+
+@contextmanager
+def _watching(port: int) -> Iterator[None]:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /leader?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+        yield

@@ -1,0 +1,95 @@
+"""`/leader?watch=true`: a line each second and at each change; who does not read is cut off."""
+
+import socket
+import time
+
+import pytest
+
+from tests.integration.elector.pair import Pair
+from tests.integration.elector.test_http import FIELDS
+from tests.pods.fleet import Fleet
+from tests.pods.http_client import Stream, answered, resident
+from tests.pods.observer import wait_for, wait_for_leader
+
+
+def test_a_watch_streams_one_document_per_line_each_second(pair: Pair) -> None:
+    with Stream(pair.leader) as stream:
+        wait_for(lambda: len(stream.lines) >= 4, timeout=10, what="four documents")
+    assert stream.response.status == 200
+    assert stream.response.headers["Content-Type"].startswith("application/json")
+    documents = stream.documents()
+    assert all(document.keys() == FIELDS for document in documents)
+    valid_until = [document["validUntil"] for document in documents]
+    assert valid_until == sorted(valid_until)
+    assert valid_until[-1] > valid_until[0], "renewals prolong it"
+    arrivals = [at for at, _ in stream.lines]
+    assert arrivals[3] - arrivals[0] < 6
+
+
+def test_a_watch_speaks_server_sent_events_where_asked(pair: Pair) -> None:
+    with Stream(pair.standby, accept="text/event-stream") as stream:
+        wait_for(lambda: len(stream.lines) >= 4, timeout=10, what="two events")
+    assert stream.response.headers["Content-Type"] == "text/event-stream"
+    lines = [line for _, line in stream.lines]
+    assert lines[0].startswith(b"data: {")
+    assert lines[1] == b"\n"
+    assert stream.documents()[0]["role"] == "standby"
+
+
+def test_a_watch_tells_a_change_at_once(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    pods = [fleet.add(), fleet.add()]
+    leader = wait_for_leader(pods, timeout=10)
+    [standby] = [pod for pod in pods if pod is not leader]
+    with Stream(leader) as losing, Stream(standby) as winning:
+        wait_for(lambda: bool(losing.lines and winning.lines), timeout=5, what="both streams")
+        resigned_at = time.monotonic()
+        assert answered(leader, "/resign?cooldown=30s", method="POST").status == 200
+        wait_for(lambda: winning.documents()[-1]["isLeader"], timeout=5, what="the winner's line")
+    lost_at = [
+        at
+        for (at, _), document in zip(losing.lines, losing.documents(), strict=True)
+        if not document["isLeader"]
+    ]
+    # Both within the second that a poll would need.
+    assert lost_at[0] - resigned_at < 0.9
+    assert winning.lines[-1][0] - resigned_at < 0.9
+
+
+def read_to_end(connection: socket.socket, *, within: float) -> bytes:
+    found = b""
+    deadline = time.monotonic() + within
+    connection.settimeout(within)
+    try:
+        while chunk := connection.recv(65536):
+            found += chunk
+            assert time.monotonic() < deadline, "the stream goes on"
+    except ConnectionResetError:
+        return found
+    return found
+
+
+@pytest.mark.slow
+def test_a_watcher_that_does_not_read_is_cut_off_and_costs_no_memory(fleet: Fleet) -> None:
+    """Each edit of the holder is a change, so that a minute's documents pass within seconds."""
+    fleet.create_empty_lease()
+    fleet.edit(spec={"holderIdentity": "a", "leaseDurationSeconds": 600})
+    pod = fleet.add()
+    wait_for(lambda: pod.leader()["holder"] == "a", timeout=10, what="the holder is known")
+    before = resident(pod)
+    with socket.socket() as lazy, Stream(pod) as reader:
+        lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        lazy.connect(("127.0.0.1", pod.port))
+        lazy.sendall(b"GET /leader?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+        for number in range(200):
+            fleet.edit(spec={"holderIdentity": f"{number}-".ljust(253, "x")})
+        wait_for(
+            lambda: reader.documents()[-1]["holder"].startswith("199-"),
+            timeout=10,
+            what="the last change, to a client that reads",
+        )
+        unread = read_to_end(lazy, within=10)
+    assert b'"holder":"a"' in unread
+    assert b'"holder":"199-' not in unread
+    assert resident(pod) - before < 4096
+    assert answered(pod, "/livez").status == 200
