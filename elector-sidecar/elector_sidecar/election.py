@@ -12,28 +12,18 @@ carries the uid and resourceVersion of the record that was judged (P4); it never
 """
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 
-from . import lease as wire
 from .judgement import Judgement
 from .lease import Lease
-from .term import Attempts, Proof, Purpose, Term, Write, extended, is_valid
-from .timing import (
-    HEDGE_DELAY,
-    RESERVE_DELAY,
-    RETRY_AFTER_LIMIT,
-    RETRY_DELAY,
-    TAKEOVER_JITTER,
-    Timing,
-)
+from .reading import STANDBY_RETRY, Read, Reading, Watch
+from .term import Proof, Purpose, Term, Write, extended, is_valid
+from .timing import HEDGE_DELAY, RESERVE_DELAY, RETRY_AFTER_LIMIT, RETRY_DELAY, TAKEOVER_JITTER
+from .view import View
+from .writing import Candidate, Writing
 
-# Contract P8: so many renewal periods without an event, and the watch is not believed any more.
-SILENT_PERIODS = 2.5
-# A standby that cannot read, or whose watch was cut, tries again after this.
-STANDBY_RETRY = 1.0
-# Nobody renews a free Lease, so silence says little; still the watch is checked so often.
-IDLE_PERIOD = 120.0
+__all__ = ["Candidate", "Command", "Election", "Read", "Stance", "View", "Watch"]
+
 # So many conflicts in a row are answered at once; then each costs a retry delay.
 CONFLICTS_AT_ONCE = 3
 
@@ -45,56 +35,7 @@ class Stance(Enum):
     ABSTAIN = "abstain"
 
 
-@dataclass(frozen=True)
-class Read:
-    """A quorum read of the Lease (no resourceVersion)."""
-
-    id: int
-    sent_at: float
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Watch the Lease from here (None: from its present state); ends the watch before it."""
-
-    id: int
-    resource_version: int | None
-
-
 Command = Read | Write | Watch
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Who contends for what, and how."""
-
-    identity: str
-    namespace: str
-    name: str
-    timing: Timing
-    take_missing: bool = False
-
-
-@dataclass(frozen=True)
-class View:
-    """What is true at one moment; times are on the candidate's clock, in seconds."""
-
-    is_leader: bool
-    is_contending: bool
-    is_lapsed: bool
-    holder: str
-    is_missing: bool
-    valid_until: float | None
-    started_at: float | None
-    fencing_token: int | None
-    acquire_time: str | None
-    renew_time: str | None
-    lease_transitions: int | None
-    last_contact: float | None
-    free_at: float
-    strategy: str | None
-    preferred_holder: str | None
-    uid: str | None
 
 
 class Election:
@@ -108,22 +49,11 @@ class Election:
         )
         self._stance = Stance.CONTEND
         self._term: Term | None = None
-        self._attempts = Attempts()
+        self._reading = Reading(now)
+        self._writing = Writing(candidate)
+        self._attempts = self._writing.attempts
         self._last_id = 0
-        self._last_stamp = 0.0
         self._last_contact: float | None = None
-        # Reading.
-        self._reads: dict[int, Read] = {}
-        self._read_at = now
-        # Watching.
-        self._watch_id: int | None = None
-        self._watch_at = now
-        self._watch_started_at = now
-        self._heard_at = now
-        self._newest = 0
-        self._newest_at = -math.inf
-        self._gap = 0.0
-        # Writing.
         self._write_at = -math.inf
         self._sent_at = -math.inf
         self._proven_at = -math.inf
@@ -147,8 +77,8 @@ class Election:
 
     @property
     def may_hold(self) -> bool:
-        """Whether it does, or a write that is under way may make it so."""
-        return self.holds_record or not self._attempts.is_idle
+        """Whether it does, or a write that is under way or unanswered may make it so."""
+        return self.holds_record or self._attempts.may_apply(self._version())
 
     @property
     def is_released(self) -> bool:
@@ -166,7 +96,7 @@ class Election:
         if stance is Stance.RELEASE:
             self._release_asked_at = now
             self._write_at = -math.inf
-            self._want_read(now)
+            self._reading.want_read(now)
         elif stance is Stance.CONTEND:
             self._write_at = -math.inf
 
@@ -205,13 +135,9 @@ class Election:
             self._jitter = chance * TAKEOVER_JITTER
         commands: list[Command] = []
         if now >= self._silence_due():
-            self._watch_id = None
-            self._want_read(now)
-            self._heard_at = now
-        if now >= self._read_due():
-            read = Read(self._next_id(), now)
-            self._reads[read.id] = read
-            commands.append(read)
+            self._reading.distrust_watch(now)
+        if now >= self._reading.read_due():
+            commands.append(self._reading.start_read(self._next_id(), now))
         if now >= self._write_due(now):
             commands.append(self._write(now, wall))
         if now >= self._watch_due():
@@ -220,31 +146,18 @@ class Election:
 
     def wake_at(self, now: float) -> float:
         """When `advance` has something to do next if nothing is reported before."""
-        return min(self._silence_due(), self._read_due(), self._write_due(now), self._watch_due())
+        reads_at = min(self._silence_due(), self._reading.read_due(), self._watch_due())
+        return min(reads_at, self._write_due(now))
 
     def _silence_due(self) -> float:
-        if self._watch_id is None:
-            return math.inf
-        if self._judgement.holder:
-            period = max(self._timing.renew_interval, self._gap)
-        else:
-            period = IDLE_PERIOD / SILENT_PERIODS
-        return max(self._heard_at, self._watch_started_at) + SILENT_PERIODS * period
-
-    def _read_due(self) -> float:
-        match list(self._reads.values()):
-            case []:
-                return self._read_at
-            case [one]:
-                return max(self._read_at, one.sent_at + HEDGE_DELAY)
-            case _:
-                return math.inf
+        is_held = self._judgement.holder != ""
+        return self._reading.silence_due(self._timing.renew_interval if is_held else None)
 
     def _watch_due(self) -> float:
-        wants_read = self._read_at < math.inf and not self.holds_record
-        if self._watch_id is not None or not self._judgement.is_known or wants_read:
+        reads_first = self._reading.wants_read and not self.holds_record
+        if not self._judgement.is_known or reads_first:
             return math.inf
-        return self._watch_at
+        return self._reading.watch_due()
 
     def _write_due(self, now: float) -> float:
         if not self._judgement.is_known or self._refused_version == self._version():
@@ -264,7 +177,7 @@ class Election:
             case Stance.ABSTAIN:
                 return math.inf
             case Stance.RELEASE:
-                asked = self._read_at == math.inf and not self._is_released
+                asked = not self._reading.wants_read and not self._is_released
                 return -math.inf if asked and self.holds_record else math.inf
             case Stance.HOLD:
                 return self._judgement.free_at() if self.holds_record else math.inf
@@ -284,28 +197,15 @@ class Election:
         return free_at + (self._jitter or 0.0) if free_at > -math.inf else free_at
 
     def _write(self, now: float, wall: float) -> Write:
-        record = self._judgement.lease
-        purpose = self._purpose(now)
-        stamp = wire.micro_time(wall)
-        if purpose is Purpose.RELEASE and record is not None:
-            body = wire.released(record, now=stamp)
-        elif purpose is Purpose.RESERVE:
-            body = self._reserved_body()
-        else:
-            stamp = self._stamp(wall)
-            body = self._held_body(now, stamp)
-        write = Write(
-            id=self._next_id(),
-            purpose=purpose,
-            body=body,
-            stamp=stamp,
-            sent_at=now,
-            base_version=self._version(),
-            creates=record is None,
-        )
-        self._attempts.add(write)
         self._sent_at = now
-        return write
+        return self._writing.write(
+            self._next_id(),
+            now,
+            wall=wall,
+            purpose=self._purpose(now),
+            record=self._judgement.lease,
+            term=self._term if is_valid(self._term, now) else None,
+        )
 
     def _purpose(self, now: float) -> Purpose:
         if self._stance is Stance.RELEASE:
@@ -314,79 +214,38 @@ class Election:
             return Purpose.RESERVE
         return Purpose.HOLD
 
-    def _reserved_body(self) -> dict[str, object]:
-        return wire.reserved(
-            namespace=self._candidate.namespace,
-            name=self._candidate.name,
-            holder_identity=self._candidate.identity,
-            lease_duration=int(self._timing.lease_duration),
-        )
-
-    def _held_body(self, now: float, stamp: str) -> dict[str, object]:
-        record, term = self._judgement.lease, self._term
-        acquire_time = stamp
-        transitions = record.spec.lease_transitions + 1 if record else 0
-        if term is not None and is_valid(term, now):
-            acquire_time = term.acquire_time
-            transitions = record.spec.lease_transitions if record else 0
-        elif record is not None and self.holds_record:
-            acquire_time = record.spec.acquire_time or stamp
-            transitions = record.spec.lease_transitions
-        return wire.held(
-            record,
-            namespace=self._candidate.namespace,
-            name=self._candidate.name,
-            holder_identity=self._candidate.identity,
-            lease_duration=int(self._timing.lease_duration),
-            acquire_time=acquire_time,
-            renew_time=stamp,
-            lease_transitions=transitions,
-        )
-
-    def _stamp(self, wall: float) -> str:
-        """A renewTime that no open write bears, in a later whole second than the record's (H9)."""
-        record = self._judgement.lease
-        if self.holds_record or self._term is not None:
-            written = wire.wall_seconds(record.spec.renew_time) if record else None
-            wall = max(wall, max(self._last_stamp, written or 0.0) + 1.0)
-        while self._attempts.has_stamp(wire.micro_time(wall)):
-            wall += 1e-6
-        return wire.micro_time(wall)
-
     def _watch(self, now: float) -> Watch:
-        self._watch_id = self._next_id()
-        self._watch_started_at = now
-        return Watch(self._watch_id, self._newest if self._judgement.lease is not None else None)
+        exists = self._judgement.lease is not None
+        version = self._reading.newest if exists else None
+        return self._reading.start_watch(self._next_id(), now, resource_version=version)
 
     # ── what happened ──
 
     def read_answered(self, read_id: int, now: float, lease: Lease | None) -> None:
         """The record, or None if it does not exist."""
-        read = self._reads.pop(read_id, None)
+        read = self._reading.end_read(read_id)
         self._last_contact = now
         if read is None:
             return
-        overtaken = self._newest_at >= read.sent_at
-        if overtaken and (lease is None or lease.resource_version < self._newest):
-            self._want_read(now)
+        if self._reading.is_overtaken(read, lease.resource_version if lease else None):
+            self._reading.want_read(now)
             return
         if read.sent_at >= self._release_asked_at:
-            self._read_at = math.inf
+            self._reading.has_read()
         if self._refused_version == self._version():
             self._refused_version = None
         if lease is None:
             self._adopt_missing(now)
         else:
             self._adopt(now, lease, is_continuous=False)
-        if self._stance is Stance.RELEASE and self._read_at == math.inf:
+        if self._stance is Stance.RELEASE and not self._reading.wants_read:
             self._judge_release(now)
 
     def read_failed(self, read_id: int, now: float, *, retry_after: float | None = None) -> None:
         """No usable answer."""
-        self._reads.pop(read_id, None)
-        if self._read_at < math.inf:
-            delay = RETRY_DELAY if self.holds_record else STANDBY_RETRY
-            self._read_at = max(self._read_at, now + _delay(retry_after, delay))
+        self._reading.end_read(read_id)
+        delay = RETRY_DELAY if self.holds_record else STANDBY_RETRY
+        self._reading.delay_read(now + _delay(retry_after, delay))
 
     def write_answered(self, write_id: int, now: float, lease: Lease) -> None:
         """A 2xx with the record as it was stored."""
@@ -398,11 +257,11 @@ class Election:
             self._write_at = now + RETRY_DELAY  # a no-op proves nothing (P3)
             return
         self._conflicts = 0
-        if lease.resource_version > self._newest:
+        if lease.resource_version > self._reading.newest:
             self._attempts.forget_doubtful()
             self._adopt(now, lease, is_continuous=False, proof=write)
         elif write.purpose is Purpose.HOLD and self.holds_record:
-            self._prove(now, write, self._newest)
+            self._prove(now, write, self._reading.newest)
         if write.purpose is Purpose.RELEASE:
             self._judge_release(now)
 
@@ -418,8 +277,8 @@ class Election:
         if self._conflicts > CONFLICTS_AT_ONCE:
             self._write_at = now + RETRY_DELAY
         # A lost takeover waits for the winner's event, unless it does not come.
-        patient = self._watch_id is not None and not self.holds_record and self._term is None
-        self._want_read(now + (STANDBY_RETRY if patient else 0.0))
+        patient = self._reading.is_watching and not self.holds_record and self._term is None
+        self._reading.want_read(now + (STANDBY_RETRY if patient else 0.0))
 
     def write_refused(self, write_id: int, now: float, *, retry_after: float | None = None) -> None:
         """Another 4xx: certainly not applied."""
@@ -429,45 +288,48 @@ class Election:
 
     def write_lost(self, write_id: int, now: float, *, retry_after: float | None = None) -> None:
         """No answer, or a 5xx: it may have been applied, and may still be."""
-        self._attempts.lost(write_id)
+        self._attempts.lost(write_id, forget_before=now - self._timing.validity)
         self._after_failure(now, retry_after)
 
     def event_arrived(
         self, watch_id: int, now: float, lease: Lease | None, *, is_deleted: bool = False
     ) -> None:
         """A watch event; `lease` None for one without an object (a bookmark)."""
-        if watch_id != self._watch_id:
+        if not self._reading.is_watched_by(watch_id):
             return
         self._last_contact = now
         if lease is not None and not is_deleted:
-            self._note_gap(now)
-        self._heard_at = now
-        if lease is None or lease.resource_version <= self._newest:
+            # Not of a Lease that nobody holds: it may be silent for any time.
+            limit = self._timing.lease_duration if self._judgement.holder else 0.0
+            self._reading.note_gap(now, limit=limit)
+        self._reading.heard(now)
+        if lease is None or lease.resource_version <= self._reading.newest:
             return
         if is_deleted:
-            self._newest, self._newest_at = lease.resource_version, now
+            self._reading.note_version(now, lease.resource_version)
             self._adopt_missing(now)
         else:
-            self._adopt(now, lease, is_continuous=True)
+            # A watch of a missing Lease begins with the present one: versions may be missed.
+            self._adopt(now, lease, is_continuous=not self._judgement.is_missing)
+            if self._stance is not Stance.RELEASE:
+                self._reading.has_read()  # as good as a read
         if self._stance is Stance.RELEASE:
             self._judge_release(now)
 
     def watch_ended(self, watch_id: int, now: float, *, is_orderly: bool) -> None:
         """`is_orderly`: the server closed it after its time; else it failed or expired (410)."""
-        if watch_id != self._watch_id:
+        if not self._reading.is_watched_by(watch_id):
             return
-        self._watch_id = None
-        was_short = now - self._watch_started_at < STANDBY_RETRY
-        self._watch_at = now + (STANDBY_RETRY if was_short else 0.0)
+        again_at = self._reading.end_watch(now)
         if not is_orderly and not is_valid(self._term, now):
-            self._want_read(self._watch_at)
+            self._reading.want_read(again_at)
 
     # ── inside ──
 
     def _after_failure(self, now: float, retry_after: float | None) -> None:
         self._write_at = now + _delay(retry_after, RETRY_DELAY)
         if self._stance is Stance.RELEASE:
-            self._want_read(now)
+            self._reading.want_read(now)
 
     def _adopt_missing(self, now: float) -> None:
         self._judgement.adopt_missing(now)
@@ -484,13 +346,10 @@ class Election:
     ) -> None:
         before = self._judgement.lease
         was_mine = self.holds_record
-        is_news = lease.resource_version != self._newest
-        self._newest, self._newest_at = lease.resource_version, now
+        is_news = self._reading.note_version(now, lease.resource_version)
         changed = self._judgement.adopt(now, lease, is_continuous=is_continuous)
         if is_news:
             self._refused_version = None
-            if is_continuous and self._stance is not Stance.RELEASE:
-                self._read_at = math.inf  # as good as a read
         if changed and not self.holds_record:
             self._jitter = None
         if lease.spec.holder_identity == self._candidate.identity:
@@ -526,8 +385,7 @@ class Election:
             return
         self._proven_at = write.sent_at
         self._write_at = write.sent_at + self._timing.renew_interval
-        self._last_stamp = wire.wall_seconds(write.stamp) or 0.0
-        self._attempts.forget_doubtful()
+        self._writing.has_proven(write)
         if self._stance is Stance.CONTEND and self._judgement.is_mine(now):
             proof = Proof(write.sent_at, resource_version, write.body["spec"]["acquireTime"])
             self._term = extended(self._term, now, proof, validity=self._timing.validity)
@@ -537,10 +395,12 @@ class Election:
         return not lease.is_marked or lease.spec.lease_duration != self._timing.lease_duration
 
     def _judge_release(self, now: float) -> None:
-        if not self.holds_record and self._attempts.is_idle:
+        if self.holds_record:
+            return
+        if self._attempts.may_apply(self._version()):
+            self._reading.want_read(now + RETRY_DELAY)
+        else:
             self._is_released = True
-        elif not self.holds_record:
-            self._want_read(now + RETRY_DELAY)  # an open write of ours may still be applied
 
     def _is_vacant(self) -> bool:
         return self._judgement.is_known and not self._judgement.holder
@@ -549,13 +409,6 @@ class Election:
         """KEP-4355: with a strategy the API server chooses the holder."""
         record = self._judgement.lease
         return record is not None and record.spec.strategy is not None and not self.holds_record
-
-    def _note_gap(self, now: float) -> None:
-        gap = now - max(self._heard_at, self._watch_started_at)
-        self._gap = min(gap, self._timing.lease_duration) if self._judgement.holder else 0.0
-
-    def _want_read(self, at: float) -> None:
-        self._read_at = min(self._read_at, at)
 
     def _version(self) -> int:
         record = self._judgement.lease

@@ -63,19 +63,29 @@ class Attempts:
         """Those under way that could still apply to this version of the record."""
         return [write for write in self._flying.values() if write.base_version == base_version]
 
-    @property
-    def is_idle(self) -> bool:
-        return not self._flying
+    def may_apply(self, version: int) -> bool:
+        """Whether one that is under way, or was given up, could still be applied."""
+        return bool(self._flying) or any(
+            write.base_version == version for write in self._doubtful.values()
+        )
 
     def landed(self, write_id: int) -> Write | None:
         """The answer came: the write is settled."""
         return self._flying.pop(write_id, None)
 
-    def lost(self, write_id: int) -> None:
-        """No answer: it may have been applied, and its stamp would show that."""
+    def lost(self, write_id: int, *, forget_before: float) -> None:
+        """No answer: it may have been applied, and its stamp would show that.
+
+        Those sent before `forget_before` prove nothing any more; an outage may last for days.
+        """
         write = self._flying.pop(write_id, None)
         if write is not None and write.purpose is Purpose.HOLD:
             self._doubtful[write.stamp] = write
+        self._doubtful = {
+            stamp: doubtful
+            for stamp, doubtful in self._doubtful.items()
+            if doubtful.sent_at >= forget_before
+        }
 
     def stamped(self, stamp: str | None) -> Write | None:
         """The open write that bears this stamp, if any."""
@@ -85,9 +95,6 @@ class Attempts:
             if write.stamp == stamp and write.purpose is Purpose.HOLD:
                 return write
         return self._doubtful.get(stamp)
-
-    def has_stamp(self, stamp: str) -> bool:
-        return self.stamped(stamp) is not None
 
     def forget_doubtful(self) -> None:
         """A newer version of the record was written since: none of them can apply any more."""

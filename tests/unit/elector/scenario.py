@@ -11,7 +11,8 @@ from enum import Enum
 
 from hypothesis import strategies as st
 
-from elector_sidecar.election import IDLE_PERIOD, Stance
+from elector_sidecar.election import Stance
+from elector_sidecar.reading import IDLE_PERIOD
 from elector_sidecar.timing import FOREIGN_FACTOR, Timing
 
 from .clientgo import ClientGo

@@ -5,18 +5,9 @@ Reads as the specification of `Election`; `test_model.py` proves it in combinati
 
 import pytest
 
-from elector_sidecar.election import (
-    IDLE_PERIOD,
-    SILENT_PERIODS,
-    STANDBY_RETRY,
-    Candidate,
-    Command,
-    Election,
-    Read,
-    Stance,
-    Watch,
-)
+from elector_sidecar.election import Candidate, Command, Election, Read, Stance, Watch
 from elector_sidecar.lease import HOLDER_ANNOTATION, Lease, parse_lease, wall_seconds
+from elector_sidecar.reading import IDLE_PERIOD, SILENT_PERIODS, STANDBY_RETRY
 from elector_sidecar.term import Purpose, Write
 from elector_sidecar.timing import HEDGE_DELAY, RETRY_DELAY, TAKEOVER_JITTER, Timing
 
@@ -184,6 +175,18 @@ def test_p3_an_answer_that_comes_after_a_later_proof_changes_nothing() -> None:
     election.write_answered(first.id, 4.5, stored(first, 3))
     assert election.view(4.5).valid_until == 4 + VALIDITY
     assert is_quiet(election, 5.9)
+
+
+def test_p3_no_two_writes_bear_the_same_stamp_after_a_jump_of_the_wall_clock() -> None:
+    """Else a write that was given up long ago could pass for a later one."""
+    election, _, _ = leader()
+    stamps = []
+    for count in range(40):
+        now = 2.0 + 4 * count
+        [write] = [c for c in due(election, now, wall=WALL - 60) if isinstance(c, Write)]
+        stamps.append(write.stamp)
+        election.write_lost(write.id, now + 3)
+    assert stamps == sorted(set(stamps))
 
 
 # ── P4: compare-and-swap, always ──
@@ -429,6 +432,17 @@ def test_p6_a_release_without_an_answer_is_verified_by_another_read() -> None:
     before = election.is_released
     election.read_answered(due_read(election, 4.1).id, 4.2, stored(write, 3))
     assert (before, election.is_released) == (False, True)
+
+
+def test_p6_a_takeover_that_may_still_be_applied_is_no_release() -> None:
+    election, _ = standby(ours(1, OTHER))
+    write = due_write(election, 16)
+    election.set_stance(16.5, Stance.RELEASE)
+    election.write_lost(write.id, 19)
+    election.read_answered(due_read(election, 19).id, 19.1, ours(1, OTHER))
+    in_doubt = (election.is_released, election.may_hold)
+    election.read_answered(due_read(election, 20).id, 20.1, ours(2, OTHER, renewed=20))
+    assert (in_doubt, election.is_released, election.may_hold) == ((False, True), True, False)
 
 
 def test_p6_who_abstains_lets_its_lease_expire() -> None:

@@ -62,7 +62,7 @@ def test_a_stamp_shows_an_open_write_even_after_its_answer_was_given_up() -> Non
     attempts = Attempts()
     attempts.add(write(1, stamp="a"))
     attempts.add(write(2, stamp="b"))
-    attempts.lost(1)
+    attempts.lost(1, forget_before=0)
     assert attempts.stamped("a") == write(1, stamp="a")
     assert attempts.stamped("b") == write(2, stamp="b")
     assert attempts.stamped("c") is None
@@ -75,22 +75,42 @@ def test_an_answered_write_is_settled() -> None:
     assert attempts.landed(1) == write(1, stamp="a")
     assert attempts.landed(1) is None
     assert attempts.stamped("a") is None
-    assert attempts.is_idle
+    assert not attempts.may_apply(1)
+
+
+def test_a_write_that_was_given_up_may_still_apply_to_its_version_and_to_no_other() -> None:
+    attempts = Attempts()
+    attempts.add(write(1, base=5))
+    assert attempts.may_apply(5)
+    attempts.lost(1, forget_before=0)
+    assert attempts.may_apply(5)
+    assert not attempts.may_apply(6)
 
 
 def test_a_newer_version_settles_what_was_given_up() -> None:
     attempts = Attempts()
     attempts.add(write(1, stamp="a"))
-    attempts.lost(1)
+    attempts.lost(1, forget_before=0)
     attempts.forget_doubtful()
     assert attempts.stamped("a") is None
+
+
+def test_what_was_given_up_is_remembered_only_as_long_as_it_could_prove_something() -> None:
+    """A candidate that is cut off for days gives up a write each second."""
+    attempts = Attempts()
+    for number in range(1, 1000):
+        attempts.add(write(number, stamp=str(number)))
+        attempts.lost(number, forget_before=number - VALIDITY)
+    assert attempts.stamped("999") is not None
+    assert attempts.stamped("986") is not None
+    assert attempts.stamped("984") is None
 
 
 def test_a_release_proves_no_term_by_its_stamp() -> None:
     attempts = Attempts()
     attempts.add(write(1, stamp="a", purpose=Purpose.RELEASE))
     assert attempts.stamped("a") is None
-    attempts.lost(1)
+    attempts.lost(1, forget_before=0)
     assert attempts.stamped("a") is None
 
 

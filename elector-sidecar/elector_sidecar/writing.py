@@ -1,0 +1,116 @@
+"""What one candidate writes into its Lease: bodies, stamps and versions of each attempt.
+
+Owns the stamps, by which a later look recognises a write that was never answered. Pure. Guarantees:
+each update carries uid and resourceVersion of the record it was built on (P4); renewTime grows by
+whole seconds within a term (H9); no two writes that acquire or renew bear the same stamp.
+"""
+
+from dataclasses import dataclass
+
+from . import lease as wire
+from .lease import Lease
+from .term import Attempts, Purpose, Term, Write
+from .timing import Timing
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Who contends for what, and how."""
+
+    identity: str
+    namespace: str
+    name: str
+    timing: Timing
+    take_missing: bool = False
+
+
+class Writing:
+    def __init__(self, candidate: Candidate) -> None:
+        self._candidate = candidate
+        self._last_wall = 0.0
+        self._last_stamp = ""
+        self._proven_wall = 0.0
+        self.attempts = Attempts()
+
+    def has_proven(self, write: Write) -> None:
+        """It was applied: later stamps come after its own."""
+        self._proven_wall = wire.wall_seconds(write.stamp) or 0.0
+        self.attempts.forget_doubtful()
+
+    def write(
+        self,
+        write_id: int,
+        now: float,
+        *,
+        wall: float,
+        purpose: Purpose,
+        record: Lease | None,
+        term: Term | None,
+    ) -> Write:
+        """An attempt on exactly this record (None: a create), sent at `now`; `term` is valid."""
+        stamp = wire.micro_time(wall)
+        if purpose is Purpose.RELEASE and record is not None:
+            body = wire.released(record, now=stamp)
+        elif purpose is Purpose.RESERVE:
+            body = self._reserved_body()
+        else:
+            stamp = self._stamp(wall, record, term)
+            body = self._held_body(stamp, record, term)
+        write = Write(
+            id=write_id,
+            purpose=purpose,
+            body=body,
+            stamp=stamp,
+            sent_at=now,
+            base_version=record.resource_version if record else 0,
+            creates=record is None,
+        )
+        self.attempts.add(write)
+        return write
+
+    def _is_mine(self, record: Lease | None) -> bool:
+        return record is not None and record.spec.holder_identity == self._candidate.identity
+
+    def _reserved_body(self) -> dict[str, object]:
+        return wire.reserved(
+            namespace=self._candidate.namespace,
+            name=self._candidate.name,
+            holder_identity=self._candidate.identity,
+            lease_duration=int(self._candidate.timing.lease_duration),
+        )
+
+    def _held_body(self, stamp: str, record: Lease | None, term: Term | None) -> dict[str, object]:
+        """Of a running term acquireTime and transitions are kept, whatever became of the record."""
+        acquire_time = stamp
+        transitions = record.spec.lease_transitions if record else 0
+        if term is not None:
+            acquire_time = term.acquire_time
+        elif record is not None and self._is_mine(record):
+            acquire_time = record.spec.acquire_time or stamp
+        elif record is not None:
+            transitions += 1
+        return wire.held(
+            record,
+            namespace=self._candidate.namespace,
+            name=self._candidate.name,
+            holder_identity=self._candidate.identity,
+            lease_duration=int(self._candidate.timing.lease_duration),
+            acquire_time=acquire_time,
+            renew_time=stamp,
+            lease_transitions=transitions,
+        )
+
+    def _stamp(self, wall: float, record: Lease | None, term: Term | None) -> str:
+        """A renewTime that no write of ours ever bore, whatever the wall clock does.
+
+        Within a term it is in a later whole second than the record's: client-go followers see
+        no less (H9).
+        """
+        wall = max(wall, self._last_wall)
+        if self._is_mine(record) or term is not None:
+            written = wire.wall_seconds(record.spec.renew_time) if record else None
+            wall = max(wall, max(self._proven_wall, written or 0.0) + 1.0)
+        while wire.micro_time(wall) <= self._last_stamp:
+            wall += 1e-6
+        self._last_wall, self._last_stamp = wall, wire.micro_time(wall)
+        return self._last_stamp
