@@ -293,11 +293,12 @@ def test_a_blocked_event_loop_stops_leading_though_the_process_runs(fleet: Fleet
         release = hang(token_file)
         # The next renewal reads the token, and the loop stands still.
         wait_for(lambda: blocked.readyz() is None, timeout=8, what="a blocked loop")
+        # Nothing waits in its sockets that could tell it of the other.
+        fleet.link(blocked).black_hole()
         waiting += clients(stack, blocked, NEW_CONNECTIONS)
         for client in waiting:
             client.send()
         wait_for(other.is_leader, timeout=FAST_DURATION + 2, what="the other's lead")
-        fleet.link(blocked).black_hole()
         release(token)
         assert [client.status() for client in waiting] == [503] * len(waiting)
         fleet.link(blocked).heal()
