@@ -22,7 +22,9 @@ from tests.pods.elector import boottime
 REFRESH_PER_SECOND = 5
 # Lines of events below the table, so that all fits into 24 lines.
 EVENTS = 5
-KEYS = "keys: m kill the leader's main · k kill the leader · p cut it off · r roll · q end"
+# Characters of the longest text of each column; the reason gets the rest.
+COLUMNS = {"pod": 5, "role": 7, "valid for": 9, "token": 6, "main": 14}
+KEYS = "keys: m kill the main · k kill the leader · p cut it off · r roll all · q end"
 
 
 class Screen(Protocol):
@@ -104,7 +106,9 @@ class LiveTable:
         self._events.append(f"{time.monotonic() - self._started_at:6.1f}s  {text}")
 
     def _draw(self) -> Group:
-        parts: list[Table | Text] = [Text(self._headline, style="bold")]
+        parts: list[Table | Text] = [
+            Text(self._headline, style="bold", no_wrap=True, overflow="ellipsis")
+        ]
         if self._scene is not None:
             parts.append(pods_table(self._scene))
             parts.append(Text(f"▸ {self._scene.doing}", style="yellow"))
@@ -115,12 +119,10 @@ class LiveTable:
 
 
 def pods_table(scene: Scene) -> Table:
-    table = Table(box=None, pad_edge=False, expand=False)
-    for title in ("pod", "role", "valid for", "token", "main", "reason"):
-        is_last = title == "reason"
-        table.add_column(
-            title, no_wrap=True, overflow="ellipsis", min_width=None if is_last else len(title)
-        )
+    table = Table(box=None, pad_edge=False, expand=True)
+    for title, width in COLUMNS.items():
+        table.add_column(title, width=width, no_wrap=True)
+    table.add_column("reason", ratio=1, no_wrap=True, overflow="ellipsis")
     for pod in scene.pods:
         table.add_row(*_cells(scene, pod), style=_style(scene, pod))
     return table
@@ -139,7 +141,7 @@ def _cells(scene: Scene, pod: Pod) -> tuple[str, str, str, str, str, str]:
         "" if remaining is None else f"{remaining:.1f} s",
         str(elector["fencingToken"] or ""),
         work,
-        fate + elector["reason"],
+        fate + elector["reason"].replace(elector["holder"] or " ", elector["holderPod"] or " "),
     )
 
 
