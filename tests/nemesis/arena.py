@@ -8,15 +8,12 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from elector_sidecar.timing import Timing
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.peers.candidate import ClientGoCandidate
 from tests.pods.fleet import FAST_DURATION, Fleet, kubeconfig
 from tests.pods.observer import Observer, wait_for
 
-# What FAST tells the electors.
-TIMING = Timing(lease_duration=FAST_DURATION, renew_interval=1.0, request_timeout=2.0)
 ELECTORS = 3
 PEERS = 2
 # Whoever steals the Lease in an administrator's name; nobody runs under it.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from elector_sidecar.timing import FOREIGN_FACTOR
 from tests.controlplane.proxy import FaultProxy
 from tests.nemesis.arena import BOGUS, Arena, Candidate
 from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST_DURATION
+from tests.pods.history import FOREIGN_FACTOR
 
 # Seconds that an elector may take to end in order: two request time-outs and a stopped loop.
 END_TIMEOUT = 20.0

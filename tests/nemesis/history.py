@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elector_sidecar.lease import HOLDER_ANNOTATION
 from tests.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
+from tests.pods.history import ANNOTATION
 
 WRITES = ("create", "update", "patch", "delete")
 # kubeapi's user agent of an elector: run.py.
@@ -173,6 +173,6 @@ def _version(event: AuditEvent, body: dict[str, Any]) -> Version:
         received_at=event.received_at,
         holder=spec.get("holderIdentity") or "",
         duration=float(duration) if duration else None,
-        marked_holder=(metadata.get("annotations") or {}).get(HOLDER_ANNOTATION),
+        marked_holder=(metadata.get("annotations") or {}).get(ANNOTATION),
         spec=spec,
     )

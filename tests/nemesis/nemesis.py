@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tests.nemesis import faults
-from tests.nemesis.arena import BOGUS, TIMING, Arena
+from tests.nemesis.arena import BOGUS, Arena
 from tests.nemesis.faults import Draw, Misbehaviour, NotApplicable
 from tests.nemesis.history import History
 from tests.nemesis.verdict import Rules, Verdict, judge, transitions
@@ -183,7 +183,7 @@ class Nemesis:
         )
 
     def _judge(self) -> Verdict:
-        rules = Rules(TIMING, frozenset(self._known))
+        rules = Rules(FAST_DURATION, frozenset(self._known))
         answers = self._arena.observer.answers()
         return judge(self._history(), answers, rules, offset=time.time() - boottime())
 

@@ -9,8 +9,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elector_sidecar.timing import FOREIGN_FACTOR, Timing
 from tests.nemesis.history import Attempt, History, Version
+from tests.pods.history import FOREIGN_FACTOR, VALIDITY_MARGIN, VALIDITY_RATIO
 from tests.pods.observer import Ready, overlaps
 
 # Seconds: an NTP client may slew the wall clock against CLOCK_BOOTTIME by 500 ppm (adjtimex(2)),
@@ -28,10 +28,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rules:
-    """`known`: uids of empty Leases created in place of one whose holder every elector knew."""
+    """`lease_duration`: that of all electors, seconds. `known`: uids of empty Leases that were
+    created in place of one whose holder every elector knew."""
 
-    timing: Timing
+    lease_duration: float
     known: frozenset[str] = frozenset()
+
+    @property
+    def validity(self) -> float:
+        """Seconds from the sending of a write to the end of the 200s that it backs."""
+        return self.lease_duration * VALIDITY_RATIO - VALIDITY_MARGIN
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ def judge(history: History, answers: Sequence[Ready], rules: Rules, *, offset: f
         if why is not None:
             findings.append(Finding(version.received_at, f"{why}: {version} over {before}"))
     findings += _overlaps(answers, offset)
-    findings += _untrue_answers(history, answers, rules.timing, offset)
+    findings += _untrue_answers(history, answers, rules.validity, offset)
     return Verdict(sorted(findings, key=lambda each: each.at), takeovers, unjudged)
 
 
@@ -103,10 +109,10 @@ def _why_forbidden(
     if before.holder == "":
         return _why_not_vacant(history, version, before, rules)
     since = history.first_alike(before).received_at
-    wait = before.duration or rules.timing.lease_duration
+    wait = before.duration or rules.lease_duration
     if before.marked_holder == before.holder:
         # A duration that somebody shortened is not what an elector of ours goes by.
-        wait = max(wait, rules.timing.lease_duration)
+        wait = max(wait, rules.lease_duration)
     else:
         wait *= FOREIGN_FACTOR
     return _too_early(version, since, wait, "taken from a living holder")
@@ -126,7 +132,7 @@ def _why_not_vacant(
         return None  # it writes itself back
     if held.holder != before.marked_holder:
         return None  # a later holder than the marked one gave it up
-    own = rules.timing.lease_duration
+    own = rules.lease_duration
     return _too_early(version, first.received_at, own, "a blanked Lease was taken for a released")
 
 
@@ -135,7 +141,7 @@ def _why_not_missing(history: History, version: Version, rules: Rules, what: str
     deletion, held = history.last_held(version.received_at)
     if deletion is None or (held is not None and held.holder == version.writer):
         return None
-    return _too_early(version, deletion.received_at, rules.timing.lease_duration, what)
+    return _too_early(version, deletion.received_at, rules.lease_duration, what)
 
 
 def _too_early(version: Version, since: float, wait: float, what: str) -> str | None:
@@ -162,7 +168,7 @@ def _overlaps(answers: Sequence[Ready], offset: float) -> list[Finding]:
 
 
 def _untrue_answers(
-    history: History, answers: Sequence[Ready], timing: Timing, offset: float
+    history: History, answers: Sequence[Ready], validity: float, offset: float
 ) -> list[Finding]:
     """P2 and P3: a 200 lies between its acquiring write and the end of an applied write's time."""
     applied: dict[str, list[float]] = {}
@@ -177,7 +183,7 @@ def _untrue_answers(
         writes = applied.get(ready.identity, [])
         count = bisect_right(writes, received_at + CLOCK_TOLERANCE)
         newest = writes[count - 1] if count else 0.0
-        sent_at = ready.valid_until - timing.validity + offset
+        sent_at = ready.valid_until - validity + offset
         if ready.sent >= ready.valid_until:
             why = "a 200 after its own valid_until"
         elif acquired is not None and acquired.holder != ready.identity:

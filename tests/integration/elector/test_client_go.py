@@ -11,7 +11,6 @@ from typing import Protocol
 
 import pytest
 
-from elector_sidecar.timing import FOREIGN_FACTOR, Timing
 from tests.controlplane.cluster import ControlPlane
 from tests.nemesis.history import History, Version
 from tests.nemesis.verdict import Rules, judge
@@ -19,12 +18,13 @@ from tests.peers.candidate import FAST as PEER_FAST
 from tests.peers.candidate import ClientGoCandidate
 from tests.pods.elector import ElectorPod, boottime
 from tests.pods.fleet import FAST_DURATION, Fleet, kubeconfig
+from tests.pods.history import FOREIGN_FACTOR
 from tests.pods.observer import Observer, wait_for
 from tests.pods.timeline import Timeline
 
 VERSIONS = ("0.26", "0.30", "0.36")
 REFERENCE = "0.36"
-RULES = Rules(Timing(lease_duration=FAST_DURATION, renew_interval=1.0, request_timeout=2.0))
+RULES = Rules(FAST_DURATION)
 # client-go tries again after its retry period, stretched by up to its JitterFactor of 1.2
 # (leaderelection.go) on top: 2.2 s at 1 s, and a busy machine.
 PEER_RETRY = 2.2

@@ -4,15 +4,14 @@ from typing import Any, Self
 
 import pytest
 
-from elector_sidecar.lease import HOLDER_ANNOTATION
-from elector_sidecar.timing import Timing
 from tests.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
 from tests.nemesis.history import History
 from tests.nemesis.verdict import Rules, judge, transitions
+from tests.pods.history import ANNOTATION
 from tests.pods.observer import Ready
 
-TIMING = Timing(lease_duration=4.0, renew_interval=1.0, request_timeout=2.0)
-RULES = Rules(TIMING)
+RULES = Rules(4.0)
+VALIDITY = RULES.validity
 ADMIN = "controlplane-admin"
 UID = "11111111-aaaa"
 
@@ -47,7 +46,7 @@ class Log:
         }
         metadata: dict[str, Any] = {"uid": uid, "resourceVersion": str(self._version)}
         if marked is not None:
-            metadata["annotations"] = {HOLDER_ANNOTATION: marked}
+            metadata["annotations"] = {ANNOTATION: marked}
         asked = {} if is_blind or verb == "create" else {"uid": uid, "resourceVersion": base}
         self._add(
             writer,
@@ -153,7 +152,7 @@ def test_a_deleted_lease_is_waited_out_except_by_its_holder() -> None:
 
 def test_a_recreated_lease_releases_nobody_who_was_known() -> None:
     log = started().delete(2.0).write(ADMIN, 2.1, "", verb="create", uid="2")
-    rules = Rules(TIMING, frozenset({"2"}))
+    rules = Rules(4.0, frozenset({"2"}))
     assert len(findings(log.held("pod-b", 3.0, uid="2"), rules=rules)) == 1
     log = started().delete(2.0).write(ADMIN, 2.1, "", verb="create", uid="2")
     assert not findings(log.held("pod-a", 2.2, uid="2"), rules=rules)
@@ -188,15 +187,15 @@ def test_two_holders_at_once_are_seen() -> None:
 
 def test_a_200_needs_a_write_that_stands_for_it() -> None:
     log = started()
-    assert not findings(log, ready("pod-a", 2, 1.1, 1.0 + TIMING.validity))
-    assert len(findings(log, ready("pod-a", 2, 1.1, 1.1 + TIMING.validity))) == 1
+    assert not findings(log, ready("pod-a", 2, 1.1, 1.0 + VALIDITY))
+    assert len(findings(log, ready("pod-a", 2, 1.1, 1.1 + VALIDITY))) == 1
     assert len(findings(log, ready("pod-a", 2, 0.9, 4.0))) == 1
     assert len(findings(log, ready("pod-a", 2, 4.6, 4.5))) == 1
     assert len(findings(log, ready("pod-b", 2, 1.1, 4.5))) == 1
 
 
 def test_a_write_that_may_have_been_applied_stands_for_a_200_and_a_refused_one_does_not() -> None:
-    valid = ready("pod-a", 2, 2.1, 2.0 + TIMING.validity)
+    valid = ready("pod-a", 2, 2.1, 2.0 + VALIDITY)
     assert not findings(started().held("pod-a", 2.0, status=504), valid)
     assert findings(started().held("pod-a", 2.0, status=409), valid)
 
