@@ -81,6 +81,11 @@ EDITS = frozenset(
 )
 
 
+# What keeps a leader from hearing of an edit, and what makes another candidate look anew.
+UNHEARD = (Kind.CUT, Kind.CUT, Kind.FREEZE, Kind.SLOW_EVENTS)
+LOOKS = (Kind.CRASH, Kind.CUT, Kind.SILENT_WATCH, Kind.ENDED_WATCH)
+
+
 @dataclass(frozen=True)
 class Fault:
     """`who`: 0 the holder, else somebody else; `lasting` and `amount` mean what the kind says."""
@@ -209,11 +214,13 @@ class Run:
         )
 
     def _target(self, who: int) -> int:
-        """The holder is 0; the others follow by their order."""
-        lease = self.world.server.lease
-        holder = lease.spec.holder_identity if lease else ""
+        """The last holder of ours is 0, though it may be robbed; the others follow by order."""
+        last = ""
+        for change in self.world.server.changes:
+            if change.lease is not None and change.lease.is_marked:
+                last = change.lease.spec.holder_identity
         order = sorted(
-            range(len(self.processes)), key=lambda i: (self.processes[i].identity != holder, i)
+            range(len(self.processes)), key=lambda i: (self.processes[i].identity != last, i)
         )
         return order[who % len(order)]
 
@@ -325,3 +332,32 @@ def members(
 ) -> st.SearchStrategy[list[Member]]:
     member = st.builds(Member, rate=st.sampled_from(RATES), timing=st.sampled_from(timings))
     return st.lists(member, min_size=at_least, max_size=4)
+
+
+def robberies() -> st.SearchStrategy[list[Fault]]:
+    """The leader hears nothing, the object is edited, and somebody else looks anew; then more."""
+    few = st.integers(0, 3)
+
+    def fault(
+        kinds: Sequence[Kind], *, after: st.SearchStrategy[int], who: st.SearchStrategy[int]
+    ) -> st.SearchStrategy[Fault]:
+        return st.builds(
+            Fault,
+            after=after,
+            kind=st.sampled_from(kinds),
+            who=who,
+            lasting=st.integers(0, 30),
+            amount=st.integers(0, 30),
+        )
+
+    def robbery(late: int) -> st.SearchStrategy[list[Fault]]:
+        silence = fault(UNHEARD, after=st.integers(late, late + 12), who=st.just(0))
+        edit = fault([kind for kind in Kind if kind in EDITS], after=few, who=few)
+        look = fault(LOOKS, after=few, who=st.integers(1, 3))
+        return st.one_of(
+            st.tuples(silence, edit, look).map(list),
+            st.tuples(silence, look, edit, edit, look).map(list),
+            st.tuples(look, silence, edit).map(list),
+        )
+
+    return st.builds(list.__add__, robbery(3), st.one_of(st.just([]), robbery(5)))

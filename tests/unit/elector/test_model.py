@@ -9,7 +9,7 @@ import os
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from .scenario import EDITS, TIMINGS, Fault, Kind, Member, Run, Scenario, faults, members
+from .scenario import EDITS, TIMINGS, Fault, Kind, Member, Run, Scenario, faults, members, robberies
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -76,6 +76,18 @@ def test_p1_to_p5_hold_where_messages_are_late_and_lost_and_processes_frozen(
     seed=SEEDS,
 )
 def test_p1_holds_among_ours_whatever_others_do_to_an_object_whose_holder_cannot_hear(
+    candidates: list[Member], troubles: list[Fault], seed: int
+) -> None:
+    Run(Scenario(members=candidates, faults=troubles, seed=seed)).play()
+
+
+@play
+@given(
+    candidates=members(TIMINGS[:1], at_least=2),
+    troubles=robberies(),
+    seed=SEEDS,
+)
+def test_p1_holds_where_a_leader_is_robbed_unheard_and_others_look_anew(
     candidates: list[Member], troubles: list[Fault], seed: int
 ) -> None:
     Run(Scenario(members=candidates, faults=troubles, seed=seed)).play()
