@@ -68,8 +68,8 @@ def _from_elector(url: str) -> dict[str, Any]:
         told = json.loads(_body(connection, "/leader"))
     except (OSError, HTTPException) as error:
         raise ValueError(
-            f"no answer from the elector at {url}: {str(error) or type(error).__name__}; "
-            "name its --url"
+            f"no answer from the elector at {url}: "
+            f"{' '.join(str(error).split()) or type(error).__name__}; name its --url"
         ) from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{url}/leader is no elector's answer: {error}; name its --url") from error

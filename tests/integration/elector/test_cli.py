@@ -1,0 +1,212 @@
+"""The command line as an operator meets it: exit codes, and one line that names the remedy."""
+
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.pods.command import run
+from tests.pods.elector import ELECTOR_RULES
+from tests.pods.fleet import Fleet
+from tests.pods.http_client import answered
+from tests.pods.main import MainServer
+from tests.pods.observer import wait_for, wait_for_leader
+
+NOWHERE = ["--server", "https://127.0.0.1:1", "--namespace", "ns"]
+
+
+def refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
+    """The one line with which bad input ends."""
+    done = run(*arguments, environ=environ)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("elector-sidecar: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+# ── bad input ──
+
+
+def test_without_arguments_the_usage_is_shown() -> None:
+    done = run()
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: elector-sidecar")
+
+
+def test_help_names_every_flag_and_sub_command() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for word in ("--lease", "--release-on-term", "--leader-label", "--election", "check", "status"):
+        assert word in done.stdout
+
+
+def test_an_unknown_flag_names_the_nearest_one() -> None:
+    line = refused("--lease", "x", "--lease-duratoin", "15s")
+    assert "--lease-duratoin" in line
+    assert "did you mean --lease-duration?" in line
+
+
+def test_an_unsafe_timing_set_shows_its_values() -> None:
+    line = refused("--lease", "x", *NOWHERE, "--lease-duration", "5s")
+    for value in ("--lease-duration 5s", "--renew-interval 2s", "--request-timeout 3s", "4.75s"):
+        assert value in line
+
+
+def test_a_missing_namespace_is_never_default() -> None:
+    line = refused("--lease", "x", "--server", "https://127.0.0.1:1")
+    assert "--namespace" in line
+    assert "POD_NAMESPACE" in line
+
+
+def test_outside_of_a_pod_a_kubeconfig_or_server_is_asked_for() -> None:
+    assert "--kubeconfig" in refused("--lease", "x", "--namespace", "ns")
+
+
+def test_a_missing_token_names_the_folder(tmp_path: Path) -> None:
+    line = refused("--lease", "x", *NOWHERE, "--service-account-dir", str(tmp_path))
+    assert str(tmp_path / "token") in line
+    assert "--kubeconfig" in line
+
+
+@pytest.mark.parametrize("content", [None, "a: [", "[]", "{}"])
+def test_an_unusable_kubeconfig_is_named(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+    assert f"--kubeconfig {path}" in refused("--lease", "x", "--kubeconfig", str(path))
+
+
+def test_a_kubeconfig_without_the_kubernetes_package_says_what_to_install(tmp_path: Path) -> None:
+    """As in an image for pods: the package is hidden by one that cannot be imported."""
+    hidden = tmp_path / "kubernetes"
+    hidden.mkdir()
+    (hidden / "__init__.py").write_text("raise ImportError('hidden')\n")
+    line = refused(*("--lease", "x", "--kubeconfig", "/k"), environ={"PYTHONPATH": str(tmp_path)})
+    assert "edge-sidecars[kubeconfig]" in line
+
+
+@pytest.mark.parametrize("flag", ["--listen", "--probe-listen", "--http"])
+def test_a_port_in_use_is_named(control_plane: ControlPlane, namespace: str, flag: str) -> None:
+    account = control_plane.service_account_dir(namespace, "elector", ELECTOR_RULES)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        listen = [] if flag == "--listen" else ["--listen", "127.0.0.1:0"]
+        line = refused(
+            *("--lease", "x", "--namespace", namespace, "--server", control_plane.server),
+            *("--service-account-dir", str(account.path), *listen, flag, address),
+        )
+    assert f"cannot listen on {address}" in line
+    assert "address already in use" in line.lower()
+    assert "choose another address" in line
+
+
+# ── what is only a warning ──
+
+
+def test_a_health_url_that_never_answers_is_a_warning_and_a_reason(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    with MainServer(health=0) as main:
+        pod = fleet.add("--health-url", f"{main.url}/healthz")
+        wait_for(lambda: "hung" in pod.leader()["reason"], timeout=15, what="a time-out")
+        assert pod.readyz() == 503
+        warnings = [line for line in pod.log_lines() if line["level"] == "warning"]
+        assert len(warnings) == 1, "once, not at each check"
+        assert warnings[0]["url"] == f"{main.url}/healthz"
+        assert warnings[0]["health"] == "hung"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "verb"),
+    [
+        ([], "get"),
+        (["get"], "watch"),
+        (["get", "watch"], "create"),
+        (["get", "watch", "create"], "update"),
+    ],
+)
+def test_a_lease_that_rbac_forbids_is_one_warning_with_the_missing_rule(
+    fleet: Fleet, allowed: list[str], verb: str
+) -> None:
+    if verb != "create":
+        fleet.create_empty_lease()
+    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": allowed}
+    account = fleet.plane.service_account_dir(
+        fleet.namespace, f"may-not-{verb}", [rule] if allowed else []
+    )
+    pod = fleet.add("--on-missing", "take", credentials=account)
+
+    def told() -> list[str]:
+        lines = [line for line in pod.log_lines() if line["level"] == "warning"]
+        return [line["missing_rule"] for line in lines if f'"{verb}"' in line["missing_rule"]]
+
+    wait_for(lambda: told() != [], timeout=15, what=f"a warning about {verb}")
+    time.sleep(3)
+    [rule_told] = told()
+    assert f"Role in namespace {fleet.namespace}" in rule_told
+    assert 'resources: ["leases"]' in rule_told
+    assert ("resourceNames" in rule_told) == (verb != "create")
+    assert answered(pod, "/livez").status == 200
+
+
+def test_the_tolerances_are_told_once_at_start(fleet: Fleet) -> None:
+    pod = fleet.add()
+    [line] = [line for line in pod.log_lines() if line["message"] == "contending"]
+    for key in (
+        *("api_outage_ridden_out", "takeover_after_crash", "takeover_after_release"),
+        *("clock_rate_ratio", "identity", "lease", "listen"),
+    ):
+        assert line[key], key
+
+
+# ── the first and the second SIGTERM ──
+
+
+def test_a_second_sigterm_ends_at_once_and_non_zero(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    with MainServer(drain=503) as main:
+        flags = ("--drain-url", f"{main.url}/drain", "--drain-timeout", "60s")
+        pod = fleet.add(*flags)
+        wait_for_leader([pod], timeout=10)
+        pod.terminate()
+        wait_for(lambda: main.asked("/drain") > 0, timeout=10, what="the drain URL is asked")
+        assert pod.is_running
+        pod.terminate()
+        assert pod.wait(5) not in (0, None)
+
+
+# ── what a pod pays for ──
+
+
+def test_a_leading_process_has_imported_nothing_that_it_does_not_use(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    fleet.create_empty_lease()
+    account = fleet.plane.service_account_dir(fleet.namespace, "elector", ELECTOR_RULES)
+    log = tmp_path / "imports"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-X", "importtime", "-m", "elector_sidecar"),
+                *("--lease", fleet.lease, "--namespace", fleet.namespace),
+                *("--server", fleet.plane.server, "--service-account-dir", str(account.path)),
+                *("--listen", "127.0.0.1:0", "--release-on-term"),
+            ],
+            stderr=stderr,
+        )
+        try:
+            wait_for(lambda: "became leader" in log.read_text(), timeout=30, what="it leads")
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0
+    modules = set(re.findall(r"^import time:.*\|\s+(\S+)$", log.read_text(), re.MULTILINE))
+    assert "elector_sidecar.elector" in modules
+    assert "aiohttp" in modules
+    for costly in ("kubernetes", "opentelemetry", "uvloop", "yaml", "requests", "difflib"):
+        assert costly not in modules
