@@ -251,11 +251,12 @@ class Tenure:
         )
 
     def _step_contending(self, now: float, facts: Facts) -> None:
-        if facts.is_leader and not self._work_may_run:
+        if facts.is_leader:
             self._work_may_run = True
-            self._led_at = now
-        if not facts.holds_record and not facts.is_leader:
+            self._led_at = min(self._led_at, now)
+        elif not facts.holds_record:
             self._work_may_run = False
+            self._led_at = math.inf
         if self._is_deaf:
             self._drain(now, Cause.DEAF)
         elif facts.is_unpreferred and facts.holds_record:
@@ -296,8 +297,8 @@ class Tenure:
                 self._phase = Phase.CLOSED
 
     def _contend(self, now: float) -> None:
+        # Work of a term that ended in doubt may still run: only the Lease's loss ends that.
         self._phase = Phase.CONTENDING
-        self._work_may_run = False
         self._led_at = math.inf
         self._is_trial = False
         self._cause = None
