@@ -12,9 +12,9 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
+from . import aiohttp_web as web
 from .config import Address, BadInput
 
 # More than any pod's containers, probes and scrapers open; each costs a descriptor and some KiB.

@@ -30,6 +30,8 @@ SECOND_SIGNAL = 1
 FAREWELL = 2.0
 FAREWELL_POLL = 0.02
 VERSION = "0.1.0"
+# Seconds from the first answer: a released Lease is taken by then, and nobody waits for us.
+TIDY_AFTER = 2.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -80,9 +82,7 @@ async def _serve(config: Config, credentials: Credentials) -> None:
             stack.push_async_callback(listener.close)
         _say_hello(config, identity, server.url, listeners)
         companions = await _companions(stack, config, elector, server, main)
-        # Everything imported stays for good: not to be walked by every collection.
-        gc.collect()
-        gc.freeze()
+        asyncio.get_running_loop().call_later(TIDY_AFTER, _tidy)
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(watch_over(listeners[0], elector.listener_checked)),
@@ -92,6 +92,13 @@ async def _serve(config: Config, credentials: Credentials) -> None:
             await _settle(companions)
             for task in beside:
                 task.cancel()
+
+
+def _tidy() -> None:
+    """Everything imported stays for good: not to be walked by every collection."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 class Companion(Protocol):

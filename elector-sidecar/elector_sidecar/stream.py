@@ -6,8 +6,7 @@ as what it left unread fills its buffers: only then does it cost memory.
 
 import socket
 
-from aiohttp import web
-
+from . import aiohttp_web as web
 from .clock import boottime
 from .elector import Elector
 

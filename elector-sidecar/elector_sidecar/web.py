@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from aiohttp import web
-
+from . import aiohttp_web as web
 from .clock import boottime
 from .elector import Elector
 from .lease import pod_name
