@@ -12,7 +12,7 @@ import time
 
 from tests.controlplane.cluster import ControlPlane
 from tests.nemesis.arena import Arena
-from tests.nemesis.nemesis import Nemesis, Outcome
+from tests.nemesis.nemesis import SHOWN, Nemesis, Outcome
 from tests.peers.build import MODULE_FILES
 
 
@@ -39,13 +39,15 @@ _LOCK = threading.Lock()
 def _summary(outcome: Outcome, *, seed: int) -> str:
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(outcome.counts.items()))
     healed = "never" if outcome.healed_in is None else f"after {outcome.healed_in:.2f}s"
+    findings = outcome.verdict.findings
     lines = [
         f"seed {seed}: {'good' if outcome.is_good else 'BROKEN'}",
         f"{outcome.faults} faults: {kinds}",
         f"{outcome.transitions} transitions; {outcome.verdict.takeovers} acquisitions of ours, "
         f"{outcome.verdict.unjudged} unjudged (the log lacks what was overwritten)",
         f"a leader after healing: {healed}",
-        *(f"BROKEN: {finding.what}" for finding in outcome.verdict.findings),
+        *(f"BROKEN: {finding.what}" for finding in findings[:SHOWN]),
+        *([f"BROKEN: {len(findings) - SHOWN} more findings"] if len(findings) > SHOWN else []),
         *(f"BROKEN: {complaint}" for complaint in outcome.complaints),
     ]
     return "\n".join(lines)

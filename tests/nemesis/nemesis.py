@@ -28,7 +28,8 @@ GROUP_SIZES = (1, 1, 1, 1, 2, 2, 3)
 MAX_LENGTH = 2.0
 # Seconds between two looks at the verdict so far.
 JUDGE_INTERVAL = 60.0
-# Lines of the log around a finding.
+# Of many findings the first ones tell; they are shown with the log of so many seconds around.
+SHOWN = 5
 BEFORE, AFTER = 15.0, 3.0
 
 
@@ -211,7 +212,7 @@ class Nemesis:
         changes, allowed = transitions(history, without=BOGUS), self._counts.total() + 2
         if changes > allowed:
             self._complaints.append(f"{changes} transitions, {allowed} are allowed")
-        for finding in verdict.findings:
+        for finding in verdict.findings[:SHOWN]:
             self._say(f"FINDING {finding.at:.3f} {finding.what}")
             for line in history.around(finding.at, before=BEFORE, after=AFTER):
                 self._say(f"    {line}")
