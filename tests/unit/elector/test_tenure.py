@@ -392,6 +392,12 @@ def test_a_deaf_standby_does_not_contend() -> None:
     assert tenure.plan(1, free(0)).stance is Stance.ABSTAIN
 
 
+def test_a_deaf_candidate_that_never_led_releases_what_it_may_have_won() -> None:
+    tenure = Tenure(DRAINED, now=0)
+    tenure.listener_checked(is_alive=False)
+    assert tenure.plan(1, replace(STANDBY, may_hold=True)).stance is Stance.RELEASE
+
+
 def test_a_leader_steps_down_for_a_preferred_holder() -> None:
     tenure = leading(DRAINED)
     plan = tenure.plan(1, replace(LEADER, is_unpreferred=True))
