@@ -2,7 +2,7 @@
 
 Measures elector-sidecar beside client-go 0.36 on a real API server, prints a table and writes
 JSON. Leaves no process behind, also after Ctrl-C. Exit status: 0 when all that was measured
-reached its target, 1 when not, 130 after Ctrl-C.
+reached its target, 1 when not or when a run of ours failed, 130 after Ctrl-C.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from bench.elector.install import ROOT, install
 from bench.elector.poller import Poller
 from bench.elector.rows import Results, Row, table
 from bench.elector.scenario import Result, Scenario, play_beside
-from bench.elector.side import World, say
+from bench.elector.side import OURS, World, say
 from bench.elector.targets import rows
 from tests.controlplane.cluster import ControlPlane
 from tests.peers.build import candidate_binary, client_go_version
@@ -75,7 +75,8 @@ def main() -> int:
         known = ", ".join(FAMILIES)
         _parser().error(f"--only {arguments.only}: there are {known}; --runs and --window above 0")
     # `kill PID` ends it as Ctrl-C does: with nothing left behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     options = Options(arguments.runs, arguments.window)
     results: list[Result] = []
     try:
@@ -88,7 +89,8 @@ def main() -> int:
         found = rows(Results(results))
         if results:
             _report(found, results, options, arguments.out)
-    return 0 if all(each.is_met is not False for each in found) else 1
+    has_failed = any(result.failures for result in results if result.side == OURS)
+    return int(has_failed or any(each.is_met is False for each in found))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,8 +127,10 @@ def _report(found: list[Row], results: list[Result], options: Options, out: Path
         + (f" (polled every {result.poll_interval * 1000:g} ms)" if result.poll_interval else "")
         for result in results
     )
-    print("\nmeasured beside each other:")
+    print("\nmeasured beside each other, in this order:")
     print("".join(f"  {line}\n" for line in beside), end="")
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(f"load of the machine at the end: {load} on {os.cpu_count()} cores")
     failures = Results(results).failures()
     print("".join(f"FAILED RUN {failure}\n" for failure in failures), end="")
     missed = [each.what for each in found if each.is_met is False]

@@ -87,7 +87,7 @@ def _measured(
         "pss_of_three_max": max(each.share_of(REPLICAS) for each in memories) / MIB,
     }
     say(f"cost {name}: " + " ".join(f"{key}={value:.3g}" for key, value in sample.items()))
-    return Result("cost", name, beside=f"{OURS}, {CHECKOUT_SIDE}, {THEIRS}", samples=[sample])
+    return Result("cost", name, beside=f"cost: {OURS}, {CHECKOUT_SIDE}, {THEIRS}", samples=[sample])
 
 
 def crowd(world: World, *, window: float) -> list[Result]:
@@ -114,7 +114,7 @@ def _counted(side: Side, *, since: float) -> Result:
     minutes = (boottime() - since) / 60.0
     sample: Sample = {"requests": _requests(side, since=since) / minutes}
     say(f"crowd {side.kind}: {sample['requests']:.0f} requests a minute")
-    return Result("crowd", side.kind, beside=f"{CROWD} candidates of the other", samples=[sample])
+    return Result("crowd", side.kind, beside=f"crowd: {CROWD} candidates each", samples=[sample])
 
 
 def _requests(side: Side, *, since: float, identity: str = "") -> int:

@@ -42,7 +42,10 @@ def latencies(world: World) -> list[Result]:
                 samples[kind] |= {f"{mode}_{key}": each for key, each in _figures(times).items()}
     for kind, sample in samples.items():
         say(f"readyz {kind}: " + " ".join(f"{key}={value:.3g}" for key, value in sample.items()))
-    return [Result("readyz", kind, beside="the other", samples=[samples[kind]]) for kind in samples]
+    return [
+        Result("readyz", kind, beside="readyz: both, asked in turns", samples=[samples[kind]])
+        for kind in samples
+    ]
 
 
 def _in_turns(ports: dict[str, int], mode: str) -> dict[str, list[float]]:

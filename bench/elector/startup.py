@@ -25,7 +25,9 @@ def startups(world: World, *, runs: int) -> list[Result]:
     """One process at a time, alternating."""
     say(f"startup: {runs} runs, one process at a time")
     namespace = world.plane.create_namespace("bench")
-    results = [Result("startup", kind, beside="nothing") for kind in (OURS, THEIRS)]
+    results = [
+        Result("startup", kind, beside="startup: one process at a time") for kind in (OURS, THEIRS)
+    ]
     for run in range(runs):
         for result in results:
             result.samples.append(_start(world, namespace, result.side, run))

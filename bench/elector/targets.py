@@ -63,6 +63,8 @@ def _takeover(results: Results) -> list[Row]:
         ours, theirs = _pair(results, "term-release", "takeover")
         what, target = "SIGTERM, with release", "median <= 0.1 s, max <= 0.3 s"
         found.append(row(what, "s", ours, theirs, target=target, judge=_is_fast_release))
+    if results.has("term-release") or results.values("term-no-release", THEIRS, "takeover"):
+        ours = results.values("term-release", OURS, "takeover")
         theirs = results.values("term-no-release", THEIRS, "takeover")
         found.append(row("SIGTERM (client-go without release)", "s", ours, theirs))
     return found
