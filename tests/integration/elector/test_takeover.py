@@ -16,6 +16,7 @@ def test_p7_fast_a_released_lease_is_taken_at_once(fleet: Fleet) -> None:
         successor = wait_for_leader(others, timeout=FAST_DURATION / 2)
         assert leader.wait() == 0
         assert fleet.spec()["holderIdentity"] == successor.identity
+        wait_for(lambda: len(observer.tokens()) > 1, timeout=5, what="the observer has seen it too")
     observer.assert_exclusive()
     assert observer.tokens() == sorted(observer.tokens())
     assert len(observer.tokens()) == 2
