@@ -18,7 +18,14 @@ from .judgement import Judgement
 from .lease import Lease
 from .reading import STANDBY_RETRY, Read, Reading, Watch
 from .term import Proof, Purpose, Term, Write, extended, is_valid
-from .timing import HEDGE_DELAY, RESERVE_DELAY, RETRY_AFTER_LIMIT, RETRY_DELAY, TAKEOVER_JITTER
+from .timing import (
+    HEDGE_DELAY,
+    RESERVE_DELAY,
+    RETRY_AFTER_FLOOR,
+    RETRY_AFTER_LIMIT,
+    RETRY_DELAY,
+    TAKEOVER_JITTER,
+)
 from .view import View
 from .writing import Candidate, Writing
 
@@ -420,4 +427,6 @@ class Election:
 
 
 def _delay(retry_after: float | None, default: float) -> float:
-    return default if retry_after is None else min(retry_after, RETRY_AFTER_LIMIT)
+    if retry_after is None:
+        return default
+    return min(max(retry_after, RETRY_AFTER_FLOOR), RETRY_AFTER_LIMIT)

@@ -33,6 +33,12 @@ CHECK_INTERVAL = 5.0
 CHECK_TIMEOUT = 1.0
 # One check may lose against a busy machine.
 CHECK_FAILURES = 3
+# Seconds of deafness after which the process ends. The lead is given up long before.
+DEAF_LIMIT = 30.0
+
+
+class DeafListener(Exception):
+    """The listener cannot be reached any more; the message names its address."""
 
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -184,9 +190,16 @@ class Report(Protocol):
 
 
 async def watch_over(listener: Listener, report: Report) -> None:
-    """Tells `report` after each check whether the listener is to be believed alive."""
+    """Tells `report` after each check whether the listener is to be believed alive.
+
+    Raises `DeafListener` when it stays dead: a new process may get what this one cannot.
+    """
     failures = 0
-    while True:
+    while failures * CHECK_INTERVAL < DEAF_LIMIT:
         await asyncio.sleep(CHECK_INTERVAL)
         failures = 0 if await listener.is_alive() else failures + 1
         report(is_alive=failures < CHECK_FAILURES)
+    raise DeafListener(
+        f"{listener.bound} has not answered for {DEAF_LIMIT:g}s, so the lead was given up; "
+        "ending, to be restarted"
+    )

@@ -19,11 +19,12 @@ from kubeapi import ApiServer, Credentials, InCluster, Plain, UnusableCredential
 from .config import BadInput, Config, load, parser
 from .elector import Elector
 from .lease_events import LeaseEvents
-from .listener import Listener, connection_limit, watch_over
+from .listener import DeafListener, Listener, connection_limit, watch_over
 from .log import fields, logger, setup
 from .main_container import MainContainer
 from .web import Answers
 
+DEAF = 1
 BAD_INPUT = 2
 SECOND_SIGNAL = 1
 # Seconds at the end for label, events and notification; the Lease is given up by then.
@@ -42,11 +43,20 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
         config = load(arguments, environ, hostname=socket.gethostname())
         setup(config.log_format, config.log_level)
         credentials, config = _credentials(config)
-        asyncio.run(_serve(config, credentials))
+        return _run(config, credentials)
     except (BadInput, UnusableCredentials) as error:
         sys.stderr.write(f"elector-sidecar: {error}\n")
         return BAD_INPUT
-    return 0
+
+
+def _run(config: Config, credentials: Credentials) -> int:
+    status = 0
+    try:
+        asyncio.run(_serve(config, credentials))
+    except* DeafListener as group:
+        logger.error("the listener is dead", extra=fields(error=group.exceptions[0]))
+        status = DEAF
+    return status
 
 
 def _credentials(config: Config) -> tuple[Credentials, Config]:

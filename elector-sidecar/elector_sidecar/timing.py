@@ -15,6 +15,8 @@ MARGIN = 0.25
 # above RETRY_AFTER_LIMIT.
 RETRY_DELAY = 0.5
 RETRY_AFTER_LIMIT = 1.0
+# `Retry-After: 0` would have us ask as fast as the server refuses.
+RETRY_AFTER_FLOOR = 0.1
 # An attempt without an answer for so long gets a second one on another connection.
 HEDGE_DELAY = 1.0
 # A leader whose Lease was deleted writes itself back within an event and a write; only after this

@@ -74,9 +74,11 @@ def test_p9_a_leader_whose_unix_socket_is_gone_resigns(fleet: Fleet, tmp_path: P
     path.unlink()
     wait_for(lambda: not pod.is_leader(), timeout=40, what="it gives up the lead")
     assert "listener does not answer" in pod.leader()["reason"]
+    assert answered(pod, "/livez").status == 200
     time.sleep(FAST_DURATION)
     assert not pod.is_leader(), "a deaf elector contends no more"
-    assert answered(pod, "/livez").status == 200
+    assert pod.wait(timeout=60) == 1, "it ends, to be restarted with a new listener"
+    assert "the listener is dead" in pod.log_text()
 
 
 def test_clients_that_leave_a_long_poll_leave_nothing_behind(fleet: Fleet) -> None:

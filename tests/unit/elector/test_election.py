@@ -326,14 +326,14 @@ def test_p5_a_lost_takeover_reads_if_the_winners_event_does_not_come() -> None:
     assert due_read(election, 16.1 + STANDBY_RETRY)
 
 
-@pytest.mark.parametrize("retry_after", [None, 0.2, 60.0])
+@pytest.mark.parametrize("retry_after", [None, 0.0, 0.2, 60.0])
 def test_p5_a_failed_renewal_is_tried_again_soon_whatever_retry_after_says(
     retry_after: float | None,
 ) -> None:
     for fails in (Election.write_refused, Election.write_lost):
         election, _, _ = leader()
         fails(election, due_write(election, 2).id, 2.5, retry_after=retry_after)
-        delay = RETRY_DELAY if retry_after is None else min(retry_after, 1.0)
+        delay = RETRY_DELAY if retry_after is None else min(max(retry_after, 0.1), 1.0)
         assert due_write(election, 2.5 + delay).base_version == 2
         assert election.view(3).is_leader
 
