@@ -11,12 +11,15 @@ def test_p7_fast_a_released_lease_is_taken_at_once(fleet: Fleet) -> None:
     pods = [fleet.add("--release-on-term") for _ in range(3)]
     with Observer(pods) as observer:
         leader = wait_for_leader(pods, timeout=5)
+        wait_for(lambda: observer.tokens() != [], timeout=5, what="the observer sees the leader")
         leader.terminate()
         others = [pod for pod in pods if pod is not leader]
         successor = wait_for_leader(others, timeout=FAST_DURATION / 2)
         assert leader.wait() == 0
         assert fleet.spec()["holderIdentity"] == successor.identity
-        wait_for(lambda: len(observer.tokens()) > 1, timeout=5, what="the observer has seen it too")
+        wait_for(
+            lambda: len(observer.tokens()) > 1, timeout=5, what="the observer sees the successor"
+        )
     observer.assert_exclusive()
     assert observer.tokens() == sorted(observer.tokens())
     assert len(observer.tokens()) == 2
