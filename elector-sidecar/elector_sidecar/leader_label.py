@@ -7,11 +7,10 @@ only. Routing is not fencing: endpoints follow the label after a while.
 """
 
 import asyncio
-import json
 from contextlib import aclosing
 from typing import Any
 
-from kubeapi import ApiError, ApiServer, Forbidden, NotFound, Unreachable
+from kubeapi import ApiError, ApiServer, Forbidden, Gone, NotFound, Unreachable, parse_event
 from kubeapi.server import MERGE_PATCH
 
 from .clock import boottime
@@ -55,7 +54,9 @@ class LeaderLabel:
                     await self._unlabel()
                 else:
                     await self._elector.changed(MAX_SLEEP)
-            except (ApiError, Unreachable, KeyError, ValueError) as error:
+            except Gone:
+                continue  # the watch is too old: list again
+            except (ApiError, Unreachable, KeyError, TypeError) as error:
                 self._complain(error)
                 await asyncio.sleep(RETRY_DELAY)
 
@@ -96,13 +97,11 @@ class LeaderLabel:
         lines = self._server.lines(self._path, params=params, open_timeout=self._timeout)
         async with aclosing(lines):
             async for line in lines:
-                event = json.loads(line)
-                if event["type"] in ("ADDED", "MODIFIED"):
-                    await self._clean(event["object"])
-                elif event["type"] == "DELETED":
-                    await self._restore(event["object"])
-                elif event["type"] == "ERROR":
-                    return  # too old: list again
+                event = parse_event(line)
+                if event.type in ("ADDED", "MODIFIED"):
+                    await self._clean(event.object)
+                elif event.type == "DELETED":
+                    await self._restore(event.object)
 
     async def _bearers(self) -> tuple[list[dict[str, Any]], str]:
         """The pods that bear the label, and the version from which to watch them."""
