@@ -14,11 +14,14 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.service_account import ServiceAccountDirectory
 from tests.pods.elector import ELECTOR_RULES, ElectorPod
+from tests.pods.observer import wait_for, wait_for_leader
 
 # The shortest lease with room for faults between two renewals; renewal each second.
 FAST = ("--lease-duration", "4s", "--renew-interval", "1s", "--request-timeout", "2s")
 FAST_DURATION = 4.0
 LEASE = "controller"
+# An empty Lease is taken at once; a busy machine starts processes slowly.
+ELECTION_TIMEOUT = 6.0
 
 
 class Fleet:
@@ -67,6 +70,21 @@ class Fleet:
         self.pods.append(pod)
         self.links[name] = link
         return pod.start() if start else pod
+
+    def elect(self, count: int) -> tuple[ElectorPod, list[ElectorPod]]:
+        """An empty Lease and so many pods on it: the leader, and the others, which know it."""
+        self.create_empty_lease()
+        pods = [self.add(start=False).start(wait=False) for _ in range(count)]
+        for pod in pods:
+            pod.wait_listening()
+        leader = wait_for_leader(pods, timeout=ELECTION_TIMEOUT)
+        others = [pod for pod in pods if pod is not leader]
+        wait_for(
+            lambda: all(pod.leader()["holder"] == leader.identity for pod in others),
+            timeout=ELECTION_TIMEOUT,
+            what="standbys that know the leader",
+        )
+        return leader, others
 
     def link(self, pod: ElectorPod) -> FaultProxy:
         return self.links[pod.name]

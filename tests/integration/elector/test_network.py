@@ -32,22 +32,6 @@ CUTS: dict[str, Cut] = {
 }
 
 
-def started(fleet: Fleet, count: int) -> tuple[ElectorPod, list[ElectorPod]]:
-    """The leader and the others, which know it."""
-    fleet.create_empty_lease()
-    pods = [fleet.add(start=False).start(wait=False) for _ in range(count)]
-    for pod in pods:
-        pod.wait_listening()
-    leader = wait_for_leader(pods, timeout=SOON + FAST_DURATION)
-    others = [pod for pod in pods if pod is not leader]
-    wait_for(
-        lambda: all(pod.leader()["holder"] == leader.identity for pod in others),
-        timeout=SOON,
-        what="standbys that know the leader",
-    )
-    return leader, others
-
-
 def pause(seconds: float) -> None:
     """While observers poll."""
     time.sleep(seconds)
@@ -121,7 +105,7 @@ def test_a_leader_that_is_cut_off_answers_503_in_time_and_is_followed(scenes: li
 
 @pytest.mark.slow
 def test_standbys_that_are_cut_off_disturb_nobody_and_are_back_in_time(fleet: Fleet) -> None:
-    leader, standbys = started(fleet, 1 + len(CUTS))
+    leader, standbys = fleet.elect(1 + len(CUTS))
     token = leader.leader()["fencingToken"]
     with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
         for standby, cut in zip(standbys, CUTS.values(), strict=True):
@@ -170,7 +154,7 @@ def test_when_all_are_cut_off_nobody_leads_and_then_one_does(scenes: list[Scene]
 
 def test_p3_a_lost_response_is_no_loss(fleet: Fleet) -> None:
     """The renewal was applied: the event that shows it acknowledges it, whatever was not said."""
-    leader, _ = started(fleet, 2)
+    leader, _ = fleet.elect(2)
     link, transitions = fleet.link(leader), fleet.spec()["leaseTransitions"]
     token, lost_before = leader.leader()["fencingToken"], link.traffic().lost_responses
     with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
@@ -197,7 +181,7 @@ def test_p3_a_lost_response_is_no_loss(fleet: Fleet) -> None:
 
 @pytest.mark.slow
 def test_p3_events_alone_keep_a_leader_to_whom_no_response_comes_back(fleet: Fleet) -> None:
-    leader, _ = started(fleet, 2)
+    leader, _ = fleet.elect(2)
     link = fleet.link(leader)
     token = leader.leader()["fencingToken"]
     with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
@@ -210,77 +194,10 @@ def test_p3_events_alone_keep_a_leader_to_whom_no_response_comes_back(fleet: Fle
     observer.assert_exclusive()
 
 
-def test_an_api_server_that_is_gone_for_two_renewals_changes_nothing(fleet: Fleet) -> None:
-    leader, _ = started(fleet, 2)
-    before = fleet.spec()
-    token = leader.leader()["fencingToken"]
-    with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
-        for pod in fleet.pods:
-            fleet.link(pod).refuse()
-        pause(2 * RENEW_INTERVAL)
-        for pod in fleet.pods:
-            fleet.link(pod).heal()
-        wait_for(
-            lambda: fleet.spec()["renewTime"] != before["renewTime"], timeout=SOON, what="a renewal"
-        )
-        assert set(timeline.statuses()) == {200}
-    assert leader.leader()["fencingToken"] == token
-    assert fleet.spec()["leaseTransitions"] == before["leaseTransitions"]
-    observer.assert_exclusive()
-
-
-@pytest.mark.slow
-def test_an_api_server_that_is_restarted_ends_the_term_and_begins_another(
-    control_plane: ControlPlane, fleet: Fleet
-) -> None:
-    leader, _ = started(fleet, 2)
-    token = leader.leader()["fencingToken"]
-    with Observer(fleet.pods) as observer:
-        control_plane.stop_apiserver()
-        end = boottime() + VALIDITY
-        try:
-            wait_for(
-                lambda: {pod.readyz() for pod in fleet.pods} == {503},
-                timeout=VALIDITY + SOON,
-                what="nobody to lead",
-            )
-        finally:
-            control_plane.start_apiserver()
-        successor = wait_for_leader(fleet.pods, timeout=FAST_DURATION + SOON)
-        assert successor.leader()["fencingToken"] > token
-    observer.assert_exclusive()
-    assert all(ready.sent < end for ready in observer.answers() if ready.token == token)
-
-
-@pytest.mark.slow
-def test_an_api_server_that_is_frozen_is_ridden_out_or_outlived(
-    control_plane: ControlPlane, fleet: Fleet
-) -> None:
-    leader, _ = started(fleet, 2)
-    token = leader.leader()["fencingToken"]
-    with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
-        for seconds in (RENEW_INTERVAL, FAST_DURATION + 1.0):
-            control_plane.freeze()
-            frozen_at = boottime()
-            try:
-                end = frozen_at + seconds
-                pause(end - boottime())
-            finally:
-                control_plane.thaw()
-            now_leads = wait_for_leader(fleet.pods, timeout=FAST_DURATION + SOON)
-            if seconds < VALIDITY - RENEW_INTERVAL:
-                assert set(timeline.statuses()) == {200}
-                assert leader.leader()["fencingToken"] == token
-    observer.assert_exclusive()
-    answers = observer.answers()
-    assert not [ready for ready in answers if frozen_at + VALIDITY < ready.sent < end]
-    assert now_leads.leader()["fencingToken"] > token
-
-
 @pytest.mark.slow
 def test_requests_that_arrive_too_late_overwrite_nobody(fleet: Fleet) -> None:
     """One-sided: what the leader sends comes after its successor's write, and loses by CAS."""
-    leader, (standby,) = started(fleet, 2)
+    leader, (standby,) = fleet.elect(2)
     with Observer(fleet.pods) as observer:
         fleet.link(leader).delay_request(FAST_DURATION + 2.0)
         wait_for(standby.is_leader, timeout=FAST_DURATION + SOON, what="a successor")
@@ -295,7 +212,7 @@ def test_requests_that_arrive_too_late_overwrite_nobody(fleet: Fleet) -> None:
 @pytest.mark.slow
 def test_a_leader_whose_answers_are_late_is_not_followed_and_never_doubled(fleet: Fleet) -> None:
     """One-sided the other way: its renewals are applied, so nobody may take its Lease."""
-    leader, (standby,) = started(fleet, 2)
+    leader, (standby,) = fleet.elect(2)
     with Observer(fleet.pods) as observer:
         fleet.link(leader).delay_response(REQUEST_TIMEOUT + 0.3)
         pause(FAST_DURATION)
@@ -308,7 +225,7 @@ def test_a_leader_whose_answers_are_late_is_not_followed_and_never_doubled(fleet
 
 @pytest.mark.slow
 def test_a_standby_whose_watch_is_dead_without_a_word_takes_over_in_time(fleet: Fleet) -> None:
-    leader, (standby,) = started(fleet, 2)
+    leader, (standby,) = fleet.elect(2)
     with Observer(fleet.pods) as observer:
         fleet.link(standby).silence()
         renewed = fleet.spec()["renewTime"]
@@ -325,7 +242,7 @@ def test_a_standby_whose_watch_is_dead_without_a_word_takes_over_in_time(fleet: 
 def test_a_leader_whose_watch_is_dead_steps_down_when_its_write_meets_another_holder(
     fleet: Fleet,
 ) -> None:
-    leader, _ = started(fleet, 2)
+    leader, _ = fleet.elect(2)
     fleet.link(leader).silence()
     fleet.edit(spec={"holderIdentity": "thief", "leaseDurationSeconds": 15})
     wait_for(lambda: leader.readyz() == 503, timeout=RENEW_INTERVAL + SOON, what="the leader to go")
@@ -334,7 +251,7 @@ def test_a_leader_whose_watch_is_dead_steps_down_when_its_write_meets_another_ho
 
 @pytest.mark.slow
 def test_p2_no_200_is_given_past_the_valid_until_of_its_own_header(fleet: Fleet) -> None:
-    leader, _ = started(fleet, 2)
+    leader, _ = fleet.elect(2)
     with Timeline(leader) as timeline:
         fleet.link(leader).black_hole()
         cut_at = boottime()

@@ -1,0 +1,264 @@
+"""P3, P4 and P8 against answers and events that a real API server cannot be made to give.
+
+A scripted one gives them, once each; many of them at once, each to an elector of its own.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from tests.pods.elector import ElectorPod, boottime
+from tests.pods.fleet import FAST, FAST_DURATION, LEASE
+from tests.pods.lease_server import NAMESPACE, LeaseServer, Scripted, event
+from tests.pods.observer import wait_for
+from tests.pods.timeline import Timeline
+
+RENEW_INTERVAL = 1.0
+VALIDITY = FAST_DURATION * 0.95 - 0.25
+SOON = 2.0
+# Revoked tokens are refused after the API server's cache of tokens, 10 s.
+TOKEN_CACHE = 10.0
+
+
+@pytest.fixture
+def server() -> Iterator[LeaseServer]:
+    with LeaseServer() as it:
+        yield it
+        assert not it.unexpected
+
+
+@pytest.fixture
+def pod(server: LeaseServer) -> Iterator[ElectorPod]:
+    """It leads."""
+    with scripted_pod(server, "pod-0").start() as it:
+        wait_for(it.is_leader, timeout=SOON, what="the lead")
+        yield it
+
+
+def scripted_pod(server: LeaseServer, name: str) -> ElectorPod:
+    where = ["--server", server.url, "--namespace", NAMESPACE]
+    return ElectorPod(name, LEASE, [*where, *FAST])
+
+
+@dataclass
+class Pair:
+    """One scripted server and its only candidate."""
+
+    server: LeaseServer
+    pod: ElectorPod
+
+
+@contextmanager
+def pairs(
+    names: Iterable[str], *, script: Mapping[str, Scripted] | None = None
+) -> Iterator[dict[str, Pair]]:
+    """All of them at once, so that many answers cost the time of one. `script`: for the first read
+    of each."""
+    with ExitStack() as stack:
+        made = {}
+        for name in names:
+            server = stack.enter_context(LeaseServer())
+            if script is not None:
+                server.answer("get", script[name])
+            pod = stack.enter_context(scripted_pod(server, "pod-0"))
+            made[name] = Pair(server, pod.start(wait=False))
+        for pair in made.values():
+            pair.pod.wait_listening()
+        for name, pair in made.items():
+            wait_for(pair.pod.is_leader, timeout=2 * SOON, what=f"the lead ({name})")
+        yield made
+        for name, pair in made.items():
+            assert not pair.server.unexpected, name
+
+
+def wait_for_renewals(server: LeaseServer, *, count: int = 2, since: float | None = None) -> None:
+    """So many writes were answered well since then, or from now on."""
+    since = boottime() if since is None else since
+    wait_for(
+        lambda: (
+            sum(
+                call.verb == "update" and call.status == 200 and call.at >= since
+                for call in list(server.calls)
+            )
+            >= count
+        ),
+        timeout=count * RENEW_INTERVAL + FAST_DURATION,
+        what="renewals",
+    )
+
+
+# ── writes ──
+
+WRITE_ANSWERS = {
+    "409": [Scripted(409)] * 2,
+    "404": [Scripted(404)],
+    "429": [Scripted(429, headers={"Retry-After": "30"})] * 2,
+    "500": [Scripted(500)] * 2,
+    "500-applied": [Scripted(500, is_applied=True)],
+    "503": [Scripted(503, headers={"Retry-After": "30"})],
+    "504-applied": [Scripted(504, is_applied=True)],
+    "garbage-applied": [Scripted(200, b"<html>", is_applied=True)],
+    "garbage": [Scripted(200, b'{"kind": "Lease", "metadata": []}')],
+    "truncated-applied": [Scripted(200, b'{"kind": "Le', is_applied=True, is_truncated=True)],
+    "truncated": [Scripted(200, b'{"kind": "Le', is_truncated=True)],
+    "empty": [Scripted(200, b"")],
+}
+
+
+@pytest.mark.slow
+def test_p3_no_odd_answer_to_a_renewal_ends_a_term() -> None:
+    with pairs(WRITE_ANSWERS) as made:
+        before = {name: pair.pod.leader() for name, pair in made.items()}
+        for name, pair in made.items():
+            pair.server.answer("update", *WRITE_ANSWERS[name])
+        for name, pair in made.items():
+            wait_for(
+                lambda pair=pair: pair.server.is_used_up("update"),  # type: ignore[misc]
+                timeout=2 * RENEW_INTERVAL + SOON,
+                what=f"the scripted answers ({name})",
+            )
+        since = boottime()
+        for name, pair in made.items():
+            wait_for_renewals(pair.server, since=since)
+            now = pair.pod.leader()
+            # A lapse, however short, would have begun another term.
+            assert now["fencingToken"] == before[name]["fencingToken"], name
+            assert now["leaseTransitions"] == before[name]["leaseTransitions"], name
+            assert pair.server.lease()["spec"]["holderIdentity"] == pair.pod.identity, name
+
+
+def test_a_retry_after_is_obeyed_up_to_a_second(server: LeaseServer, pod: ElectorPod) -> None:
+    server.answer("update", *[Scripted(429, headers={"Retry-After": "30"})] * 2)
+    wait_for_renewals(server)
+    writes = [call for call in server.calls if call.verb == "update"]
+    refused = [index for index, call in enumerate(writes) if call.status == 429]
+    for index in refused:
+        assert 0.9 < writes[index + 1].at - writes[index].at < 1.0 + SOON
+
+
+def test_p3_a_write_that_changed_nothing_renews_nothing(
+    server: LeaseServer, pod: ElectorPod
+) -> None:
+    """A 200 with the version that was sent: kube-apiserver's answer to an identical body."""
+    ends = boottime() + VALIDITY
+    stored = json.dumps(server.lease()).encode()
+    with Timeline(pod) as timeline:
+        server.silence()
+        server.answer("update", *[Scripted(200, stored)] * 50)
+        server.answer("get", *[Scripted(200, stored)] * 50)
+        wait_for(lambda: pod.readyz() == 503, timeout=VALIDITY + SOON, what="the term to end")
+    last_yes = [answer for answer in timeline.answers if answer.status == 200][-1]
+    # A renewal may have been applied before the script began.
+    assert last_yes.sent < ends + RENEW_INTERVAL
+
+
+def test_p4_a_409_with_another_holder_behind_it_ends_the_term_at_once(
+    server: LeaseServer, pod: ElectorPod
+) -> None:
+    server.silence()
+    server.edit(holderIdentity="thief", renewTime="2020-01-01T00:00:00.000000Z")
+    wait_for(lambda: pod.readyz() == 503, timeout=RENEW_INTERVAL + SOON, what="the term to end")
+    assert server.lease()["spec"]["holderIdentity"] == "thief"
+
+
+# ── reads and watches ──
+
+READ_ANSWERS = {
+    "500": Scripted(500),
+    "429": Scripted(429, headers={"Retry-After": "1"}),
+    "garbage": Scripted(200, b"\x00\xff"),
+    "no-version": Scripted(200, b'{"metadata": {"uid": "uid-1"}, "spec": {}}'),
+    "truncated": Scripted(200, b'{"metadata": ', is_truncated=True),
+}
+
+
+def test_an_odd_answer_to_the_first_read_is_asked_for_again() -> None:
+    with pairs(READ_ANSWERS, script=READ_ANSWERS) as made:
+        for name, pair in made.items():
+            assert pair.server.is_used_up("get"), name
+
+
+WATCH_ANSWERS = {
+    "410": Scripted(410),
+    "500": Scripted(500),
+    "garbage": Scripted(200, b"not json\n"),
+    "truncated": Scripted(200, b'{"type": "MODIF', is_truncated=True),
+    "error-410": Scripted(200, b'{"type": "ERROR", "object": {"kind": "Status", "code": 410}}\n'),
+}
+
+
+@pytest.mark.slow
+def test_a_watch_that_fails_is_opened_anew_and_ends_no_term() -> None:
+    with pairs(WATCH_ANSWERS) as made:
+        tokens = {name: pair.pod.leader()["fencingToken"] for name, pair in made.items()}
+        for name, pair in made.items():
+            wait_for(
+                lambda pair=pair: pair.server.count("watch") == 1,  # type: ignore[misc]
+                timeout=SOON,
+                what=f"the first watch ({name})",
+            )
+            pair.server.answer("watch", WATCH_ANSWERS[name])
+            pair.server.end_watches()
+        for name, pair in made.items():
+            wait_for(
+                lambda pair=pair: pair.server.count("watch") >= 3,  # type: ignore[misc]
+                timeout=2 * SOON,
+                what=f"a new watch ({name})",
+            )
+        since = boottime()
+        for name, pair in made.items():
+            wait_for_renewals(pair.server, since=since)
+            assert pair.pod.leader()["fencingToken"] == tokens[name], name
+
+
+def test_a_standby_follows_by_a_watch_that_failed_once(
+    server: LeaseServer, pod: ElectorPod
+) -> None:
+    server.answer("watch", Scripted(410), Scripted(410))
+    with scripted_pod(server, "pod-1") as standby:
+        standby.start()
+        wait_for(lambda: standby.leader()["holder"] == pod.identity, timeout=SOON, what="a standby")
+        pod.kill()
+        wait_for(standby.is_leader, timeout=FAST_DURATION + SOON, what="a successor")
+
+
+def test_p8_events_of_the_past_are_no_news(server: LeaseServer, pod: ElectorPod) -> None:
+    """A lagging watch tells of an earlier holder: nothing changes, nothing is asked."""
+    token = pod.leader()["fencingToken"]
+    past = server.lease()
+    past["metadata"] = {**past["metadata"], "resourceVersion": "7"}
+    past["spec"] = {**past["spec"], "holderIdentity": "long-ago"}
+    wait_for_renewals(server, count=1)
+    since = boottime()
+    with Timeline(pod) as timeline:
+        for _ in range(3):
+            server.say(event("MODIFIED", past))
+        server.say(event("DELETED", past))
+        wait_for_renewals(server)
+    assert set(timeline.statuses()) == {200}
+    assert pod.leader()["fencingToken"] == token
+    assert server.count("get", since=since) == 0
+
+
+@pytest.mark.slow
+def test_p8_a_silent_watch_costs_one_read_and_a_new_watch(
+    server: LeaseServer, pod: ElectorPod
+) -> None:
+    with scripted_pod(server, "pod-1") as standby:
+        standby.start()
+        wait_for(lambda: standby.leader()["holder"] == pod.identity, timeout=SOON, what="a standby")
+        wait_for_renewals(server)
+        pod.kill()
+        # Nobody renews any more, as it looks to a standby whose watch is dead.
+        heard_at = [call.at for call in server.calls if call.verb == "update"][-1]
+        server.silence()
+        since = boottime()
+        wait_for(lambda: server.count("get", since=since) == 1, timeout=2 * SOON, what="a read")
+        read_at = [call.at for call in server.calls if call.verb == "get"][-1]
+        assert read_at - heard_at > 2.4 * RENEW_INTERVAL
+        wait_for(lambda: server.count("watch", since=since) == 1, timeout=SOON, what="a watch")
+        wait_for(standby.is_leader, timeout=FAST_DURATION + SOON, what="a successor")
+        assert server.count("get", since=since) == 1
