@@ -10,20 +10,20 @@ import sys
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["check"]:
-        from .check import main as check
+        from elector_sidecar.check import main as check
 
         sys.exit(check(arguments[1:]))
     import os
 
     if arguments[:1] == ["status"]:
-        from .status_command import main as status
+        from elector_sidecar.status_command import main as status
 
         sys.exit(status(arguments[1:], os.environ))
     import gc
 
     # A fifth of the time to the first answer; `run` turns it on again when all is imported.
     gc.disable()
-    from .run import main as run
+    from elector_sidecar.run import main as run
 
     sys.exit(run(arguments, os.environ))
 

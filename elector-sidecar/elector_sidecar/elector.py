@@ -1,45 +1,29 @@
 """The pump: asks the pure cores what to do, does it, reports what happened.
 
-Owns every task that talks to the API server or the main. Knows no rule of election: those are in
-`election` and `tenure`. Anything unforeseen ends `run` with the exception, and so the process.
+Owns every task, the plan in force and the announcement of changes. Knows no rule of election:
+those are in `core`. Anything unforeseen ends `run` with the exception, and so the process.
 """
 
 import asyncio
 import math
 import random
 import time
-from collections.abc import Coroutine
-from contextlib import aclosing
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from kubeapi import (
-    ApiError,
-    ApiServer,
-    Conflict,
-    Forbidden,
-    Gone,
-    NotFound,
-    Unreachable,
-    parse_event,
-)
-
-from .clock import boottime
-from .config import Config
-from .election import Candidate, Election, Read, Watch
-from .lease import MalformedLease, parse_lease
-from .log import fields, logger
-from .main_container import REFUSAL_RECHECK, MainContainer
-from .status import Status, describe
-from .tenure import Facts, Health, Plan, Policy, Tenure
-from .term import Write
+from elector_sidecar.clock import boottime
+from elector_sidecar.config.config import Config
+from elector_sidecar.core.election import Candidate, Election, Read, Watch
+from elector_sidecar.core.tenure import Facts, Health, Plan, Policy, Tenure
+from elector_sidecar.core.term import Write
+from elector_sidecar.lease_client import LeaseClient
+from elector_sidecar.log import fields, logger
+from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
+from elector_sidecar.status import Status, describe
+from kubeapi import ApiServer
 
 # So long the pump sleeps at most: a suspend does not stretch its timers beyond this.
 MAX_SLEEP = 10.0
-# The API server ends a watch after a random time of 30 to 60 minutes anyway; asked for here so
-# that a forgotten connection is not for ever.
-WATCH_SECONDS = 3600
-# One line about the same trouble so often.
-COMPLAINT_INTERVAL = 60.0
 # Contract P6: a release is given up after two requests' time; the Lease expires then.
 RELEASE_ATTEMPTS = 2
 
@@ -53,7 +37,6 @@ class Elector:
         now = boottime()
         self.config = config
         self.identity = identity
-        self._server = server
         self._main = main
         self._election = Election(
             Candidate(identity, config.namespace, config.lease, config.timing, config.take_missing),
@@ -70,12 +53,13 @@ class Elector:
         self._watching: asyncio.Task[None] | None = None
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._complaints: dict[str, float] = {}
-        base = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
-        self._collection_path = base
-        self._path = f"{base}/{config.lease}"
+        self._client = LeaseClient(server, config, self._election, report=self._kick.set)
         self.terms = 0
-        self.api_requests: dict[tuple[str, str], int] = {}
+
+    @property
+    def api_requests(self) -> Mapping[tuple[str, str], int]:
+        """How often each (verb, result) was: "sent" counts all, other results the failed ones."""
+        return self._client.requests
 
     # ── what is true ──
 
@@ -226,95 +210,13 @@ class Elector:
     def _perform(self, command: Read | Write | Watch) -> None:
         match command:
             case Read():
-                self._spawn(self._read(command))
+                self._spawn(self._client.read(command))
             case Write():
-                self._spawn(self._write(command))
+                self._spawn(self._client.write(command))
             case Watch():
                 if self._watching is not None:
                     self._watching.cancel()
-                self._watching = self._spawn(self._watch(command))
-
-    async def _read(self, read: Read) -> None:
-        try:
-            lease = parse_lease(await self._call("get", "GET", self._path))
-        except NotFound:
-            self._election.read_answered(read.id, boottime(), None)
-        except (ApiError, Unreachable, MalformedLease) as error:
-            self._complain("reading the Lease failed", "get", error)
-            self._election.read_failed(read.id, boottime(), retry_after=_retry_after(error))
-        else:
-            self._election.read_answered(read.id, boottime(), lease)
-        self._kick.set()
-
-    async def _write(self, write: Write) -> None:
-        verb = "create" if write.creates else "update"
-        method, path = ("POST", self._collection_path) if write.creates else ("PUT", self._path)
-        election = self._election
-        try:
-            lease = parse_lease(await self._call(verb, method, path, body=write.body))
-        except (Conflict, NotFound) as error:
-            if isinstance(error, NotFound) and write.creates:
-                self._complain("creating the Lease failed", verb, error)
-                election.write_refused(write.id, boottime())
-            else:
-                election.write_conflicted(write.id, boottime())
-        except ApiError as error:
-            self._complain("writing the Lease failed", verb, error)
-            report = election.write_refused if error.is_refusal else election.write_lost
-            report(write.id, boottime(), retry_after=error.retry_after)
-        except (Unreachable, MalformedLease) as error:
-            self._complain("writing the Lease failed", verb, error)
-            election.write_lost(write.id, boottime())
-        else:
-            election.write_answered(write.id, boottime(), lease)
-        self._kick.set()
-
-    async def _watch(self, watch: Watch) -> None:
-        is_orderly = False
-        try:
-            is_orderly = await self._follow(watch)
-        except Gone:
-            logger.debug("the watch expired")
-        except (ApiError, Unreachable, MalformedLease) as error:
-            self._complain("watching the Lease failed", "watch", error)
-        self._election.watch_ended(watch.id, boottime(), is_orderly=is_orderly)
-        self._kick.set()
-
-    async def _follow(self, watch: Watch) -> bool:
-        """Reports each event; True when the server ended the watch in order."""
-        params = {
-            "watch": "true",
-            "fieldSelector": f"metadata.name={self.config.lease}",
-            "timeoutSeconds": str(WATCH_SECONDS),
-        }
-        if watch.resource_version is not None:
-            params["resourceVersion"] = str(watch.resource_version)
-        self._count("watch", "sent")
-        lines = self._server.lines(
-            self._collection_path, open_timeout=self.config.timing.request_timeout, params=params
-        )
-        async with aclosing(lines):
-            async for line in lines:
-                event = parse_event(line)
-                self._election.event_arrived(
-                    watch.id,
-                    boottime(),
-                    parse_lease(event.object),
-                    is_deleted=event.type == "DELETED",
-                )
-                self._kick.set()
-        return True
-
-    async def _call(self, verb: str, method: str, path: str, *, body: object = None) -> object:
-        self._count(verb, "sent")
-        try:
-            return await self._server.request(
-                method, path, timeout=self.config.timing.request_timeout, body=body
-            )
-        except (ApiError, Unreachable) as error:
-            code = str(error.status) if isinstance(error, ApiError) else "unreachable"
-            self._count(verb, code)
-            raise
+                self._watching = self._spawn(self._client.watch(command))
 
     # ── the main ──
 
@@ -341,32 +243,6 @@ class Elector:
         self._tenure.main_stopped()
         self._kick.set()
 
-    # ── accounts ──
-
-    def _count(self, verb: str, result: str) -> None:
-        key = (verb, result)
-        self.api_requests[key] = self.api_requests.get(key, 0) + 1
-
-    def _complain(self, message: str, verb: str, error: Exception) -> None:
-        """WARNING once a minute for the same trouble; with the missing rule where RBAC forbids."""
-        told: dict[str, object] = {"error": str(error)}
-        if isinstance(error, Forbidden):
-            told["missing_rule"] = missing_rule(self.config, verb)
-        now, key = boottime(), f"{message} {type(error).__name__}"
-        is_new = now - self._complaints.get(key, -math.inf) >= COMPLAINT_INTERVAL
-        if is_new:
-            self._complaints[key] = now
-        (logger.warning if is_new else logger.debug)(message, extra=fields(**told))
-
-
-def missing_rule(config: Config, verb: str) -> str:
-    """The RBAC rule (one line of YAML) that a 403 asks for."""
-    names = "" if verb == "create" else f', resourceNames: ["{config.lease}"]'
-    return (
-        f'Role in namespace {config.namespace}: {{apiGroups: ["coordination.k8s.io"], '
-        f'resources: ["leases"], verbs: ["{verb}"]{names}}}'
-    )
-
 
 def _policy(config: Config) -> Policy:
     return Policy(
@@ -379,7 +255,3 @@ def _policy(config: Config) -> Policy:
         release_on_term=config.release_on_term,
         release_timeout=RELEASE_ATTEMPTS * config.timing.request_timeout,
     )
-
-
-def _retry_after(error: Exception) -> float | None:
-    return error.retry_after if isinstance(error, ApiError) else None

@@ -7,7 +7,7 @@ https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.0.4.
 from dataclasses import dataclass
 from enum import Enum
 
-from .elector import Elector
+from elector_sidecar.elector import Elector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -14,15 +14,14 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Protocol
 
+from elector_sidecar.config.config import BadInput, Config, load, parser
+from elector_sidecar.elector import Elector
+from elector_sidecar.log import fields, logger, setup
+from elector_sidecar.main_container import MainContainer
+from elector_sidecar.telling.lease_events import LeaseEvents
+from elector_sidecar.web.answers import Answers
+from elector_sidecar.web.listener import DeafListener, Listener, connection_limit, watch_over
 from kubeapi import ApiServer, Credentials, InCluster, Plain, UnusableCredentials
-
-from .config import BadInput, Config, load, parser
-from .elector import Elector
-from .lease_events import LeaseEvents
-from .listener import DeafListener, Listener, connection_limit, watch_over
-from .log import fields, logger, setup
-from .main_container import MainContainer
-from .web import Answers
 
 DEAF = 1
 BAD_INPUT = 2
@@ -128,18 +127,18 @@ async def _companions(
     """Imported only where used: this container stands in every pod."""
     companions: list[Companion] = [LeaseEvents(elector, server)]
     if config.notify_url is not None:
-        from .notify import Notifier
+        from elector_sidecar.telling.notify import Notifier
 
         companions.append(Notifier(elector, main, config.notify_url))
     if config.leader_label is not None and config.pod_name is not None:
-        from .leader_label import LeaderLabel
+        from elector_sidecar.telling.leader_label import LeaderLabel
 
         key, value = config.leader_label
         companions.append(
             LeaderLabel(elector, server, pod_name=config.pod_name, key=key, value=value)
         )
     if config.otlp_endpoint is not None:
-        from .telemetry import Telemetry
+        from elector_sidecar.telling.telemetry import Telemetry
 
         telemetry = Telemetry(elector)
         stack.push_async_callback(telemetry.close)

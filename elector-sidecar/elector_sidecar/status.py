@@ -8,10 +8,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .config import Config
-from .election import View
-from .lease import pod_name
-from .tenure import Plan
+from elector_sidecar.config.config import Config
+from elector_sidecar.core.election import View
+from elector_sidecar.core.lease import pod_name
+from elector_sidecar.core.tenure import Plan
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .lease import parse_lease, pod_name, wall_seconds
-from .values import BadInput
-from .values import url as checked_url
+from elector_sidecar.config.values import BadInput
+from elector_sidecar.config.values import url as checked_url
+from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
 
 DEFAULT_URL = "http://127.0.0.1:4040"
 TIMEOUT = 5.0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from elector_sidecar.lease import Lease, parse_lease
+from elector_sidecar.core.lease import Lease, parse_lease
 
 NAMESPACE, NAME = "default", "controller"
 

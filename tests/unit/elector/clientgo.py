@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from elector_sidecar.lease import Lease, Spec, micro_time
+from elector_sidecar.core.lease import Lease, Spec, micro_time
 
 from .apiserver import NAME, NAMESPACE, Answer
 from .world import Clock, Link, World

@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from elector_sidecar.election import Candidate, Command, Election, Read, Stance, View, Watch
-from elector_sidecar.term import Purpose, Write
-from elector_sidecar.timing import Timing
+from elector_sidecar.core.election import Candidate, Command, Election, Read, Stance, View, Watch
+from elector_sidecar.core.term import Purpose, Write
+from elector_sidecar.core.timing import Timing
 
 from .apiserver import NAME, NAMESPACE, Answer, Change
 from .world import Clock, Link, World

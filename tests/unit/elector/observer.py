@@ -7,9 +7,9 @@ a candidate's clock between two steps of it, so comparing all at each step of an
 import math
 from typing import Protocol
 
-from elector_sidecar.election import Stance
-from elector_sidecar.lease import Lease, Spec, wall_seconds
-from elector_sidecar.term import Purpose, Write
+from elector_sidecar.core.election import Stance
+from elector_sidecar.core.lease import Lease, Spec, wall_seconds
+from elector_sidecar.core.term import Purpose, Write
 
 from .apiserver import Change
 from .member import Process

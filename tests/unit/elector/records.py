@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from elector_sidecar.lease import HOLDER_ANNOTATION, Lease, micro_time, parse_lease
+from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, micro_time, parse_lease
 
 WALL = 1_700_000_000.0
 

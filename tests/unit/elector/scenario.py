@@ -11,9 +11,9 @@ from enum import Enum
 
 from hypothesis import strategies as st
 
-from elector_sidecar.election import Stance
-from elector_sidecar.reading import IDLE_PERIOD
-from elector_sidecar.timing import FOREIGN_FACTOR, Timing
+from elector_sidecar.core.election import Stance
+from elector_sidecar.core.reading import IDLE_PERIOD
+from elector_sidecar.core.timing import FOREIGN_FACTOR, Timing
 
 from .clientgo import ClientGo
 from .member import Process, Settings

@@ -2,9 +2,9 @@
 
 import pytest
 
-from elector_sidecar.election import Command, Read, Stance, Watch
-from elector_sidecar.term import Purpose, Write
-from elector_sidecar.timing import TAKEOVER_JITTER
+from elector_sidecar.core.election import Command, Read, Stance, Watch
+from elector_sidecar.core.term import Purpose, Write
+from elector_sidecar.core.timing import TAKEOVER_JITTER
 
 from .member import Process
 from .scenario import RATES, TIMINGS, Member, Run, Scenario

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elector_sidecar.config import Address, BadInput, Config, address, load, seconds
+from elector_sidecar.config.config import Address, BadInput, Config, address, load, seconds
 
 POD = {
     "POD_NAME": "gm-0",

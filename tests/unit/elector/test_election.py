@@ -5,11 +5,11 @@ Reads as the specification of `Election`; `test_model.py` proves it in combinati
 
 import pytest
 
-from elector_sidecar.election import Candidate, Command, Election, Read, Stance, Watch
-from elector_sidecar.lease import HOLDER_ANNOTATION, Lease, parse_lease, wall_seconds
-from elector_sidecar.reading import IDLE_PERIOD, SILENT_PERIODS, STANDBY_RETRY
-from elector_sidecar.term import Purpose, Write
-from elector_sidecar.timing import HEDGE_DELAY, RETRY_DELAY, TAKEOVER_JITTER, Timing
+from elector_sidecar.core.election import Candidate, Command, Election, Read, Stance, Watch
+from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, parse_lease, wall_seconds
+from elector_sidecar.core.reading import IDLE_PERIOD, SILENT_PERIODS, STANDBY_RETRY
+from elector_sidecar.core.term import Purpose, Write
+from elector_sidecar.core.timing import HEDGE_DELAY, RETRY_DELAY, TAKEOVER_JITTER, Timing
 
 from .records import WALL, ours, record
 

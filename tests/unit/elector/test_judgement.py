@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from elector_sidecar.judgement import MISSING_WAIT_LIMIT, Judgement
-from elector_sidecar.lease import Lease
+from elector_sidecar.core.judgement import MISSING_WAIT_LIMIT, Judgement
+from elector_sidecar.core.lease import Lease
 
 from .records import ours, record
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elector_sidecar.lease import (
+from elector_sidecar.core.lease import (
     HOLDER_ANNOTATION,
     MalformedLease,
     held,

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from elector_sidecar.config import load
-from elector_sidecar.election import Stance, View
+from elector_sidecar.config.config import load
+from elector_sidecar.core.election import Stance, View
+from elector_sidecar.core.tenure import Plan
 from elector_sidecar.status import Status, describe
-from elector_sidecar.tenure import Plan
 
 CONFIG = load(["--lease", "x", "--namespace", "ns", "--server", "http://h"], {}, hostname="host")
 CONTEND = Plan(stance=Stance.CONTEND, reason="", drains=False, is_over=False)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from elector_sidecar.election import Stance
-from elector_sidecar.tenure import UNCLAIMED_LIMIT, Cause, Facts, Health, Phase, Policy, Tenure
+from elector_sidecar.core.election import Stance
+from elector_sidecar.core.tenure import UNCLAIMED_LIMIT, Cause, Facts, Health, Phase, Policy, Tenure
 
 BARE = Policy(
     has_health=False,

@@ -1,6 +1,6 @@
 """When a term begins, how long it lasts, and which writes prove it (P2, P3)."""
 
-from elector_sidecar.term import Attempts, Proof, Purpose, Term, Write, extended, is_valid
+from elector_sidecar.core.term import Attempts, Proof, Purpose, Term, Write, extended, is_valid
 
 VALIDITY = 14.0
 TERM = Term(started_at=100, valid_until=110, acquire_time="then", fencing_token=7)

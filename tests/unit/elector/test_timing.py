@@ -2,7 +2,7 @@
 
 import pytest
 
-from elector_sidecar.timing import Timing, UnsafeTiming
+from elector_sidecar.core.timing import Timing, UnsafeTiming
 
 
 def test_a_write_is_valid_for_95_percent_of_the_duration_less_the_margin() -> None:

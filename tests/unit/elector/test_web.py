@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from elector_sidecar.config import load
+from elector_sidecar.config.config import load
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
-from elector_sidecar.web import Answers
+from elector_sidecar.web.answers import Answers
 from kubeapi import ApiServer, Plain
 
 CONFIG = load(["--lease", "x", "--namespace", "ns", "--server", "http://h"], {}, hostname="host")

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from demo.pod import LEASE, RULES
-from elector_sidecar.config import Config, load, parser
-from elector_sidecar.timing import Timing
-from elector_sidecar.web import FENCING_TOKEN_HEADER, PROBE_PATHS, VALID_UNTIL_HEADER
+from elector_sidecar.config.config import Config, load, parser
+from elector_sidecar.core.timing import Timing
+from elector_sidecar.web.answers import FENCING_TOKEN_HEADER, PROBE_PATHS, VALID_UNTIL_HEADER
 from tests.unit.repository.checkout import DOCUMENTS, ROOT, blocks, document, section
 
 
@@ -86,7 +86,7 @@ def test_the_help_lists_every_flag_of_the_table() -> None:
 
 
 def test_every_path_of_the_api_is_in_the_table_and_no_other() -> None:
-    source = document("elector-sidecar/elector_sidecar/web.py")
+    source = document("elector-sidecar/elector_sidecar/web/answers.py")
     routes = set(re.findall(r'^\s+"(/[a-z]*)": \("(?:GET|POST)"', source, re.M))
     told = set(re.findall(r"`(?:GET|POST) (/[a-z]*)`", section("README.md", "HTTP")))
     assert routes == told

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from . import aiohttp_web as web
-from .clock import boottime
-from .elector import Elector
-from .lease import pod_name
-from .metrics import CONTENT_TYPE, render
-from .status import Status
-from .stream import follow
-from .values import BadInput, seconds, whole
+from elector_sidecar.clock import boottime
+from elector_sidecar.config.values import BadInput, seconds, whole
+from elector_sidecar.core.lease import pod_name
+from elector_sidecar.elector import Elector
+from elector_sidecar.metrics import CONTENT_TYPE, render
+from elector_sidecar.status import Status
+from elector_sidecar.web import aiohttp_web as web
+from elector_sidecar.web.stream import follow
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from aiohttp.http import HttpProcessingError
 
-from . import aiohttp_web as web
-from .config import Address, BadInput
+from elector_sidecar.config.config import Address, BadInput
+from elector_sidecar.web import aiohttp_web as web
 
 # More than any pod's containers, probes and scrapers open; each costs a descriptor and some KiB.
 MAX_CONNECTIONS = 512

@@ -14,11 +14,11 @@ carries the uid and resourceVersion of the record that was judged (P4); it never
 import math
 from enum import Enum
 
-from .judgement import Judgement
-from .lease import Lease
-from .reading import STANDBY_RETRY, Read, Reading, Watch
-from .term import Proof, Purpose, Term, Write, extended, is_valid
-from .timing import (
+from elector_sidecar.core.judgement import Judgement
+from elector_sidecar.core.lease import Lease
+from elector_sidecar.core.reading import STANDBY_RETRY, Read, Reading, Watch
+from elector_sidecar.core.term import Proof, Purpose, Term, Write, extended, is_valid
+from elector_sidecar.core.timing import (
     HEDGE_DELAY,
     RESERVE_DELAY,
     RETRY_AFTER_FLOOR,
@@ -26,8 +26,8 @@ from .timing import (
     RETRY_DELAY,
     TAKEOVER_JITTER,
 )
-from .view import View
-from .writing import Candidate, Writing
+from elector_sidecar.core.view import View
+from elector_sidecar.core.writing import Candidate, Writing
 
 __all__ = ["Candidate", "Command", "Election", "Read", "Stance", "View", "Watch"]
 

@@ -15,8 +15,8 @@ assumed epsilon.
 import math
 from dataclasses import dataclass, replace
 
-from .lease import Lease
-from .timing import FOREIGN_FACTOR
+from elector_sidecar.core.lease import Lease
+from elector_sidecar.core.timing import FOREIGN_FACTOR
 
 # A Lease that was deleted while somebody held it for longer than this is not waited out any
 # longer (contract, section 4).

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from .flags import DEFAULT_LISTEN, SERVICE_ACCOUNT_DIR, contrib_dest, parser
-from .timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming
-from .values import Address, BadInput, address, seconds, url, whole
+from elector_sidecar.config.flags import DEFAULT_LISTEN, SERVICE_ACCOUNT_DIR, contrib_dest, parser
+from elector_sidecar.config.values import Address, BadInput, address, seconds, url, whole
+from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
 

@@ -8,7 +8,7 @@ import argparse
 import re
 from typing import NoReturn
 
-from .values import BadInput
+from elector_sidecar.config.values import BadInput
 
 # The port of contrib's examples, so that clients of the drop-in find it.
 DEFAULT_LISTEN = "127.0.0.1:4040"

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from .election import Stance
+from elector_sidecar.core.election import Stance
 
 # An ex-leader's backoff ends early when nobody took the free Lease for so long (contract, 2).
 UNCLAIMED_LIMIT = 2.0

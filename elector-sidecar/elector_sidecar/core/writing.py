@@ -7,10 +7,10 @@ whole seconds within a term (H9); no two writes that acquire or renew bear the s
 
 from dataclasses import dataclass
 
-from . import lease as wire
-from .lease import Lease
-from .term import Attempts, Purpose, Term, Write
-from .timing import Timing
+from elector_sidecar.core import lease as wire
+from elector_sidecar.core.lease import Lease
+from elector_sidecar.core.term import Attempts, Purpose, Term, Write
+from elector_sidecar.core.timing import Timing
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ something seen counts as news; while its watch works, nothing is read (P8).
 import math
 from dataclasses import dataclass
 
-from .timing import HEDGE_DELAY
+from elector_sidecar.core.timing import HEDGE_DELAY
 
 # Contract P8: so many renewal periods without an event, and the watch is not believed any more.
 SILENT_PERIODS = 2.5

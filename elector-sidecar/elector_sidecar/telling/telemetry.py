@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span
 
-from .clock import boottime
-from .elector import Elector
-from .metrics import Kind, measure
+from elector_sidecar.clock import boottime
+from elector_sidecar.elector import Elector
+from elector_sidecar.metrics import Kind, measure
 
 SCOPE = "elector_sidecar"
 MAX_SLEEP = 60.0

@@ -1,0 +1,155 @@
+"""The Lease over kubeapi: performs an election's commands and reports each outcome to it.
+
+Owns the two paths, the requests' deadlines, their count, and the complaint about a failure with
+the RBAC rule that is missing. Every `read` and `write` ends in exactly one report.
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import aclosing
+
+from elector_sidecar.clock import boottime
+from elector_sidecar.config.config import Config
+from elector_sidecar.core.election import Election, Read, Watch
+from elector_sidecar.core.lease import MalformedLease, parse_lease
+from elector_sidecar.core.term import Write
+from elector_sidecar.log import fields, logger
+from kubeapi import (
+    ApiError,
+    ApiServer,
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    Unreachable,
+    parse_event,
+)
+
+# The API server ends a watch after a random time of 30 to 60 minutes anyway; asked for here so
+# that a forgotten connection is not for ever.
+WATCH_SECONDS = 3600
+# One line about the same trouble so often.
+COMPLAINT_INTERVAL = 60.0
+
+
+class LeaseClient:
+    """`report` is called after each report to the election."""
+
+    def __init__(
+        self, server: ApiServer, config: Config, election: Election, *, report: Callable[[], None]
+    ) -> None:
+        self._server = server
+        self._config = config
+        self._election = election
+        self._report = report
+        self._timeout = config.timing.request_timeout
+        self._collection_path = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
+        self._path = f"{self._collection_path}/{config.lease}"
+        self._complaints: dict[str, float] = {}
+        self.requests: dict[tuple[str, str], int] = {}
+
+    async def read(self, read: Read) -> None:
+        try:
+            lease = parse_lease(await self._call("get", "GET", self._path))
+        except NotFound:
+            self._election.read_answered(read.id, boottime(), None)
+        except (ApiError, Unreachable, MalformedLease) as error:
+            self._complain("reading the Lease failed", "get", error)
+            self._election.read_failed(read.id, boottime(), retry_after=_retry_after(error))
+        else:
+            self._election.read_answered(read.id, boottime(), lease)
+        self._report()
+
+    async def write(self, write: Write) -> None:
+        verb = "create" if write.creates else "update"
+        method, path = ("POST", self._collection_path) if write.creates else ("PUT", self._path)
+        election = self._election
+        try:
+            lease = parse_lease(await self._call(verb, method, path, body=write.body))
+        except (Conflict, NotFound) as error:
+            if isinstance(error, NotFound) and write.creates:
+                self._complain("creating the Lease failed", verb, error)
+                election.write_refused(write.id, boottime())
+            else:
+                election.write_conflicted(write.id, boottime())
+        except ApiError as error:
+            self._complain("writing the Lease failed", verb, error)
+            report = election.write_refused if error.is_refusal else election.write_lost
+            report(write.id, boottime(), retry_after=error.retry_after)
+        except (Unreachable, MalformedLease) as error:
+            self._complain("writing the Lease failed", verb, error)
+            election.write_lost(write.id, boottime())
+        else:
+            election.write_answered(write.id, boottime(), lease)
+        self._report()
+
+    async def watch(self, watch: Watch) -> None:
+        is_orderly = False
+        try:
+            is_orderly = await self._follow(watch)
+        except Gone:
+            logger.debug("the watch expired")
+        except (ApiError, Unreachable, MalformedLease) as error:
+            self._complain("watching the Lease failed", "watch", error)
+        self._election.watch_ended(watch.id, boottime(), is_orderly=is_orderly)
+        self._report()
+
+    async def _follow(self, watch: Watch) -> bool:
+        """Reports each event; True when the server ended the watch in order."""
+        params = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={self._config.lease}",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        if watch.resource_version is not None:
+            params["resourceVersion"] = str(watch.resource_version)
+        self._count("watch", "sent")
+        lines = self._server.lines(self._collection_path, open_timeout=self._timeout, params=params)
+        async with aclosing(lines):
+            async for line in lines:
+                event = parse_event(line)
+                self._election.event_arrived(
+                    watch.id,
+                    boottime(),
+                    parse_lease(event.object),
+                    is_deleted=event.type == "DELETED",
+                )
+                self._report()
+        return True
+
+    async def _call(self, verb: str, method: str, path: str, *, body: object = None) -> object:
+        self._count(verb, "sent")
+        try:
+            return await self._server.request(method, path, timeout=self._timeout, body=body)
+        except (ApiError, Unreachable) as error:
+            code = str(error.status) if isinstance(error, ApiError) else "unreachable"
+            self._count(verb, code)
+            raise
+
+    def _count(self, verb: str, result: str) -> None:
+        key = (verb, result)
+        self.requests[key] = self.requests.get(key, 0) + 1
+
+    def _complain(self, message: str, verb: str, error: Exception) -> None:
+        """WARNING once a minute for the same trouble; with the missing rule where RBAC forbids."""
+        told: dict[str, object] = {"error": str(error)}
+        if isinstance(error, Forbidden):
+            told["missing_rule"] = missing_rule(self._config, verb)
+        now, key = boottime(), f"{message} {type(error).__name__}"
+        is_new = now - self._complaints.get(key, -math.inf) >= COMPLAINT_INTERVAL
+        if is_new:
+            self._complaints[key] = now
+        (logger.warning if is_new else logger.debug)(message, extra=fields(**told))
+
+
+def missing_rule(config: Config, verb: str) -> str:
+    """The RBAC rule (one line of YAML) that a 403 asks for."""
+    names = "" if verb == "create" else f', resourceNames: ["{config.lease}"]'
+    return (
+        f'Role in namespace {config.namespace}: {{apiGroups: ["coordination.k8s.io"], '
+        f'resources: ["leases"], verbs: ["{verb}"]{names}}}'
+    )
+
+
+def _retry_after(error: Exception) -> float | None:
+    return error.retry_after if isinstance(error, ApiError) else None
