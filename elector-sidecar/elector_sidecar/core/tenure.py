@@ -160,6 +160,8 @@ class Tenure:
         if self._is_terminating:
             return
         self._is_terminating = True
+        # A 200 may have been answered since the last plan.
+        self._work_may_run = self._work_may_run or facts.is_leader
         match self._phase:
             case Phase.DRAINING if self._policy.release_on_term:
                 self._release(now)
@@ -265,7 +267,7 @@ class Tenure:
             self._is_trial = False
         elif facts.may_hold:
             self._give_up_if_failing(now)
-        elif not self._is_trial or facts.holder:
+        elif not self._is_trial or facts.free_since is None:
             self._is_trial = False
             self._phase = Phase.CLOSED
 

@@ -96,6 +96,13 @@ def test_a_terminated_leader_renews_while_its_main_drains_and_then_releases() ->
     assert tenure.plan(2.1, RELEASED).is_over
 
 
+def test_a_term_that_began_since_the_last_plan_is_drained_too() -> None:
+    tenure = Tenure(DRAINED, now=0)
+    tenure.plan(0, STANDBY)
+    tenure.terminate(1, LEADER)
+    assert tenure.plan(1, LEADER).drains
+
+
 def test_a_drain_that_times_out_lets_the_lease_expire() -> None:
     tenure = leading(DRAINED)
     tenure.terminate(1, LEADER)
@@ -357,6 +364,13 @@ def test_a_trial_ends_when_another_takes_the_lease() -> None:
     tenure = closed_since(0, Health.FAILING)
     tenure.plan(40, free(0))
     assert tenure.plan(41, STANDBY).stance is Stance.ABSTAIN
+
+
+def test_a_lease_that_expired_under_a_dead_holder_is_tried_for_too() -> None:
+    tenure = closed_since(0, Health.FAILING)
+    expired = replace(STANDBY, holder="dead", free_since=0)
+    assert tenure.plan(40, expired).stance is Stance.CONTEND
+    assert tenure.plan(40.1, expired).stance is Stance.CONTEND
 
 
 def test_a_trial_that_does_not_help_ends_after_the_grace_and_is_repeated_once_per_backoff() -> None:
