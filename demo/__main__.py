@@ -6,22 +6,16 @@ and nobody ever saw two leaders; 1 otherwise, 130 after Ctrl-C. Nothing is left 
 """
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 
+from demo.ending import Ending, Terminated
 from demo.pod import Timing
 from demo.show import Show
 from tests.controlplane import build
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells count
-TERMINATED = 128 + signal.SIGTERM
+SIGNALLED = 128  # plus the signal's number, as shells count
 PROGRAMS = ("etcd", "kube-apiserver")
-
-
-class Terminated(BaseException):
-    """SIGTERM or SIGHUP: everything is cleaned up as after Ctrl-C."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,19 +26,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         timing.check()
     except ValueError as error:
         parser.error(str(error))
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _terminate)
+    ending = Ending()
+    ending.install()
     try:
         _build()
-        return Show(timing, pause=given.pause, is_plain=given.plain).run()
+        status = Show(timing, ending, pause=given.pause, is_plain=given.plain).run()
     except build.BuildError as error:
         sys.stderr.write(f"demo: {error}\n")
         return 1
-    except KeyboardInterrupt:
+    except Terminated as terminated:
+        status = SIGNALLED + terminated.number
+    if ending.number is not None:
+        status = SIGNALLED + ending.number
+    if status > SIGNALLED:
         sys.stderr.write("demo: ended; nothing is left running\n")
-        return INTERRUPTED
-    except Terminated:
-        return TERMINATED
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,10 +71,6 @@ def _build() -> None:
         )
     for name in missing:
         build.binary(name)
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
 
 
 if __name__ == "__main__":

@@ -4,12 +4,12 @@ Owns what steps and screens share. Guarantees: a wait ends with `Ended` as soon 
 for the end, and with `Failed` when its time is over; nothing here knows how it is shown.
 """
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from demo.ending import Ending
 from demo.pod import Pod
 from demo.watcher import Watcher
 
@@ -45,11 +45,11 @@ class Scene:
     watcher: Watcher
     lease_duration: float
     pause: float
+    ending: Ending
     say: Callable[[str], None]
     started_at: float = field(default_factory=time.monotonic)
     doing: str = "starting"
     results: list[Result] = field(default_factory=list)
-    ends: threading.Event = field(default_factory=threading.Event)
 
     @property
     def patience(self) -> float:
@@ -81,5 +81,10 @@ class Scene:
 
     def sleep(self, seconds: float) -> None:
         """Raises Ended."""
-        if self.ends.wait(seconds):
-            raise Ended
+        deadline = time.monotonic() + seconds
+        while not self.ending.is_asked:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, POLL_INTERVAL))
+        raise Ended

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
+from demo.ending import Ending
 from demo.keys import Keys
 from demo.pod import LEASE, Pod, Timing
 from demo.scene import Ended, Failed, Result, Scene
@@ -30,8 +31,11 @@ LAST_CALL = 15.0
 
 
 class Show:
-    def __init__(self, timing: Timing, *, pause: float | None, is_plain: bool) -> None:
+    def __init__(
+        self, timing: Timing, ending: Ending, *, pause: float | None, is_plain: bool
+    ) -> None:
         self._timing = timing
+        self._ending = ending
         self._console = Console()
         is_lively = self._console.is_terminal and not self._console.is_dumb_terminal
         self._is_live = is_lively and not is_plain
@@ -50,6 +54,7 @@ class Show:
         with ExitStack() as stack:
             with screen:
                 screen.say("starting kube-apiserver and etcd: some seconds")
+                self._ending.note_signals()
                 scene = self._scene(stack, stack.enter_context(ControlPlane()), screen)
                 with Keys(lambda key: self._pressed(scene, key)) as keys:
                     screen.open(scene, has_keys=keys.is_there)
@@ -68,12 +73,12 @@ class Show:
         ]
         duration = seconds(self._timing.lease_duration)
         watcher = stack.enter_context(Watcher(pods))
-        return Scene(pods, watcher, duration, self._pause, screen.say)
+        return Scene(pods, watcher, duration, self._pause, self._ending, screen.say)
 
     def _pressed(self, scene: Scene, key: str) -> None:
         """In the thread of the keys."""
         if key == "q":
-            scene.ends.set()
+            scene.ending.ask()
         elif key in BY_HAND:
             scene.say(f"next: {BY_HAND[key][0]}")
             self._asked.put(key)
@@ -135,7 +140,7 @@ class Show:
         if overlaps:
             self._console.print(f"two leaders at once: {overlaps[0]}", soft_wrap=True)
         verdict = "exactly one leader at a time" if is_good else "NOT as promised"
-        early = ", as far as it was shown" if scene.ends.is_set() else ""
+        early = ", as far as it was shown" if scene.ending.is_asked else ""
         self._console.print(f"verdict: {verdict}{early}")
         if problems:
             for pod in scene.pods:

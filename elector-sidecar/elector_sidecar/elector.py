@@ -161,7 +161,6 @@ class Elector:
             holds_record=self._election.holds_record,
             may_hold=self._election.may_hold,
             is_released=self._election.is_released,
-            holder=view.holder,
             free_since=self._election.free_since(now),
             is_unpreferred=view.preferred_holder not in (None, "", self.identity),
         )

@@ -71,7 +71,6 @@ class Facts:
     holds_record: bool
     may_hold: bool
     is_released: bool
-    holder: str
     free_since: float | None
     is_unpreferred: bool
 

@@ -25,17 +25,16 @@ STANDBY = Facts(
     holds_record=False,
     may_hold=False,
     is_released=False,
-    holder="other",
     free_since=None,
     is_unpreferred=False,
 )
-LEADER = replace(STANDBY, is_leader=True, holds_record=True, may_hold=True, holder="me")
+LEADER = replace(STANDBY, is_leader=True, holds_record=True, may_hold=True)
 LAPSED = replace(LEADER, is_leader=False)
-RELEASED = replace(STANDBY, holder="", is_released=True)
+RELEASED = replace(STANDBY, is_released=True)
 
 
 def free(since: float) -> Facts:
-    return replace(STANDBY, holder="", free_since=since)
+    return replace(STANDBY, free_since=since)
 
 
 def leading(policy: Policy) -> Tenure:
@@ -125,7 +124,7 @@ def test_a_main_that_is_gone_while_it_drains_counts_as_stopped() -> None:
 def test_who_never_led_may_release_at_once() -> None:
     """An acquiring write is under way: the main has not been told to work yet."""
     tenure = Tenure(DRAINED, now=0)
-    under_way = replace(STANDBY, may_hold=True, holder="")
+    under_way = replace(STANDBY, may_hold=True)
     tenure.plan(0, under_way)
     tenure.terminate(1, under_way)
     assert tenure.plan(1, under_way).stance is Stance.RELEASE
@@ -366,9 +365,9 @@ def test_a_trial_ends_when_another_takes_the_lease() -> None:
     assert tenure.plan(41, STANDBY).stance is Stance.ABSTAIN
 
 
-def test_a_lease_that_expired_under_a_dead_holder_is_tried_for_too() -> None:
+def test_a_trial_goes_on_while_the_lease_is_free_whoever_still_stands_in_it() -> None:
     tenure = closed_since(0, Health.FAILING)
-    expired = replace(STANDBY, holder="dead", free_since=0)
+    expired = free(0)
     assert tenure.plan(40, expired).stance is Stance.CONTEND
     assert tenure.plan(40.1, expired).stance is Stance.CONTEND
 
