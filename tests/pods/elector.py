@@ -78,6 +78,8 @@ class ElectorPod:
     environ: Mapping[str, str] = field(default_factory=dict)
     # Where elector_sidecar is installed.
     interpreter: str = sys.executable
+    # How many files the process may open; None: as many as the test.
+    descriptors: int | None = None
 
     def __post_init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -112,8 +114,11 @@ class ElectorPod:
         # Appended to: the log spans restarts, and the last "contending" line is ours.
         self._log_start = self._log.stat().st_size
         with self._log.open("ab") as log:
+            # prlimit becomes the process: limits that the test set for itself would stop the test.
+            limit = [] if self.descriptors is None else ["prlimit", f"--nofile={self.descriptors}"]
+            command = [self.interpreter, "-m", "elector_sidecar", *arguments, *listen, *self.flags]
             self._process = subprocess.Popen(
-                [self.interpreter, "-m", "elector_sidecar", *arguments, *listen, *self.flags],
+                [*limit, *command],
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 env={"PATH": "/usr/bin:/bin", **self.environ},

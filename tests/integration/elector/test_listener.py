@@ -1,7 +1,6 @@
 """Which listener serves what to how many clients; who cannot be heard does not lead (P9)."""
 
 import http.client
-import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -96,24 +95,13 @@ def test_clients_that_leave_a_long_poll_leave_nothing_behind(fleet: Fleet) -> No
         wait_for(lambda: bool(stream.lines), timeout=5, what="a stream")
 
 
-@contextmanager
-def few_descriptors(count: int) -> Iterator[None]:
-    """Processes that are started meanwhile may open so many files."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
 @pytest.mark.slow
 def test_six_hundred_idle_connections_neither_stop_renewals_nor_answers(fleet: Fleet) -> None:
     """Of a process with descriptors for a quarter of them, on two listeners."""
     fleet.create_empty_lease()
     pod = fleet.add("--probe-listen", "127.0.0.1:0", start=False)
-    with few_descriptors(256):
-        pod.start()
+    pod.descriptors = 256
+    pod.start()
     wait_for_leader([pod], timeout=10)
     token = pod.leader()["fencingToken"]
     with ExitStack() as stack, Stream(pod) as watching:
@@ -144,8 +132,8 @@ def test_p9_a_leader_whose_listener_is_full_of_streams_resigns(fleet: Fleet) -> 
     """None of these clients may be cut off, and nobody else gets through to ask."""
     fleet.create_empty_lease()
     pod = fleet.add("--probe-listen", "127.0.0.1:0", start=False)
-    with few_descriptors(150):
-        pod.start()
+    pod.descriptors = 150
+    pod.start()
     wait_for_leader([pod], timeout=10)
     main_port, pod.port = ports(pod)
     with ExitStack() as stack:

@@ -33,6 +33,9 @@ CONFIG_MAPS: list[dict[str, list[str]]] = [
     }
 ]
 
+# Seconds; aiohttp's documentation, "Graceful Shutdown".
+TLS_SHUTDOWN = 0.25
+
 
 def ask(credentials: Credentials, work: Callable[[ApiServer], Awaitable[T]]) -> T:
     async def run() -> T:
@@ -41,6 +44,8 @@ def ask(credentials: Credentials, work: Callable[[ApiServer], Awaitable[T]]) -> 
             return await work(server)
         finally:
             await server.close()
+            # asyncio ends TLS in the background; a loop that ends before leaves a warning.
+            await asyncio.sleep(TLS_SHUTDOWN)
 
     return asyncio.run(run())
 
