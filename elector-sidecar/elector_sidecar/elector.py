@@ -54,7 +54,11 @@ class Elector:
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._client = LeaseClient(server, config, self._election, report=self._kick.set)
-        self.terms = 0
+
+    @property
+    def terms(self) -> int:
+        """Terms of leadership begun by this process."""
+        return self._election.terms
 
     @property
     def api_requests(self) -> Mapping[tuple[str, str], int]:
@@ -163,6 +167,7 @@ class Elector:
             is_released=self._election.is_released,
             free_since=self._election.free_since(now),
             is_unpreferred=view.preferred_holder not in (None, "", self.identity),
+            terms=self._election.terms,
         )
 
     def _lapses_at(self, now: float) -> float:
@@ -184,9 +189,6 @@ class Elector:
         self._told, self._outcome = status, outcome
         self._change.set()
         self._change = asyncio.Event()
-        token = status.view.fencing_token
-        if token is not None and (before is None or before.view.fencing_token != token):
-            self.terms += 1
         if before is None or before.is_leader != status.is_leader:
             message = "became leader" if status.is_leader else "is not leader"
             logger.info(message, extra=fields(holder=status.holder, reason=status.reason))

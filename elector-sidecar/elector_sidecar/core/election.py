@@ -14,7 +14,7 @@ carries the uid and resourceVersion of the record that was judged (P4); it never
 import math
 from enum import Enum
 
-from elector_sidecar.core.judgement import Judgement
+from elector_sidecar.core.judgement import Claim, Judgement
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.reading import STANDBY_RETRY, Read, Reading, Watch
 from elector_sidecar.core.term import Proof, Purpose, Term, Write, extended, is_valid
@@ -56,6 +56,8 @@ class Election:
         )
         self._stance = Stance.CONTEND
         self._term: Term | None = None
+        # Terms begun so far: a 200 may have been answered in each.
+        self.terms = 0
         self._reading = Reading(now)
         self._writing = Writing(candidate)
         self._attempts = self._writing.attempts
@@ -223,8 +225,7 @@ class Election:
 
     def _watch(self, now: float) -> Watch:
         exists = self._judgement.lease is not None
-        version = self._reading.newest if exists else None
-        return self._reading.start_watch(self._next_id(), now, resource_version=version)
+        return self._reading.start_watch(self._next_id(), now, exists=exists)
 
     # ── what happened ──
 
@@ -309,15 +310,14 @@ class Election:
             # Not of a Lease that nobody holds: it may be silent for any time.
             limit = self._timing.lease_duration if self._judgement.holder else 0.0
             self._reading.note_gap(now, limit=limit)
-        self._reading.heard(now)
+        is_continuous = self._reading.heard(now) and not self._judgement.is_missing
         if lease is None or lease.resource_version <= self._reading.newest:
             return
         if is_deleted:
             self._reading.note_version(now, lease.resource_version)
             self._adopt_missing(now)
         else:
-            # A watch of a missing Lease begins with the present one: versions may be missed.
-            self._adopt(now, lease, is_continuous=not self._judgement.is_missing)
+            self._adopt(now, lease, is_continuous=is_continuous)
             if self._stance is not Stance.RELEASE:
                 self._reading.has_read()  # as good as a read
         if self._stance is Stance.RELEASE:
@@ -327,7 +327,7 @@ class Election:
         """`is_orderly`: the server closed it after its time; else it failed or expired (410)."""
         if not self._reading.is_watched_by(watch_id):
             return
-        again_at = self._reading.end_watch(now)
+        again_at = self._reading.end_watch(now, is_orderly=is_orderly)
         if not is_orderly and not is_valid(self._term, now):
             self._reading.want_read(again_at)
 
@@ -339,20 +339,21 @@ class Election:
             self._reading.want_read(now)
 
     def _adopt_missing(self, now: float) -> None:
+        was_missing = self._judgement.is_missing
         self._judgement.adopt_missing(now)
         self._refused_version = None
         self._jitter = None
-        if is_valid(self._term, now):
-            self._write_at = now
-        else:
+        if not is_valid(self._term, now):
             self._term = None
-            self._write_at = min(self._write_at, now)
+        if not was_missing:
+            self._write_at = now
 
     def _adopt(
         self, now: float, lease: Lease, *, is_continuous: bool, proof: Write | None = None
     ) -> None:
         before = self._judgement.lease
         was_mine = self.holds_record
+        claim = self._judgement.claim
         is_news = self._reading.note_version(now, lease.resource_version)
         changed = self._judgement.adopt(now, lease, is_continuous=is_continuous)
         if is_news:
@@ -360,6 +361,8 @@ class Election:
         if changed and not self.holds_record:
             self._jitter = None
         if lease.spec.holder_identity == self._candidate.identity:
+            if not was_mine and before is not None and before.spec.holder_identity and claim:
+                self._guard_the_robbed(now, lease, claim, proof=proof)
             self._adopt_own(now, before, lease, was_mine=was_mine, proof=proof)
         elif lease.spec.holder_identity or not is_valid(self._term, now):
             self._term = None  # P4: at once
@@ -367,6 +370,13 @@ class Election:
                 self._write_at = now
         else:
             self._write_at = now
+
+    def _guard_the_robbed(
+        self, now: float, lease: Lease, claim: Claim, *, proof: Write | None
+    ) -> None:
+        """An edit, not a write of ours, put us in another's place, who may not know it yet."""
+        if proof is None and self._attempts.stamped(lease.spec.renew_time) is None:
+            self._judgement.hold_off(now + claim.wait(self._timing.lease_duration))
 
     def _adopt_own(
         self, now: float, before: Lease | None, lease: Lease, *, was_mine: bool, proof: Write | None
@@ -395,7 +405,12 @@ class Election:
         self._writing.has_proven(write)
         if self._stance is Stance.CONTEND and self._judgement.is_mine(now):
             proof = Proof(write.sent_at, resource_version, write.body["spec"]["acquireTime"])
-            self._term = extended(self._term, now, proof, validity=self._timing.validity)
+            before = self._term
+            self._term = extended(before, now, proof, validity=self._timing.validity)
+            if self._term is not None and (
+                before is None or before.fencing_token != self._term.fencing_token
+            ):
+                self.terms += 1
 
     def _is_damaged(self, lease: Lease) -> bool:
         """Somebody edited what followers judge by: restored by renewing at once."""

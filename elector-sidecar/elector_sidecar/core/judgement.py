@@ -113,7 +113,7 @@ class Judgement:
         if lease.spec.holder_identity == "":
             # Deleted and created anew: that releases nobody, and who held it between is unknown.
             is_replaced = was_known and (before is None or before.uid != lease.uid)
-            self._vacate(now, before, lease, is_replaced=is_replaced)
+            self._vacate(now, before, lease, is_replaced=is_replaced, is_continuous=is_continuous)
         else:
             self._claim(now, before, lease, is_continuous=is_continuous)
         return True
@@ -127,9 +127,9 @@ class Judgement:
         return max(self._guard, self._claim_ends_at())
 
     def free_since(self, now: float) -> float | None:
-        """Since when nobody has held the Lease or waited for; None if somebody may hold it."""
-        free_at = self.free_at()
-        if free_at > now or self.holder == self._identity:
+        """Since when nobody has held the Lease; None if somebody may, even this candidate."""
+        free_at = max(self._guard, self._claim_ends_at()) if self.is_known else math.inf
+        if free_at > now:
             return None
         return max(free_at, self._vacant_at)
 
@@ -152,17 +152,30 @@ class Judgement:
             wait = min(wait, MISSING_WAIT_LIMIT)
         return max(self._own_duration, wait)
 
-    def _vacate(self, now: float, before: Lease | None, lease: Lease, *, is_replaced: bool) -> None:
-        """The record names nobody: released in order, or blanked by somebody else."""
+    def _vacate(
+        self,
+        now: float,
+        before: Lease | None,
+        lease: Lease,
+        *,
+        is_replaced: bool,
+        is_continuous: bool,
+    ) -> None:
+        """The record names nobody: released in order, or blanked by somebody else.
+
+        Where versions were missed, whoever the annotation names may have led in between.
+        """
         claim = self.claim
         # It stood beside a holder that is not ours, and whose release keeps it.
         is_left_over = (
-            claim is not None
+            is_continuous
+            and claim is not None
             and lease.marked_holder == claim.annotation
             and lease.marked_holder != claim.holder_identity
         )
         is_same_vacancy = (
-            before is not None
+            is_continuous
+            and before is not None
             and before.spec.holder_identity == ""
             and before.marked_holder == lease.marked_holder
         )

@@ -19,6 +19,7 @@ MAX_DIGITS = 20
 
 # client-go's release writes 1, because kube-apiserver refuses 0 (leaderelection.go, release()).
 RELEASED_DURATION = 1
+MAX_DURATION = 2**31 - 1
 
 
 class MalformedLease(ValueError):
@@ -196,6 +197,8 @@ def _seconds(value: object) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise MalformedLease(f"leaseDurationSeconds is {value!r:.80}, not a number")
+    if value > MAX_DURATION:
+        raise MalformedLease(f"leaseDurationSeconds is {value!r:.80}, more than an int32")
     return float(value) if value > 0 else None
 
 

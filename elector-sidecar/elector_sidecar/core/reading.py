@@ -45,6 +45,9 @@ class Reading:
         self._watch_started_at = now
         self._heard_at = now
         self._gap = 0.0
+        # The version to resume from may be too old for the server; its present state never is.
+        self._is_cursor_good = True
+        self._is_continuous = False
 
     # ── reads ──
 
@@ -104,13 +107,21 @@ class Reading:
     def watch_due(self) -> float:
         return math.inf if self.is_watching else self._watch_at
 
-    def start_watch(self, watch_id: int, now: float, *, resource_version: int | None) -> Watch:
+    def start_watch(self, watch_id: int, now: float, *, exists: bool) -> Watch:
+        resource_version = self.newest if exists and self._is_cursor_good else None
+        self._is_continuous = resource_version is not None
         self._watch_id = watch_id
         self._watch_started_at = now
         return Watch(watch_id, resource_version)
 
-    def heard(self, now: float) -> None:
+    def heard(self, now: float) -> bool:
+        """An event came; True if no version is missing between it and what was known before.
+
+        A watch from the present state begins anywhere.
+        """
         self._heard_at = now
+        was_continuous, self._is_continuous = self._is_continuous, True
+        return was_continuous
 
     def note_gap(self, now: float, *, limit: float) -> None:
         """An event came: holders that renew more slowly than we do are heard more rarely."""
@@ -129,9 +140,10 @@ class Reading:
         self._heard_at = now
         self.want_read(now)
 
-    def end_watch(self, now: float) -> float:
+    def end_watch(self, now: float, *, is_orderly: bool) -> float:
         """When the next one may be opened: one that ends at once is not opened again at once."""
         self._watch_id = None
+        self._is_cursor_good = is_orderly
         was_short = now - self._watch_started_at < STANDBY_RETRY
         self._watch_at = now + (STANDBY_RETRY if was_short else 0.0)
         return self._watch_at

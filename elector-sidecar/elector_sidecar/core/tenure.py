@@ -73,6 +73,8 @@ class Facts:
     is_released: bool
     free_since: float | None
     is_unpreferred: bool
+    # Terms that began so far: even one that no plan saw may have put the main to work.
+    terms: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class Tenure:
         self._cause: Cause | None = None
         self._is_terminating = False
         self._work_may_run = False
+        self._terms = 0
         self._led_at = math.inf
         # Health.
         self._health: Health | None = None
@@ -159,8 +162,7 @@ class Tenure:
         if self._is_terminating:
             return
         self._is_terminating = True
-        # A 200 may have been answered since the last plan.
-        self._work_may_run = self._work_may_run or facts.is_leader
+        self._note_term(now, facts)
         match self._phase:
             case Phase.DRAINING if self._policy.release_on_term:
                 self._release(now)
@@ -209,7 +211,7 @@ class Tenure:
         match self._phase:
             case Phase.DRAINING | Phase.RELEASING:
                 return self._deadline
-            case Phase.RESTING:
+            case Phase.RESTING if not self._is_deaf:
                 return self._rest_until
             case _:
                 return math.inf
@@ -252,10 +254,8 @@ class Tenure:
         )
 
     def _step_contending(self, now: float, facts: Facts) -> None:
-        if facts.is_leader:
-            self._work_may_run = True
-            self._led_at = min(self._led_at, now)
-        elif not facts.holds_record:
+        self._note_term(now, facts)
+        if not facts.is_leader and not facts.holds_record:
             self._work_may_run = False
             self._led_at = math.inf
         if self._is_deaf:
@@ -269,6 +269,13 @@ class Tenure:
         elif not self._is_trial or facts.free_since is None:
             self._is_trial = False
             self._phase = Phase.CLOSED
+
+    def _note_term(self, now: float, facts: Facts) -> None:
+        """A term may have begun and ended since the last plan: 200 was answered in it."""
+        if facts.is_leader or facts.terms > self._terms:
+            self._terms = facts.terms
+            self._work_may_run = True
+            self._led_at = min(self._led_at, now)
 
     def _give_up_if_failing(self, now: float) -> None:
         if self._refusals >= REFUSALS:

@@ -12,6 +12,11 @@ from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.term import Attempts, Purpose, Term, Write
 from elector_sidecar.core.timing import Timing
 
+# int32: one more is refused with 422, for ever.
+MAX_TRANSITIONS = 2**31 - 1
+# A renewTime so far ahead of our wall clock was edited: it is no floor for ours. Seconds.
+EDITED_AHEAD = 86400.0
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -27,8 +32,7 @@ class Candidate:
 class Writing:
     def __init__(self, candidate: Candidate) -> None:
         self._candidate = candidate
-        self._last_wall = 0.0
-        self._last_stamp = ""
+        self._last_micros = 0
         self._proven_wall = 0.0
         self.attempts = Attempts()
 
@@ -88,7 +92,7 @@ class Writing:
         elif record is not None and self._is_mine(record):
             acquire_time = record.spec.acquire_time or stamp
         elif record is not None:
-            transitions += 1
+            transitions = min(transitions + 1, MAX_TRANSITIONS)
         return wire.held(
             record,
             namespace=self._candidate.namespace,
@@ -106,11 +110,11 @@ class Writing:
         Within a term it is in a later whole second than the record's: client-go followers see
         no less (H9).
         """
-        wall = max(wall, self._last_wall)
+        earliest = wall
         if self._is_mine(record) or term is not None:
             written = wire.wall_seconds(record.spec.renew_time) if record else None
-            wall = max(wall, max(self._proven_wall, written or 0.0) + 1.0)
-        while wire.micro_time(wall) <= self._last_stamp:
-            wall += 1e-6
-        self._last_wall, self._last_stamp = wall, wire.micro_time(wall)
-        return self._last_stamp
+            if written is None or written > wall + EDITED_AHEAD:
+                written = 0.0
+            earliest = max(earliest, max(self._proven_wall, written) + 1.0)
+        self._last_micros = max(round(earliest * 1e6), self._last_micros + 1)
+        return wire.micro_time(self._last_micros / 1e6)

@@ -39,7 +39,11 @@ def test_a_killed_leader_is_followed_when_its_lease_expires_and_not_before(fleet
             timeout=FAST_DURATION + 2,
             what="a successor",
         )
+        wait_for(
+            lambda: max(observer.tokens()) > last_token,
+            timeout=2,
+            what="the observer sees the successor's newer token",
+        )
     # The last renewal was at most a renew interval before the kill.
     assert took > FAST_DURATION - 1.5
     observer.assert_exclusive()
-    assert max(observer.tokens()) > last_token

@@ -571,3 +571,117 @@ def test_a_leader_goes_on_under_a_strategy_and_keeps_its_fields() -> None:
     assert election.view(1).is_leader
     spec = due_write(election, 2).body["spec"]
     assert (spec["strategy"], spec["preferredHolder"]) == ("OldestEmulationVersion", ME)
+
+
+# ── found by review: edits, gaps and odd servers ──
+
+CLIENT_GO = "client-go_1"
+
+
+@pytest.mark.parametrize("saw_its_release", [False, True])
+def test_p4_a_left_over_annotation_after_a_gap_is_no_release(saw_its_release: bool) -> None:
+    """One of ours may have taken the Lease unseen, and been blanked: its annotation is the same."""
+    election, watch = standby(record(5, CLIENT_GO, marked="pod-a_1", transitions=3))
+    election.set_stance(0.5, Stance.ABSTAIN)
+    if saw_its_release:
+        blank = record(6, marked="pod-a_1", duration=1, renewed=1, transitions=3)
+        election.event_arrived(watch.id, 1.0, blank)
+    election.watch_ended(watch.id, 40, is_orderly=False)
+    election.set_stance(40, Stance.CONTEND)
+    reads: list[Read] = []
+    for now in (40.0, 40.5, 41.5):
+        for command in due(election, now):
+            if isinstance(command, Write):
+                election.write_conflicted(command.id, now)
+            elif isinstance(command, Read):
+                reads.append(command)
+    read = reads[-1]
+    election.read_answered(
+        read.id, 42, record(9, marked="pod-a_1", duration=15, renewed=39, transitions=4)
+    )
+    assert not [command for command in due(election, 42) if isinstance(command, Write)]
+    assert [command for command in due(election, 42 + 18) if isinstance(command, Write)]
+
+
+@pytest.mark.parametrize("year", [2200, 3000, 9999])
+def test_p5_a_renew_time_edited_into_the_far_future_stops_nothing(year: int) -> None:
+    election, watch, _ = leader()
+    stamp = f"{year}-12-31T23:59:59.000000Z"
+    election.event_arrived(watch.id, 1.0, record(3, ME, marked=ME, renewTime=stamp))
+    stamps = []
+    for now in (2.0, 3.0, 4.0):
+        write = due_write(election, now)
+        stamps.append(write.stamp)
+        election.write_lost(write.id, now + 0.1)
+    assert len(set(stamps)) == 3
+    assert all(stamp.startswith("2023-") for stamp in stamps), "by our own wall clock"
+
+
+def test_p8_a_watch_whose_cursor_is_too_old_begins_again_from_the_present_state() -> None:
+    election, watch = standby(ours(5, OTHER))
+    election.watch_ended(watch.id, 10, is_orderly=False)
+    election.read_answered(due_read(election, 10).id, 10, ours(5, OTHER))
+    [again] = [command for command in due(election, 10) if isinstance(command, Watch)]
+    assert again.resource_version is None
+    election.watch_ended(again.id, 3600, is_orderly=True)
+    [resumed] = [command for command in due(election, 3600) if isinstance(command, Watch)]
+    assert resumed.resource_version == 5
+
+
+def test_p4_the_first_event_of_a_watch_from_the_present_state_may_follow_a_gap() -> None:
+    """The overwritten holder may have renewed unseen: its claim counts from now."""
+    election, watch = standby(ours(5, OTHER))
+    election.watch_ended(watch.id, 10, is_orderly=False)
+    election.read_answered(due_read(election, 10).id, 10, ours(5, OTHER))
+    [again] = [command for command in due(election, 10) if isinstance(command, Watch)]
+    election.event_arrived(again.id, 14, record(9, "thief_1", duration=1, renewed=14))
+    assert election.view(14).free_at == 14 + 15
+
+
+def test_an_expired_lease_of_our_own_is_free_too() -> None:
+    election, _, _ = leader()
+    election.set_stance(1, Stance.ABSTAIN)
+    assert election.free_since(1) is None
+    assert election.free_since(20) == 15
+
+
+def test_p4_a_lease_that_an_edit_hands_to_us_waits_for_the_robbed_holder() -> None:
+    election, watch, _ = leader()
+    robbing = record(3, CLIENT_GO, marked=ME, renewed=1, transitions=2)
+    election.event_arrived(watch.id, 1.0, robbing)
+    renewed = record(4, CLIENT_GO, marked=ME, renewed=21, transitions=2)
+    election.event_arrived(watch.id, 21.0, renewed)
+    handed = record(5, ME, marked=ME, renewed=21, transitions=2)
+    election.event_arrived(watch.id, 22.0, handed)
+    assert not [command for command in due(election, 22.0) if isinstance(command, Write)]
+    assert not election.view(22.1).is_leader
+    assert [command for command in due(election, 22.0 + 18.1) if isinstance(command, Write)]
+
+
+def test_lease_transitions_stop_at_what_the_api_server_can_store() -> None:
+    election = candidate()
+    election.read_answered(due_read(election, 0).id, 0, record(1, transitions=2**31 - 1))
+    assert due_write(election, 0).body["spec"]["leaseTransitions"] == 2**31 - 1
+
+
+def test_a_server_that_says_404_and_409_is_not_asked_as_fast_as_it_answers() -> None:
+    election, watch, _ = leader()
+    election.event_arrived(watch.id, 1.0, record(3, ME, marked=ME), is_deleted=True)
+    requests, now = 0, 1.0
+    while now < 11:
+        for command in due(election, now):
+            requests += 1
+            if isinstance(command, Read):
+                election.read_answered(command.id, now + 0.002, None)
+            elif isinstance(command, Write):
+                election.write_conflicted(command.id, now + 0.004)
+        now += 0.005
+    assert requests < 100
+
+
+def test_each_term_is_counted_also_one_that_nobody_asked_about() -> None:
+    election, _, _ = leader()
+    assert election.terms == 1
+    write = due_write(election, 30)
+    election.write_answered(write.id, 30.1, stored(write, 9))
+    assert election.terms == 2

@@ -175,3 +175,10 @@ def test_an_unreadable_time_is_none(stamp: str | None) -> None:
 )
 def test_the_pod_is_what_stands_before_the_last_underscore(identity: str, pod: str) -> None:
     assert pod_name(identity) == pod
+
+
+@pytest.mark.parametrize("seconds", [2**31, 10**400, float("inf")])
+def test_a_duration_that_no_api_server_stores_is_refused(seconds: float) -> None:
+    raw = {"metadata": {"resourceVersion": "1"}, "spec": {"leaseDurationSeconds": seconds}}
+    with pytest.raises(MalformedLease, match="leaseDurationSeconds"):
+        parse_lease(raw)

@@ -421,3 +421,19 @@ def test_a_leader_steps_down_for_a_preferred_holder() -> None:
 @pytest.mark.parametrize("cause", list(Cause))
 def test_every_cause_is_told_in_words(cause: Cause) -> None:
     assert " " in cause.value
+
+
+def test_p6_a_term_that_began_and_lapsed_unseen_by_any_plan_is_drained_too() -> None:
+    """Frozen right after its first 200, with SIGTERM queued."""
+    tenure = Tenure(DRAINED, now=0)
+    tenure.plan(0, STANDBY)
+    lapsed = replace(LAPSED, terms=1)
+    tenure.terminate(20, lapsed)
+    assert tenure.plan(20, lapsed).drains
+
+
+def test_while_deaf_nothing_is_due_before_the_listener_is_checked_again() -> None:
+    tenure = leading(BARE)
+    tenure.listener_checked(is_alive=False)
+    tenure.plan(1, LEADER)
+    assert tenure.wake_at() > 1000
