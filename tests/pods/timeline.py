@@ -54,8 +54,11 @@ class Timeline:
 
     def _poll(self) -> None:
         while not self._stop.wait(POLL_INTERVAL):
-            if not self._pod.is_running or not self._pod.port:
-                continue
+            self._ask()
+        self._ask()  # what the test saw last is in the record too
+
+    def _ask(self) -> None:
+        if self._pod.is_running and self._pod.port:
             answer = ask(self._pod.port, self._path)
             if answer is not None:
                 self._answers.append(answer)

@@ -167,6 +167,7 @@ def test_the_grace_runs_from_the_acquisition(fleet: Fleet) -> None:
             wait_for(pod.is_leader, timeout=5, what="the lead")
             main.health = 500
             wait_for(lambda: main.asked("/drain") == 1, timeout=9, what="the drain")
+            wait_for(lambda: not pod.is_leader(), timeout=2, what="the end of the lead")
         began = timeline.first(200).received
         ended = timeline.first(503, since=began).sent
     assert ended - began > 4.8
