@@ -40,7 +40,7 @@ def test_a_killed_leader_is_followed_when_its_lease_expires_and_not_before(fleet
             what="a successor",
         )
         wait_for(
-            lambda: max(observer.tokens()) > last_token,
+            lambda: max(observer.tokens(), default=0) > last_token,
             timeout=2,
             what="the observer sees the successor's newer token",
         )
