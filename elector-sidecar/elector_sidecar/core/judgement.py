@@ -174,14 +174,17 @@ class Judgement:
             and lease.marked_holder != claim.holder_identity
         )
         is_same_vacancy = (
-            is_continuous
-            and before is not None
+            before is not None
             and before.spec.holder_identity == ""
             and before.marked_holder == lease.marked_holder
         )
         if is_replaced:
             self._is_orderly = False
-        elif not is_same_vacancy:
+        elif is_same_vacancy:
+            # In a gap one of ours may have led and been blanked, if the annotation stands.
+            gap_is_harmless = is_continuous or lease.marked_holder is None
+            self._is_orderly = self._is_orderly and gap_is_harmless
+        else:
             self._is_orderly = lease.marked_holder is None or is_left_over
         self._vacant_at = now
         if claim is not None and self._is_orderly:

@@ -680,3 +680,14 @@ def test_each_term_is_counted_also_one_that_nobody_asked_about() -> None:
     write = due_write(election, 30)
     election.write_answered(write.id, 30.1, stored(write, 9))
     assert election.terms == 2
+
+
+def test_p4_a_gap_does_not_make_a_replaced_lease_a_released_one() -> None:
+    """Deleted and created empty under a leader that cannot hear of it, then edited once more."""
+    election, watch = standby(ours(5, OTHER))
+    election.watch_ended(watch.id, 10, is_orderly=False)
+    election.read_answered(due_read(election, 10).id, 10, record(8, uid="uid-2"))
+    [again] = [command for command in due(election, 10) if isinstance(command, Watch)]
+    election.event_arrived(again.id, 11, record(9, uid="uid-2", duration=1))
+    assert not [command for command in due(election, 11.1) if isinstance(command, Write)]
+    assert election.view(11).free_at >= 10 + 15
