@@ -1,0 +1,13 @@
+"""Pure: no I/O, clock, chance or log. What the watch contract means is decided here.
+
+objects      the bytes of an object, an event, a page; what can be read from them
+labels       label selectors
+fields       field selectors
+scope        what a stream or a request covers
+resources    which fields a resource can be selected by; discovery and OpenAPI
+request      what a request asks, in Kubernetes' words; which Status refuses it
+store        the objects, window and cursor of one stream
+reflection   list, watch, resume or relist: what to do next upstream
+floor        how new an answer must be, so that nobody goes backwards
+link         is the upstream reachable?
+"""
