@@ -1,10 +1,12 @@
-"""Builds the client-go candidate (`tests/peers/clientgo`) against several client-go versions.
+"""Builds the programs on client-go that our sidecars meet in tests: the candidate
+(`tests/peers/clientgo`) against several client-go versions, the informer (`tests/peers/informer`).
 
 Owns: which versions there are (one module file each) and where the binaries lie.
 Guarantees: the same source for all versions, the locked dependencies (a module file that does
 not match its sums fails the build), a new binary whenever source or module files change; else
 those of tests/controlplane/build.py, whose toolchain, cache and lock it uses.
-Runs as `python3 -m tests.peers.build [VERSION...]` and prints one path per version.
+Runs as `python3 -m tests.peers.build [VERSION...]` and prints one path per program; with
+versions, candidates of these only.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from tests.controlplane.build import (
 )
 
 SOURCE = Path(__file__).parent / "clientgo"
+INFORMER_SOURCE = Path(__file__).parent / "informer"
 # The oldest version in wide use without the fast path of renewals (before 1.30), the first one
 # with it, and the reference of the benchmarks.
 MODULE_FILES = {"0.26": "go-0.26.mod", "0.30": "go-0.30.mod", "0.36": "go.mod"}
@@ -36,24 +39,17 @@ MODULE_FILES = {"0.26": "go-0.26.mod", "0.30": "go-0.30.mod", "0.36": "go.mod"}
 def candidate_binary(version: str) -> Path:
     """The candidate built against client-go `version`, one of MODULE_FILES; built first where
     it is missing. Raises BuildError."""
-    program = _program(version)
-    target = _cached_path(program)
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target.parent / ".lock", waiting_for=f"{program.name} {program.version}"):
-        if not target.exists():
-            _build(program, MODULE_FILES[version], target)
-    return target
+    return _binary("client-go-candidate", _module_file(version))
+
+
+def informer_binary() -> Path:
+    """The informer, as `candidate_binary`."""
+    return _binary("client-go-informer", INFORMER_SOURCE / "go.mod")
 
 
 def client_go_version(version: str) -> str:
     """The full version that `version` stands for, as in the candidate's user agent: `0.36.3`."""
-    manifest = _module_file(version).read_text(encoding="utf-8")
-    found = re.search(r"^\s*k8s\.io/client-go v(\S+)$", manifest, re.MULTILINE)
-    if found is None:
-        raise BuildError(f"{_module_file(version)} does not require k8s.io/client-go")
-    return found.group(1)
+    return _required_client_go(_module_file(version))
 
 
 def _module_file(version: str) -> Path:
@@ -63,23 +59,44 @@ def _module_file(version: str) -> Path:
     return SOURCE / MODULE_FILES[version]
 
 
-def _program(version: str) -> Program:
-    module_file = _module_file(version)
+def _required_client_go(module_file: Path) -> str:
+    manifest = module_file.read_text(encoding="utf-8")
+    found = re.search(r"^\s*k8s\.io/client-go v(\S+)$", manifest, re.MULTILINE)
+    if found is None:
+        raise BuildError(f"{module_file} does not require k8s.io/client-go")
+    return found.group(1)
+
+
+def _binary(name: str, module_file: Path) -> Path:
+    program = _program(name, module_file)
+    target = _cached_path(program)
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.parent / ".lock", waiting_for=f"{program.name} {program.version}"):
+        if not target.exists():
+            _build(program, module_file, target)
+    return target
+
+
+def _program(name: str, module_file: Path) -> Program:
     digest = hashlib.sha256()
-    for path in (*sorted(SOURCE.glob("*.go")), module_file, module_file.with_suffix(".sum")):
+    sources = sorted(module_file.parent.glob("*.go"))
+    for path in (*sources, module_file, module_file.with_suffix(".sum")):
         digest.update(path.read_bytes())
-    full_version = f"v{client_go_version(version)}-{digest.hexdigest()[:12]}"
-    return Program("client-go-candidate", "candidate", full_version, ".")
+    full_version = f"v{_required_client_go(module_file)}-{digest.hexdigest()[:12]}"
+    return Program(name, name, full_version, ".")
 
 
-def _build(program: Program, module_file: str, target: Path) -> None:
+def _build(program: Program, module_file: Path, target: Path) -> None:
     go = go_toolchain()
     started = time.monotonic()
     _say(f"{program.name} {program.version}: building, for the first time on this machine only")
     # The output lies beside its target, so that the rename stays on one file system.
     output = target.with_name(f".{target.name}")
-    command = [str(go), "build", "-C", str(SOURCE), "-mod=readonly", f"-modfile={module_file}"]
-    command += ["-v", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(output)]
+    command = [str(go), "build", "-C", str(module_file.parent), "-mod=readonly"]
+    command += [f"-modfile={module_file.name}", "-v", "-trimpath", "-buildvcs=false"]
+    command += ["-ldflags=-s -w", "-o", str(output)]
     try:
         with tempfile.TemporaryDirectory(prefix="edge-sidecars-build-") as folder:
             _run_with_progress(program, [*command, program.package], go, Path(folder))
@@ -92,11 +109,15 @@ def _build(program: Program, module_file: str, target: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     known = " ".join(MODULE_FILES)
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"default: {known}")
+    parser.add_argument(
+        "versions", nargs="*", metavar="VERSION", help=f"default: {known} and the informer"
+    )
     arguments = parser.parse_args()
     try:
         for version in arguments.versions or MODULE_FILES:
             print(candidate_binary(version), flush=True)
+        if not arguments.versions:
+            print(informer_binary(), flush=True)
     except BuildError as error:
         _say(str(error))
         return 1
