@@ -1,0 +1,117 @@
+"""From the text of a flag or a query parameter to a value, or one line that says what is wrong.
+
+Pure. Every failure is `BadInput`, which names the value and the remedy, whatever the text was.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+MAX_PORT = 65535
+# uint64, etcd's revisions: nothing that Kubernetes counts is longer.
+MAX_DIGITS = 20
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", re.ASCII)
+# Kubernetes' quantities, as far as they are for memory.
+_SIZES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+_SIZE = re.compile(r"(\d{1,20})([kMG]|[KMG]i)?", re.ASCII)
+_HOST = re.compile(r"[a-z0-9_]([-a-z0-9_.]*[a-z0-9_])?", re.ASCII)
+
+
+class BadInput(ValueError):
+    """One line that names the value and the remedy."""
+
+
+def seconds(text: str) -> float:
+    """`1.5s`, `500ms`, `2m30s`, `7d`, or bare seconds."""
+    total, end = 0.0, 0
+    for match in _DURATION.finditer(text):
+        if match.start() != end:
+            break
+        total += float(match[1]) * _UNITS[match[2] or ""]
+        end = match.end()
+    if not text or end != len(text) or not math.isfinite(total):
+        raise BadInput(f"{text!r:.80} is not a duration: write it like 15s, 500ms, 1m30s or 7d")
+    return total
+
+
+def whole(text: str) -> int:
+    """Digits only, as many as anything in Kubernetes has."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > MAX_DIGITS:
+        raise BadInput(f"{text!r:.80} is not a whole number")
+    return int(text)
+
+
+def size(text: str) -> int:
+    """Bytes: `4Mi`, `500k`, or a bare number."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise BadInput(f"{text!r:.80} is not a size: write it like 4Mi, 512Ki or 1000000")
+    return int(match[1]) * _SIZES[match[2] or ""]
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine, or this pod, can get there."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def address(text: str) -> Address:
+    """`host:port`; without a host it is every address of this machine, as in Go."""
+    host, colon, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not _is_port(port) or (":" in host) != (bare is not host):
+        raise BadInput(f"{text!r:.80} is not host:port (like 127.0.0.1:10550)")
+    return Address(bare.lower() or "0.0.0.0", int(port))
+
+
+def host_name(text: str) -> str:
+    """What may stand in a Host header, without a port: a name or an address, in lower case."""
+    host = text.lower().strip("[]")
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        pass
+    if not _HOST.fullmatch(host):
+        raise BadInput(f"{text!r:.80} is not a host name or address: write it without a port")
+    return host
+
+
+def url(text: str) -> str:
+    """An http or https URL with a host, as it was written."""
+    try:
+        parts = urlsplit(text)
+        is_usable = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0  # itself raises ValueError above 65535
+            and text.isprintable()
+            and " " not in text
+        )
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise BadInput(f"{text!r:.80} is not a URL like https://10.0.0.1:6443")
+    return text
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= MAX_PORT

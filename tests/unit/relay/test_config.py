@@ -1,0 +1,393 @@
+"""What the relay's command line and its env twins say, and what is refused how."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from relay_sidecar.config.config import Config, load
+from relay_sidecar.config.flags import GROUPS, parser
+from relay_sidecar.config.preload import Preload, preload
+from relay_sidecar.config.values import (
+    Address,
+    BadInput,
+    address,
+    host_name,
+    seconds,
+    size,
+    url,
+    whole,
+)
+
+POD = {"POD_NAMESPACE": "ns", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+TLS = ["--tls-cert-file=/c", "--tls-private-key-file=/k"]
+
+
+def loaded(*flags: str, environ: Mapping[str, str] | None = None) -> Config:
+    return load(flags, POD | dict(environ or {}))
+
+
+def refusal(*flags: str, environ: Mapping[str, str] | None = None) -> str:
+    with pytest.raises(BadInput) as raised:
+        loaded(*flags, environ=environ)
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+# ── texts ──
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0.0),
+        ("15", 15.0),
+        ("500ms", 0.5),
+        ("1m30s", 90.0),
+        ("7d", 604800.0),
+        ("1d12h", 129600),
+    ],
+)
+def test_durations_read_as_in_go_and_in_days(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", " ", "-1s", "1 s", "1w", "nan", "inf", "1s\n", "9" * 400])
+def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(BadInput, match="15s, 500ms"):
+        seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0", 0), ("4Mi", 4 * 1024**2), ("512Ki", 512 * 1024), ("500k", 500_000), ("1Gi", 1024**3)],
+)
+def test_sizes_read_as_quantities(text: str, value: int) -> None:
+    assert size(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "4MB", "4 Mi", "-1", "1.5Mi", "Mi", "4mi", "٣", "9" * 30])
+def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(BadInput, match="4Mi, 512Ki"):
+        size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "told"),
+    [
+        ("127.0.0.1:10550", Address("127.0.0.1", 10550), "127.0.0.1:10550"),
+        (":10550", Address("0.0.0.0", 10550), "0.0.0.0:10550"),
+        ("LOCALHOST:0", Address("localhost", 0), "localhost:0"),
+        ("[::1]:10550", Address("::1", 10550), "[::1]:10550"),
+    ],
+)
+def test_addresses_read_and_print(text: str, value: Address, told: str) -> None:
+    assert address(text) == value
+    assert str(value) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "10550", "host", "host:", "host:http", "h:65536", "h:-1", "::1:80", "unix:/x", "[h]:1x"],
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=r"127\.0\.0\.1:10550"):
+        address(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.10", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("localhost.example.com", False),
+        ("127.0.0.1.example.com", False),
+    ],
+)
+def test_loopback_is_what_no_other_machine_reaches(host: str, is_loopback: bool) -> None:
+    assert Address(host, 1).is_loopback is is_loopback
+
+
+@pytest.mark.parametrize("text", ["h:1", "a/b", "a b", "", "ä", "http://h"])
+def test_what_cannot_stand_in_a_host_header_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="without a port"):
+        host_name(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Kubernetes.Default.svc", "kubernetes.default.svc"),
+        ("[FD00::1]", "fd00::1"),
+        ("a_b", "a_b"),
+    ],
+)
+def test_host_names_are_told_in_one_spelling(text: str, value: str) -> None:
+    assert host_name(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "1.5", "-1", "²", "9" * 21])
+def test_what_is_no_whole_number_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="whole number"):
+        whole(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["h", "ftp://h", "http://", "http://h:99999", "http://[::1", "http://a b"]
+)
+def test_what_is_no_url_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="https://"):
+        url(text)
+
+
+# ── order of look-up ──
+
+
+def test_a_flag_beats_its_env_twin_and_both_beat_the_default() -> None:
+    environ = {"RELAY_READ_TIMEOUT": "2s"}
+    assert loaded().read_timeout == 1
+    assert loaded(environ=environ).read_timeout == 2
+    assert loaded("--read-timeout", "3s", environ=environ).read_timeout == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("LISTEN", "127.0.0.1:1", "listen", Address("127.0.0.1", 1)),
+        ("STATUS_LISTEN", ":1", "status_listen", Address("0.0.0.0", 1)),
+        ("SERVER", "https://h:1", "server", "https://h:1"),
+        ("KUBECONFIG", "/k", "kubeconfig", Path("/k")),
+        ("SERVICE_ACCOUNT_DIR", "/sa", "service_account_dir", Path("/sa")),
+        ("ORIGIN", "local", "is_local", True),
+        ("ORIGIN", "upstream", "is_local", False),
+        ("REQUEST_TIMEOUT", "7s", "request_timeout", 7.0),
+        ("READ_TIMEOUT", "7s", "read_timeout", 7.0),
+        ("PROBE_INTERVAL", "7s", "probe_interval", 7.0),
+        ("DATA_DIR", "/d", "data_dir", Path("/d")),
+        ("DATA_DIR", "memory", "data_dir", None),
+        ("READS", "cache", "reads_upstream", False),
+        ("PRELOAD", "pods", "preload", (preload("pods"),)),
+        ("IDLE_TIMEOUT", "1m", "idle_timeout", 60.0),
+        ("RETAIN", "1d", "retain", 86400.0),
+        ("MAX_OBJECTS", "5", "max_objects", 5),
+        ("MAX_WATCHERS", "5", "max_watchers", 5),
+        ("WATCH_BUFFER", "1Mi", "watch_buffer", 1024**2),
+        ("ACCESS", "caller", "asks_callers", True),
+        ("LOCAL_TOKEN_FILE", "/t", "local_token_file", Path("/t")),
+        ("ALLOWED_HOST", "Kube.svc", "allowed_hosts", ("kube.svc",)),
+        ("LOG_FORMAT", "json", "log_format", "json"),
+        ("LOG_LEVEL", "debug", "log_level", "debug"),
+    ],
+)
+def test_every_flag_has_an_env_twin_that_reads_the_same(
+    name: str, text: str, field: str, value: object
+) -> None:
+    flag = f"--{name.lower().replace('_', '-')}={text}"
+    from_environ = loaded(environ={f"RELAY_{name}": text})
+    assert getattr(from_environ, field) == value
+    assert from_environ == loaded(flag)
+
+
+@pytest.mark.parametrize("name", ["ACCESS_TTL", "ACCESS_OFFLINE_TTL"])
+def test_how_long_decisions_stand_is_told_by_flag_and_twin(name: str) -> None:
+    flag = f"--{name.lower().replace('_', '-')}=2h"
+    flags = (
+        ["--access=caller"]
+        if name == "ACCESS_OFFLINE_TTL"
+        else [
+            "--access=caller",
+            "--access-offline-ttl=3h",
+        ]
+    )
+    config = loaded(*flags, flag)
+    assert getattr(config, name.lower()) == 7200
+    assert loaded(*flags, environ={f"RELAY_{name}": "2h"}) == config
+
+
+def test_what_may_be_repeated_is_one_text_in_the_environment() -> None:
+    from_flags = loaded("--preload=pods", "--preload=nodes", "--allowed-host=a", "--allowed-host=b")
+    twins = {"RELAY_PRELOAD": "pods\n  nodes ", "RELAY_ALLOWED_HOST": "a b"}
+    assert from_flags == loaded(environ=twins)
+    assert len(from_flags.preload) == len(from_flags.allowed_hosts) == 2
+
+
+def test_every_flag_is_read() -> None:
+    """Each is in a field of `Config` of its name, or says how another field is to be read."""
+    renamed = {"origin": "is_local", "reads": "reads_upstream", "access": "asks_callers"}
+    renamed["allowed_host"] = "allowed_hosts"
+    flags = {name.replace("-", "_") for group in GROUPS.values() for name, _, _ in group}
+    assert flags == set(vars(parser().parse_args([])))
+    assert {renamed.get(name, name) for name in flags} <= {field.name for field in fields(Config)}
+
+
+def test_what_a_service_named_relay_injects_is_ignored() -> None:
+    injected = {
+        "RELAY_PORT": "tcp://10.0.0.7:10550",
+        "RELAY_SERVICE_HOST": "10.0.0.7",
+        "RELAY_SERVICE_PORT": "10550",
+        "RELAY_PORT_10550_TCP_ADDR": "10.0.0.7",
+    }
+    assert loaded(environ=injected) == loaded()
+
+
+def test_an_empty_env_twin_is_none() -> None:
+    names = (name for group in GROUPS.values() for name, _, _ in group)
+    empty = {f"RELAY_{name.upper().replace('-', '_')}": "" for name in names}
+    assert loaded(environ=empty) == loaded()
+
+
+def test_the_defaults_are_those_of_a_sidecar() -> None:
+    config = loaded()
+    assert str(config.listen) == "127.0.0.1:10550"
+    assert str(config.status_listen) == "127.0.0.1:10551"
+    assert config.server == "https://10.0.0.1:443"
+    assert config.data_dir == Path("/var/lib/relay-sidecar")
+    assert config.reads_upstream
+    assert not config.asks_callers
+    assert (config.idle_timeout, config.retain) == (600, 604800)
+    assert (config.request_timeout, config.read_timeout, config.probe_interval) == (5, 1, 1)
+    assert (config.access_ttl, config.access_offline_ttl) == (60, 86400)
+    assert config.warnings == ()
+
+
+def test_the_server_is_the_pods_unless_named() -> None:
+    ports = {"KUBERNETES_SERVICE_PORT": "6443", "KUBERNETES_SERVICE_HOST": "fd00::1"}
+    assert loaded(environ=ports).server == "https://[fd00::1]:6443"
+    assert loaded("--server", "http://127.0.0.1:8001").server == "http://127.0.0.1:8001"
+    assert loaded("--kubeconfig", "/k").server is None
+    assert loaded("--origin", "local", environ={"KUBERNETES_SERVICE_HOST": ""}).server is None
+
+
+def test_the_namespace_is_the_pods_or_the_service_accounts(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("from-file\n")
+    folder = ["--service-account-dir", str(tmp_path)]
+    assert loaded(*folder).namespace == "ns"
+    assert loaded(*folder, environ={"POD_NAMESPACE": ""}).namespace == "from-file"
+    assert loaded("--service-account-dir=/nowhere", environ={"POD_NAMESPACE": ""}).namespace == ""
+
+
+def test_a_namespace_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_bytes(b"\xff\xfe")
+    folder = ["--service-account-dir", str(tmp_path)]
+    assert "POD_NAMESPACE" in refusal(*folder, environ={"POD_NAMESPACE": ""})
+
+
+# ── what is preloaded ──
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("pods", Preload("pods", "", None, "", "", "")),
+        ("pods.v1", Preload("pods", "", "v1", "", "", "")),
+        ("deployments.apps", Preload("deployments", "apps", None, "", "", "")),
+        ("widgets.v1.example.com", Preload("widgets", "example.com", "v1", "", "", "")),
+        ("widgets.v1beta2.example.com", Preload("widgets", "example.com", "v1beta2", "", "", "")),
+        ("leases.coordination.k8s.io", Preload("leases", "coordination.k8s.io", None, "", "", "")),
+        (
+            "pods?fieldSelector=spec.nodeName=n1",
+            Preload("pods", "", None, "", "", "spec.nodeName=n1"),
+        ),
+        (
+            "pods?namespace=ns&labelSelector=a+in+(b,c),d&fieldSelector=metadata.name!=x",
+            Preload("pods", "", None, "ns", "a in (b,c),d", "metadata.name!=x"),
+        ),
+        ("pods?labelSelector=a%3Db", Preload("pods", "", None, "", "a=b", "")),
+    ],
+)
+def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
+    text: str, value: Preload
+) -> None:
+    assert preload(text) == value
+
+
+# ── bad input ──
+
+
+@pytest.mark.parametrize(
+    ("flags", "value", "remedy"),
+    [
+        (["--lisen", "x"], "--lisen", "did you mean --listen?"),
+        (["--listen"], "--listen", "--help"),
+        (["extra"], "extra", "--help"),
+        (["--listen", "10550"], "--listen '10550'", "127.0.0.1:10550"),
+        (["--server", "10.0.0.1"], "--server '10.0.0.1'", "https://"),
+        (["--origin", "cloud"], "--origin 'cloud'", "upstream, local"),
+        (["--reads", "both"], "--reads 'both'", "upstream, cache"),
+        (["--access", "all"], "--access 'all'", "own, caller"),
+        (["--log-format", "xml"], "--log-format 'xml'", "text, json"),
+        (["--log-level", "loud"], "--log-level 'loud'", "info, debug"),
+        (["--request-timeout", "0"], "--request-timeout 0s", "at least 0.1s"),
+        (["--read-timeout", "1ms"], "--read-timeout 0.001s", "at least 0.1s"),
+        (["--probe-interval", "abc"], "--probe-interval 'abc'", "500ms"),
+        (["--retain", "1m"], "--retain 60s", "--idle-timeout 600s"),
+        (["--max-objects", "0"], "--max-objects 0", "at least 1"),
+        (["--max-watchers", "many"], "--max-watchers 'many'", "whole number"),
+        (["--watch-buffer", "1k"], "--watch-buffer 1000", "at least 64Ki"),
+        (["--allowed-host", "h:1"], "--allowed-host 'h:1'", "without a port"),
+        (["--preload", "Pods"], "--preload 'Pods'", "deployments.apps"),
+        (["--preload", "pods/status"], "'pods/status'", "deployments.apps"),
+        (["--preload", "a..b"], "'a..b'", "deployments.apps"),
+        (["--preload", "pods?limit=1"], "'limit'", "labelSelector, fieldSelector"),
+        (["--preload", "pods?namespace=a&namespace=b"], "'namespace'", "given twice"),
+        (["--preload", "pods?namespace=../x"], "'../x'", "not a namespace"),
+        (["--tls-cert-file", "/c"], "--tls-private-key-file", "name both"),
+        (["--status-listen", "127.0.0.1:10550"], "--status-listen 127.0.0.1:10550", "another port"),
+        (["--listen", ":10550"], "--listen 0.0.0.0:10550", "use --access caller"),
+        (["--listen", "10.0.0.7:1", *TLS], "--listen 10.0.0.7:1", "listen on 127.0.0.1"),
+        (["--listen", ":1", "--access=caller"], "--listen 0.0.0.0:1", "add --tls-cert-file"),
+        (["--access=caller", "--server=http://10.0.0.1"], "http://10.0.0.1", "use https"),
+        (["--access=caller", "--access-ttl=25h"], "--access-offline-ttl 86400s", "raise it"),
+        (["--access=caller", "--local-token-file=/t"], "--local-token-file /t", "drop one"),
+        (["--access=caller", "--allowed-host=h"], "--allowed-host h", "drop one"),
+        (["--access-ttl=2m"], "--access-ttl 2m", "needs --access caller"),
+        (["--origin=local", "--access=caller"], "--access caller", "use --access own"),
+        (["--origin=local", "--server=https://h"], "--server https://h", "drop one"),
+        (["--origin=local", "--kubeconfig=/k"], "--kubeconfig /k", "drop one"),
+        (["--origin=local", "--preload=pods"], "--preload pods", "drop one"),
+        (["--origin=local", "--reads=cache"], "--reads cache", "drop one"),
+        (["--origin=local", "--listen=:1"], "--listen 0.0.0.0:1", "listen on 127.0.0.1"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_the_value_and_the_remedy(
+    flags: list[str], value: str, remedy: str
+) -> None:
+    message = refusal(*flags)
+    assert value in message
+    assert remedy in message
+
+
+@pytest.mark.parametrize(
+    ("environ", "value", "remedy"),
+    [
+        ({"KUBERNETES_SERVICE_HOST": ""}, "no API server", "--kubeconfig"),
+        ({"RELAY_ORIGIN": "local", "RELAY_SERVER": "https://h"}, "--server https://h", "drop one"),
+        ({"RELAY_LISTEN": "0.0.0.0:1"}, "--listen 0.0.0.0:1", "--access caller"),
+        ({"POD_NAMESPACE": "../x"}, "'../x'", "POD_NAMESPACE"),
+    ],
+)
+def test_what_the_environment_says_is_checked_as_flags_are(
+    environ: dict[str, str], value: str, remedy: str
+) -> None:
+    message = refusal(environ=environ)
+    assert value in message
+    assert remedy in message
+
+
+def test_callers_may_come_from_elsewhere_with_their_tokens_over_tls() -> None:
+    config = loaded("--listen=:10550", "--access=caller", *TLS)
+    assert not config.listen.is_loopback
+    assert config.warnings == ()
+
+
+@pytest.mark.parametrize("flag", ["--access=caller", "--local-token-file=/t"])
+def test_tokens_over_http_are_warned_of_because_go_clients_send_none(flag: str) -> None:
+    assert "--tls-cert-file" in loaded(flag).warnings[0]
+    assert loaded(flag, *TLS).warnings == ()
