@@ -1,26 +1,34 @@
 """Requests and line streams to one API server, with hard deadlines.
 
-Guarantees: every request has its own connection, which is gone when the call ends, so that no
-dead keep-alive connection delays a later one (client-go hazard H7) and a write is sent at most
-once: aiohttp by itself repeats PUT and DELETE when a connection drops, which would break
-compare-and-swap. Whatever happens surfaces as `ApiError` or `Unreachable`.
+Guarantees: a request is sent at most once: aiohttp by itself repeats PUT and DELETE when a
+connection drops, which would break compare-and-swap. It has its own connection, which is gone when
+the call ends, so that no dead one delays a later request (client-go hazard H7); only one that says
+`kept` uses a connection again, which any failure of any request puts out of use.
+Whatever happens surfaces as `ApiError` or `Unreachable`.
 """
 
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import aiohttp
 
 from .credentials import Credentials
-from .errors import Unreachable, api_error
+from .errors import ApiError, Unreachable, api_error
+from .kept import KeptConnections, Response
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 # Bytes; no object is longer: etcd takes 1.5 MiB (--max-request-bytes), kube-apiserver 3 MiB.
 MAX_LINE = 8 * 1024 * 1024
+# Seconds; shorter than servers, proxies and address translation keep an idle connection.
+KEPT_FOR = 10.0
+# Besides 5xx: what another API server, or another connection, might answer otherwise.
+SHUN_STATUSES = (401, 408, 421, 429)
 
 # What a failed connection or a broken answer may raise below us.
 _TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError)
@@ -37,24 +45,25 @@ async def _never_resent(
 
 
 class ApiServer:
-    """An API server as one caller sees it; `user_agent` tells callers apart in its audit log."""
+    """An API server as one caller sees it; `user_agent` tells callers apart in its audit log.
 
-    def __init__(self, credentials: Credentials, *, user_agent: str) -> None:
+    A connection that is kept for `kept` requests is used again within `kept_for` seconds.
+    """
+
+    def __init__(
+        self, credentials: Credentials, *, user_agent: str, kept_for: float = KEPT_FOR
+    ) -> None:
         self._credentials = credentials
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(force_close=True, limit=0),
-            headers={"User-Agent": user_agent, "Accept": JSON},
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            middlewares=(_never_resent,),
-            auto_decompress=True,
-            trust_env=False,
-        )
+        self._user_agent = user_agent
+        self._session = self._open_session(aiohttp.TCPConnector(force_close=True, limit=0))
+        self._kept = KeptConnections(self._open_session, idle=kept_for)
 
     @property
     def url(self) -> str:
         return self._credentials.server
 
     async def close(self) -> None:
+        await self._kept.close()
         await self._session.close()
 
     async def request(
@@ -66,37 +75,37 @@ class ApiServer:
         params: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = JSON,
+        kept: bool = False,
     ) -> dict[str, Any]:
         """The decoded JSON object of a 2xx.
 
+        `kept`: over a connection that an earlier such request left, where one is fit for use. A
+        second attempt beside a first that got no answer is to take one of its own.
         Raises `ApiError` for any other status, `Unreachable` without a usable answer within
         `timeout` seconds, which span DNS, connect, TLS, sending and the whole body.
         """
-        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        try:
-            async with (
-                asyncio.timeout(timeout),
-                self._session.request(
-                    method,
-                    self._credentials.server + path,
-                    params=params,
-                    data=data,
-                    headers=await self._headers(content_type if data is not None else None),
-                    ssl=self._tls(),
-                    allow_redirects=False,
-                ) as response,
-            ):
-                _end_with_connection(response)
-                answer = await response.read()
-                if response.status >= 300:
-                    raise api_error(
-                        response.status, answer, retry_after=response.headers.get("Retry-After")
-                    )
-        except TimeoutError as error:
-            raise Unreachable(f"no answer from {self.url} within {timeout:g}s") from error
-        except _TRANSPORT_ERRORS as error:
-            raise Unreachable(_describe(error)) from error
-        return _decoded(answer)
+        options: dict[str, Any] = {"params": params}
+        if body is not None:
+            options["data"] = json.dumps(body, separators=(",", ":")).encode()
+        with self._failures_are_ours(late=f"no answer from {self.url} within {timeout:g}s"):
+            async with asyncio.timeout(timeout):
+                headers = await self._headers(None if body is None else content_type)
+                options |= {"headers": headers, "ssl": self._tls()}
+                if kept:
+                    async with self._kept.channel(
+                        headers.get("Authorization"), options["ssl"]
+                    ) as channel:
+                        response, answer = await _sent(
+                            channel.session, method, self.url + path, options
+                        )
+                        channel.used(response)
+                else:
+                    response, answer = await _sent(self._session, method, self.url + path, options)
+            if response.status >= 300:
+                raise api_error(
+                    response.status, answer, retry_after=response.headers.get("Retry-After")
+                )
+            return _decoded(answer)
 
     async def lines(
         self, path: str, *, open_timeout: float, params: Mapping[str, str]
@@ -107,10 +116,11 @@ class ApiServer:
         within `open_timeout` seconds or breaks, which an end within a line is too. How long
         silence is believed, the caller decides.
         """
-        try:
+        late = f"{self.url} did not begin to answer in {open_timeout:g}s"
+        with self._failures_are_ours(late=late):
             async with asyncio.timeout(open_timeout) as opening:
                 async with self._session.get(
-                    self._credentials.server + path,
+                    self.url + path,
                     params=params,
                     headers=await self._headers(None),
                     ssl=self._tls(),
@@ -134,10 +144,37 @@ class ApiServer:
                             raise Unreachable(f"{self.url} sends a line without an end")
                     if rest:
                         raise Unreachable(f"{self.url} ended its answer within a line")
+
+    @contextmanager
+    def _failures_are_ours(self, *, late: str) -> Iterator[None]:
+        """Kept connections may lead to the same place: after a failure none is used again."""
+        try:
+            yield
+        except ApiError as error:
+            if error.status in SHUN_STATUSES or error.status >= 500:
+                self._kept.drop()
+            raise
+        except Unreachable:
+            self._kept.drop()
+            raise
         except TimeoutError as error:
-            raise Unreachable(f"{self.url} did not begin to answer in {open_timeout:g}s") from error
+            self._kept.drop()
+            raise Unreachable(late) from error
         except _TRANSPORT_ERRORS as error:
+            self._kept.drop()
             raise Unreachable(_describe(error)) from error
+
+    def _open_session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=connector,
+            headers={"User-Agent": self._user_agent, "Accept": JSON},
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            middlewares=(_never_resent,),
+            response_class=Response,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=True,
+            trust_env=False,
+        )
 
     async def _headers(self, content_type: str | None) -> dict[str, str]:
         headers = {} if content_type is None else {"Content-Type": content_type}
@@ -150,15 +187,21 @@ class ApiServer:
         return self._credentials.tls() or True
 
 
+async def _sent(
+    session: aiohttp.ClientSession, method: str, url: str, options: Mapping[str, Any]
+) -> tuple[aiohttp.ClientResponse, bytes]:
+    async with session.request(method, url, allow_redirects=False, **options) as response:
+        _end_with_connection(response)
+        return response, await response.read()
+
+
 def _end_with_connection(response: aiohttp.ClientResponse) -> None:
     """After broken framing aiohttp closes the connection, but lets the body's reader wait on."""
     content, connection = response.content, response.connection
     if connection is None or connection.protocol is None:
         return  # released: the whole body is there
 
-    def end(closed: asyncio.Future[None] | None) -> None:
-        if closed is not None and not closed.cancelled():
-            closed.exception()  # retrieved, else asyncio reports it
+    def end(_: object) -> None:
         if not content.is_eof() and content.exception() is None:
             content.set_exception(aiohttp.ClientPayloadError("the answer broke off"))
 
@@ -166,7 +209,20 @@ def _end_with_connection(response: aiohttp.ClientResponse) -> None:
     if closed is None:  # already
         end(None)
     else:
+        closed.remove_done_callback(_retrieve)  # once on a connection, however often it is used
+        closed.add_done_callback(_retrieve)
         closed.add_done_callback(end)
+        content.on_eof(partial(_forget, closed, end))
+
+
+def _retrieve(closed: asyncio.Future[None]) -> None:
+    """Else asyncio reports an exception that nobody asked for."""
+    if not closed.cancelled():
+        closed.exception()
+
+
+def _forget(closed: asyncio.Future[None], end: Callable[[object], None]) -> None:
+    closed.remove_done_callback(end)
 
 
 def _decoded(answer: bytes) -> dict[str, Any]:
