@@ -13,8 +13,8 @@ from typing import Any
 
 from elector_sidecar.clock import boottime
 from elector_sidecar.config.config import Config
-from elector_sidecar.core.election import Candidate, Election, Read, Watch
-from elector_sidecar.core.tenure import Facts, Health, Plan, Policy, Tenure
+from elector_sidecar.core.election import Candidate, Election, Read, View, Watch
+from elector_sidecar.core.tenure import Facts, Health, Policy, Tenure
 from elector_sidecar.core.term import Write
 from elector_sidecar.lease_client import LeaseClient
 from elector_sidecar.log import fields, logger
@@ -43,7 +43,7 @@ class Elector:
             now=now,
         )
         self._tenure = Tenure(_policy(config), now=now)
-        self._plan = self._tenure.plan(now, self._facts(now))
+        self._plan = self._tenure.plan(now, self._facts(now, self._election.view(now)))
         self._kick = asyncio.Event()
         self._change = asyncio.Event()
         self._told: Status | None = None
@@ -68,8 +68,11 @@ class Elector:
     # ── what is true ──
 
     def status(self, now: float) -> Status:
+        return self._described(self._election.view(now), now)
+
+    def _described(self, view: View, now: float) -> Status:
         return describe(
-            self._election.view(now),
+            view,
             now=now,
             identity=self.identity,
             config=self.config,
@@ -93,24 +96,25 @@ class Elector:
 
     def terminate(self) -> None:
         now = boottime()
-        self._tenure.terminate(now, self._facts(now))
+        self._tenure.terminate(now, self._facts(now, self._election.view(now)))
         if self._group is not None:
-            self._advance()
+            self._advance_now()
 
     async def resign(self, cooldown: float) -> bool | None:
         """True when released, False if in doubt, None if there was nothing to resign from."""
         now = boottime()
         before = self._tenure.outcome.number
-        if not self._tenure.resign(now, self._facts(now), cooldown=cooldown):
+        facts = self._facts(now, self._election.view(now))
+        if not self._tenure.resign(now, facts, cooldown=cooldown):
             return None
-        self._advance()
+        self._advance_now()
         while self._tenure.outcome.number == before and not self._plan.is_over:
             await self.changed(MAX_SLEEP)
         return self._tenure.outcome.was_released
 
     def listener_checked(self, *, is_alive: bool) -> None:
-        self._tenure.listener_checked(is_alive=is_alive)
-        self._kick.set()
+        if self._tenure.listener_checked(is_alive=is_alive):
+            self._kick.set()
 
     # ── the pump ──
 
@@ -130,9 +134,14 @@ class Elector:
             for task in self._tasks:
                 task.cancel()
 
+    def _advance_now(self) -> None:
+        """Before the pump wakes: the next answer is to be of the new plan."""
+        self._advance()
+        self._kick.set()  # it sleeps until what was due under the old one
+
     def _advance(self) -> None:
         now = boottime()
-        self._plan = self._planned(now)
+        view = self._settled(now)
         wall = time.time()
         while commands := self._election.advance(now, wall=wall, chance=random.random()):
             for command in commands:
@@ -145,21 +154,24 @@ class Elector:
         self._due_at = min(
             self._election.wake_at(now),
             self._tenure.wake_at(),
-            self._lapses_at(now),
+            math.inf if view.valid_until is None else view.valid_until,
             now + MAX_SLEEP,
         )
-        self._announce(now)
+        self._announce(self._described(view, now))
 
-    def _planned(self, now: float) -> Plan:
-        """The stance may settle facts that change the plan at once (nothing to release)."""
-        plan = self._tenure.plan(now, self._facts(now))
-        while plan.stance is not self._election.stance:
-            self._election.set_stance(now, plan.stance)
-            plan = self._tenure.plan(now, self._facts(now))
-        return plan
+    def _settled(self, now: float) -> View:
+        """What is true under the plan, which the stance may change at once (nothing to release).
 
-    def _facts(self, now: float) -> Facts:
-        view = self._election.view(now)
+        Commands are answered later: it stays true while they are performed.
+        """
+        while True:
+            view = self._election.view(now)
+            self._plan = self._tenure.plan(now, self._facts(now, view))
+            if self._plan.stance is self._election.stance:
+                return view
+            self._election.set_stance(now, self._plan.stance)
+
+    def _facts(self, now: float, view: View) -> Facts:
         return Facts(
             is_leader=view.is_leader,
             holds_record=self._election.holds_record,
@@ -170,19 +182,16 @@ class Elector:
             terms=self._election.terms,
         )
 
-    def _lapses_at(self, now: float) -> float:
-        valid_until = self._election.view(now).valid_until
-        return math.inf if valid_until is None else valid_until
-
     async def _sleep(self) -> None:
+        delay = max(self._due_at - boottime(), 0.0)
+        alarm = asyncio.get_running_loop().call_later(delay, self._kick.set)
         try:
-            async with asyncio.timeout(max(self._due_at - boottime(), 0.0)):
-                await self._kick.wait()
-        except TimeoutError:
-            return
+            await self._kick.wait()
+        finally:
+            alarm.cancel()
 
-    def _announce(self, now: float) -> None:
-        status, before = self.status(now), self._told
+    def _announce(self, status: Status) -> None:
+        before = self._told
         outcome, ended = self._tenure.outcome.number, self._outcome
         if before is not None and status.is_same_state(before) and outcome == ended:
             return

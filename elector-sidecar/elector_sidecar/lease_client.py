@@ -1,7 +1,9 @@
 """The Lease over kubeapi: performs an election's commands and reports each outcome to it.
 
 Owns the two paths, the requests' deadlines, their count, and the complaint about a failure with
-the RBAC rule that is missing. Every `read` and `write` ends in exactly one report.
+the RBAC rule that is missing. Every `read` and `write` ends in exactly one report. Only a renewal
+with nothing open beside it uses a kept connection, so that a dead one costs it a second attempt,
+and a takeover, a release or a read nothing.
 """
 
 import math
@@ -12,7 +14,7 @@ from elector_sidecar.clock import boottime
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.election import Election, Read, Watch
 from elector_sidecar.core.lease import MalformedLease, parse_lease
-from elector_sidecar.core.term import Write
+from elector_sidecar.core.term import Purpose, Write
 from elector_sidecar.log import fields, logger
 from kubeapi import (
     ApiError,
@@ -33,7 +35,7 @@ COMPLAINT_INTERVAL = 60.0
 
 
 class LeaseClient:
-    """`report` is called after each report to the election."""
+    """`report` is called after each report to the election that may ask for something."""
 
     def __init__(
         self, server: ApiServer, config: Config, election: Election, *, report: Callable[[], None]
@@ -46,6 +48,7 @@ class LeaseClient:
         self._collection_path = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
         self._path = f"{self._collection_path}/{config.lease}"
         self._complaints: dict[str, float] = {}
+        self._open_writes = 0
         self.requests: dict[tuple[str, str], int] = {}
 
     async def read(self, read: Read) -> None:
@@ -64,8 +67,10 @@ class LeaseClient:
         verb = "create" if write.creates else "update"
         method, path = ("POST", self._collection_path) if write.creates else ("PUT", self._path)
         election = self._election
+        kept = self._open_writes == 0 and self._renews(write)
+        self._open_writes += 1
         try:
-            lease = parse_lease(await self._call(verb, method, path, body=write.body))
+            lease = parse_lease(await self._call(verb, method, path, body=write.body, kept=kept))
         except (Conflict, NotFound) as error:
             if isinstance(error, NotFound) and write.creates:
                 self._complain("creating the Lease failed", verb, error)
@@ -81,7 +86,12 @@ class LeaseClient:
             election.write_lost(write.id, boottime())
         else:
             election.write_answered(write.id, boottime(), lease)
+        finally:
+            self._open_writes -= 1
         self._report()
+
+    def _renews(self, write: Write) -> bool:
+        return write.purpose is Purpose.HOLD and not write.creates and self._election.holds_record
 
     async def watch(self, watch: Watch) -> None:
         is_orderly = False
@@ -108,19 +118,23 @@ class LeaseClient:
         async with aclosing(lines):
             async for line in lines:
                 event = parse_event(line)
-                self._election.event_arrived(
+                if self._election.event_arrived(
                     watch.id,
                     boottime(),
                     parse_lease(event.object),
                     is_deleted=event.type == "DELETED",
-                )
-                self._report()
+                ):
+                    self._report()
         return True
 
-    async def _call(self, verb: str, method: str, path: str, *, body: object = None) -> object:
+    async def _call(
+        self, verb: str, method: str, path: str, *, body: object = None, kept: bool = False
+    ) -> object:
         self._count(verb, "sent")
         try:
-            return await self._server.request(method, path, timeout=self._timeout, body=body)
+            return await self._server.request(
+                method, path, timeout=self._timeout, body=body, kept=kept
+            )
         except (ApiError, Unreachable) as error:
             code = str(error.status) if isinstance(error, ApiError) else "unreachable"
             self._count(verb, code)

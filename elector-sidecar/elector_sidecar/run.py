@@ -21,7 +21,7 @@ from elector_sidecar.main_container import MainContainer
 from elector_sidecar.telling.lease_events import LeaseEvents
 from elector_sidecar.web.answers import Answers
 from elector_sidecar.web.listener import DeafListener, Listener, connection_limit, watch_over
-from kubeapi import ApiServer, Credentials, InCluster, Plain, UnusableCredentials
+from kubeapi import KEPT_FOR, ApiServer, Credentials, InCluster, Plain, UnusableCredentials
 
 DEAF = 1
 BAD_INPUT = 2
@@ -30,6 +30,8 @@ SECOND_SIGNAL = 1
 FAREWELL = 2.0
 FAREWELL_POLL = 0.02
 VERSION = "0.1.0"
+# A connection that missed a renewal is not trusted with another.
+KEPT_PERIODS = 2.0
 # Seconds from the first answer: a released Lease is taken by then, and nobody waits for us.
 TIDY_AFTER = 2.0
 
@@ -80,7 +82,11 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
 
 async def _serve(config: Config, credentials: Credentials) -> None:
     identity = f"{config.identity}_{uuid.uuid4()}"
-    server = ApiServer(credentials, user_agent=f"elector-sidecar/{VERSION} ({identity})")
+    server = ApiServer(
+        credentials,
+        user_agent=f"elector-sidecar/{VERSION} ({identity})",
+        kept_for=min(KEPT_PERIODS * config.timing.renew_interval, KEPT_FOR),
+    )
     async with MainContainer() as main, AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
         elector = Elector(config, server, main, identity=identity)

@@ -301,10 +301,13 @@ class Election:
 
     def event_arrived(
         self, watch_id: int, now: float, lease: Lease | None, *, is_deleted: bool = False
-    ) -> None:
-        """A watch event; `lease` None for one without an object (a bookmark)."""
+    ) -> bool:
+        """A watch event; `lease` None for one without an object (a bookmark).
+
+        False where there is nothing to do that was not there before: the echo of our own renewal.
+        """
         if not self._reading.is_watched_by(watch_id):
-            return
+            return False
         self._last_contact = now
         if lease is not None and not is_deleted:
             # Not of a Lease that nobody holds: it may be silent for any time.
@@ -312,7 +315,7 @@ class Election:
             self._reading.note_gap(now, limit=limit)
         is_continuous = self._reading.heard(now) and not self._judgement.is_missing
         if lease is None or lease.resource_version <= self._reading.newest:
-            return
+            return False
         if is_deleted:
             self._reading.note_version(now, lease.resource_version)
             self._adopt_missing(now)
@@ -322,6 +325,7 @@ class Election:
                 self._reading.has_read()  # as good as a read
         if self._stance is Stance.RELEASE:
             self._judge_release(now)
+        return True
 
     def watch_ended(self, watch_id: int, now: float, *, is_orderly: bool) -> None:
         """`is_orderly`: the server closed it after its time; else it failed or expired (410)."""

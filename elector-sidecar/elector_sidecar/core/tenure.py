@@ -154,8 +154,10 @@ class Tenure:
         """The drain URL said 2xx, or refused the connection."""
         self._is_stopped = True
 
-    def listener_checked(self, *, is_alive: bool) -> None:
-        self._is_deaf = not is_alive
+    def listener_checked(self, *, is_alive: bool) -> bool:
+        """Whether that is news."""
+        was_deaf, self._is_deaf = self._is_deaf, not is_alive
+        return self._is_deaf is not was_deaf
 
     def terminate(self, now: float, facts: Facts) -> None:
         """SIGTERM: what is held is given up, then it is over."""

@@ -180,6 +180,30 @@ def test_p3_a_lost_response_is_no_loss(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
+def test_renewals_share_a_connection_whose_death_costs_one_attempt(fleet: Fleet) -> None:
+    leader, _ = fleet.elect(1)
+    link, token = fleet.link(leader), leader.leader()["fencingToken"]
+    with Timeline(leader) as timeline:
+        connections, renewed = link.traffic().connections, fleet.spec()["renewTime"]
+        pause(6 * RENEW_INTERVAL)
+        assert fleet.spec()["renewTime"] != renewed
+        # One at most for each renewal that was late on a busy machine.
+        assert link.traffic().connections - connections < 3
+        lost, connections = link.traffic().lost_responses, link.traffic().connections
+        link.lose_response(connections=1)  # what comes back on the kept one, from now on
+        wait_for(
+            lambda: link.traffic().lost_responses > lost,
+            timeout=RENEW_INTERVAL + SOON,
+            what="a renewal without an answer",
+        )
+        pause(FAST_DURATION)
+        assert link.traffic().lost_responses == lost + 1
+        assert link.traffic().connections > connections
+    assert set(timeline.statuses()) == {200}
+    assert leader.leader()["fencingToken"] == token
+
+
+@pytest.mark.slow
 def test_p3_events_alone_keep_a_leader_to_whom_no_response_comes_back(fleet: Fleet) -> None:
     leader, _ = fleet.elect(2)
     link = fleet.link(leader)

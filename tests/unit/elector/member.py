@@ -20,7 +20,8 @@ STEP = 1e-6
 # So many steps without time passing are a loop.
 STEPS_AT_ONCE = 200
 
-Report = Callable[[Election, float], None]
+# False: there is nothing to do that was not there before, so the pump sleeps on.
+Report = Callable[[Election, float], bool | None]
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,10 @@ class Process:
         if self.is_frozen:
             self._inbox.append((is_timer, report))
             return
-        report(self.election, self.clock.now())
-        self._advance()
+        if report(self.election, self.clock.now()) is False:
+            self._look()
+        else:
+            self._advance()
 
     def _thaw(self) -> None:
         if self.is_frozen or self.is_dead:

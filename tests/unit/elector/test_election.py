@@ -454,6 +454,16 @@ def test_p6_who_abstains_lets_its_lease_expire() -> None:
 # ── P8: quiet ──
 
 
+def test_p8_the_echo_of_an_answered_renewal_asks_for_nothing() -> None:
+    election, watch, lease = leader()
+    planned = election.wake_at(0.1)
+    assert election.event_arrived(watch.id, 0.1, lease) is False
+    assert is_quiet(election, 0.1)
+    assert election.wake_at(0.1) == planned
+    write = due_write(election, 2)
+    assert election.event_arrived(watch.id, 2.1, stored(write, 3)), "before its answer it is news"
+
+
 def test_p8_a_standby_whose_watch_works_neither_reads_nor_writes() -> None:
     election, watch = standby(ours(1, OTHER))
     for count in range(1, 50):

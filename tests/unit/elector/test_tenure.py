@@ -399,6 +399,12 @@ def test_p9_a_deaf_leader_gives_up_and_stays_out_while_deaf() -> None:
     assert tenure.plan(1001, free(0)).stance is Stance.CONTEND
 
 
+def test_a_check_of_the_listener_is_news_only_where_it_differs_from_the_last() -> None:
+    tenure = Tenure(BARE, now=0)
+    checks = [True, False, False, True]
+    assert [tenure.listener_checked(is_alive=each) for each in checks] == [0, 1, 0, 1]
+
+
 def test_a_deaf_standby_does_not_contend() -> None:
     tenure = Tenure(BARE, now=0)
     tenure.listener_checked(is_alive=False)
