@@ -4,6 +4,7 @@ errors       the one table from a failed call to a type
 credentials  where the API server is and how to prove who we are; re-read when files change
 kubeconfig   the same from a kubeconfig, through the official `kubernetes` package
 kept         connections that are used again, and when not
+wire         what aiohttp does on the wire that nobody else may see
 server       requests and line streams with hard deadlines; writes are never sent twice
 watch_event  from a line of a watch to what happened
 """

@@ -59,24 +59,34 @@ class Channel:
 
 
 class KeptConnections:
-    """`open_session` makes one whose responses are `Response`; it is given its connector."""
+    """`open_session` makes one whose responses are `Response`; it is given its `connector`."""
 
     def __init__(
-        self, open_session: Callable[[aiohttp.TCPConnector], aiohttp.ClientSession], *, idle: float
+        self,
+        open_session: Callable[[aiohttp.TCPConnector], aiohttp.ClientSession],
+        *,
+        idle: float,
+        connector: type[aiohttp.TCPConnector] = aiohttp.TCPConnector,
     ) -> None:
         self._open_session = open_session
+        self._connector = connector
         self._idle_limit = idle
         self._idle: list[Channel] = []
         self._generation = 0
         self._credentials: tuple[object, ...] = ()
 
     @asynccontextmanager
-    async def channel(self, *credentials: object) -> AsyncIterator[Channel]:
-        """For one request, which is to be told to `Channel.used`; else the connection is closed."""
+    async def channel(
+        self, *credentials: object, idle: float | None = None
+    ) -> AsyncIterator[Channel]:
+        """For one request, which is to be told to `Channel.used`; else the connection is closed.
+
+        `idle`: the request wants a new one unless another was used within so many seconds.
+        """
         if credentials != self._credentials:
             self._credentials = credentials
             self.drop()
-        channel = await self._take()
+        channel = await self._take(self._idle_limit if idle is None else idle)
         try:
             yield channel
         finally:
@@ -93,14 +103,14 @@ class KeptConnections:
         while self._idle:
             await self._idle.pop().session.close()
 
-    async def _take(self) -> Channel:
+    async def _take(self, idle: float) -> Channel:
         """The one that was used last, which is the likeliest to live, or a new one."""
         while useless := [each for each in self._idle if not self._is_usable(each)]:
             self._idle.remove(useless[0])
             await useless[0].session.close()
-        if self._idle:
+        if self._idle and self._idle[-1].is_usable(_now(), idle=idle):
             return self._idle.pop()
-        connector = aiohttp.TCPConnector(limit=1, keepalive_timeout=self._idle_limit)
+        connector = self._connector(limit=1, keepalive_timeout=self._idle_limit)
         session = self._open_session(connector)
         return Channel(session, now=_now(), generation=self._generation)
 

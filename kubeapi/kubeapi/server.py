@@ -10,9 +10,8 @@ Whatever happens surfaces as `ApiError` or `Unreachable`.
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import aiohttp
@@ -20,6 +19,7 @@ import aiohttp
 from .credentials import Credentials
 from .errors import ApiError, Unreachable, api_error
 from .kept import KeptConnections, Response
+from .wire import TRANSPORT_ERRORS, describe, end_with_connection, never_resent
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -29,19 +29,6 @@ MAX_LINE = 8 * 1024 * 1024
 KEPT_FOR = 10.0
 # Besides 5xx: what another API server, or another connection, might answer otherwise.
 SHUN_STATUSES = (401, 408, 421, 429)
-
-# What a failed connection or a broken answer may raise below us.
-_TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError)
-
-
-async def _never_resent(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """aiohttp repeats a request on its own connection errors only: it does not get to see any."""
-    try:
-        return await handler(request)
-    except _TRANSPORT_ERRORS as error:
-        raise Unreachable(_describe(error)) from error
 
 
 class ApiServer:
@@ -126,7 +113,7 @@ class ApiServer:
                     ssl=self._tls(),
                     allow_redirects=False,
                 ) as response:
-                    _end_with_connection(response)
+                    end_with_connection(response)
                     if response.status >= 300:
                         raise api_error(
                             response.status,
@@ -160,16 +147,16 @@ class ApiServer:
         except TimeoutError as error:
             self._kept.drop()
             raise Unreachable(late) from error
-        except _TRANSPORT_ERRORS as error:
+        except TRANSPORT_ERRORS as error:
             self._kept.drop()
-            raise Unreachable(_describe(error)) from error
+            raise Unreachable(describe(error)) from error
 
     def _open_session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=connector,
             headers={"User-Agent": self._user_agent, "Accept": JSON},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            middlewares=(_never_resent,),
+            middlewares=(never_resent,),
             response_class=Response,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=True,
@@ -191,38 +178,8 @@ async def _sent(
     session: aiohttp.ClientSession, method: str, url: str, options: Mapping[str, Any]
 ) -> tuple[aiohttp.ClientResponse, bytes]:
     async with session.request(method, url, allow_redirects=False, **options) as response:
-        _end_with_connection(response)
+        end_with_connection(response)
         return response, await response.read()
-
-
-def _end_with_connection(response: aiohttp.ClientResponse) -> None:
-    """After broken framing aiohttp closes the connection, but lets the body's reader wait on."""
-    content, connection = response.content, response.connection
-    if connection is None or connection.protocol is None:
-        return  # released: the whole body is there
-
-    def end(_: object) -> None:
-        if not content.is_eof() and content.exception() is None:
-            content.set_exception(aiohttp.ClientPayloadError("the answer broke off"))
-
-    closed = connection.protocol.closed
-    if closed is None:  # already
-        end(None)
-    else:
-        closed.remove_done_callback(_retrieve)  # once on a connection, however often it is used
-        closed.add_done_callback(_retrieve)
-        closed.add_done_callback(end)
-        content.on_eof(partial(_forget, closed, end))
-
-
-def _retrieve(closed: asyncio.Future[None]) -> None:
-    """Else asyncio reports an exception that nobody asked for."""
-    if not closed.cancelled():
-        closed.exception()
-
-
-def _forget(closed: asyncio.Future[None], end: Callable[[object], None]) -> None:
-    closed.remove_done_callback(end)
 
 
 def _decoded(answer: bytes) -> dict[str, Any]:
@@ -233,7 +190,3 @@ def _decoded(answer: bytes) -> dict[str, Any]:
     if not isinstance(decoded, dict):
         raise Unreachable(f"the answer is not a JSON object: {answer[:80]!r}")
     return decoded
-
-
-def _describe(error: BaseException) -> str:
-    return str(error) or type(error).__name__
