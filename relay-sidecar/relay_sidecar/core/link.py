@@ -1,0 +1,87 @@
+"""Is upstream within reach?
+
+Owns the verdict and when the next probe is due; knows no sockets. Evidence is what a probe or a
+request met with. Guarantees: up from the first answer on; down only after two failures in a row of
+which the last was a probe, so that one broken connection, or a restart that broke them all, does
+not make an outage; evidence that is too old (the process was suspended) proves nothing.
+
+    unknown ──► up ◄──► suspect (up, a probe is due at once) ──► down ──► up
+       └──────────────────────────────────────────────────────► down
+"""
+
+import math
+from enum import Enum, auto
+from typing import Final
+
+# A suspended process hears nothing; a busy one is late by less than this many probes.
+STALE_PROBES: Final = 5
+# One failure is chance, the second in a row is an outage.
+CONVINCING_FAILURES: Final = 2
+
+
+class Outcome(Enum):
+    """What a probe or a request met with."""
+
+    ANSWERED = auto()
+    """Any byte from an API server."""
+    REFUSED = auto()
+    """Refused, reset, no route, no name, no TLS; or only a gateway answered (502, 503, 504)."""
+    TIMED_OUT = auto()
+
+
+class Link:
+    """`probe_interval` and `probe_timeout` are in seconds; a cut is noticed within the interval
+    and two time-outs."""
+
+    def __init__(self, *, probe_interval: float, probe_timeout: float) -> None:
+        self._interval = probe_interval
+        self.probe_timeout = probe_timeout
+        self._is_up = False
+        self._heard_at = -math.inf
+        self._probe_at = -math.inf
+        self._failures = 0
+        self._failing_since = math.inf
+        self.is_known = False
+
+    def is_up(self, now: float) -> bool:
+        lifetime = STALE_PROBES * (self._interval + self.probe_timeout)
+        return self._is_up and now - self._heard_at <= lifetime
+
+    def down_since(self, now: float) -> float | None:
+        """When the first sign of the outage came; None while up or not known yet."""
+        if not self.is_known or self.is_up(now):
+            return None
+        return min(self._failing_since, now)
+
+    @property
+    def wake_at(self) -> float:
+        """When the next probe is to be started; one at a time."""
+        return self._probe_at
+
+    def probing(self, now: float) -> None:
+        """A probe starts now."""
+        self._probe_at = now + self._interval
+
+    def probed(self, outcome: Outcome, now: float) -> None:
+        """A probe ended."""
+        self._judge(outcome, now, is_probe=True)
+
+    def met(self, outcome: Outcome, now: float) -> None:
+        """A request of anybody met with this; an event that arrives on a watch is an answer too."""
+        self._judge(outcome, now, is_probe=False)
+
+    def _judge(self, outcome: Outcome, now: float, *, is_probe: bool) -> None:
+        if outcome is Outcome.ANSWERED:
+            self._is_up = self.is_known = True
+            self._heard_at = now
+            self._failures = 0
+            self._failing_since = math.inf
+            self._probe_at = max(self._probe_at, now + self._interval)
+            return
+        self._failing_since = min(self._failing_since, now)
+        self._failures += is_probe or self._failures == 0
+        if is_probe and self._failures >= CONVINCING_FAILURES:
+            self._is_up = False
+            self.is_known = True
+        elif self._is_up or not self.is_known:
+            self._probe_at = now

@@ -1,0 +1,303 @@
+"""One upstream stream as a machine: what to ask for next, and what an answer means.
+
+Owns the order of requests, their timing and what is known of a list that is not complete yet;
+knows no sockets and no objects beyond their pages. Guarantees: a watch begins where the last one
+or the list ended, so that no event is skipped; a list is whole or not there; nothing is asked
+while the link is down; whatever goes wrong, the next try comes, but never in a tight loop.
+
+    listing ──(last page)──► watching ◄──┐ ended, cut off, silent: again from the last version
+       ▲  ▲                   │  │  └────┘
+       │  └─(token expired)   │  └─ 410, 404, a version that went back, relist
+       └──────────────────────┘
+"""
+
+import math
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from relay_sidecar.core.objects import Item, Malformed, Page
+
+# client-go pages by 500; twice that halves the round trips, and a page stays near 3 MB.
+PAGE_LIMIT: Final = 1000
+# client-go watches for five to ten minutes; the upper end costs the link less.
+WATCH_TIMEOUT: Final = (480, 600)
+# kube-apiserver sends a bookmark at least every 75 s (a minute and its jitter:
+# k8s.io/apiserver/pkg/storage/cacher).
+SILENCE_LIMIT: Final = 90.0
+# So many silent watches in a row, and the version is suspected to be one that upstream has yet to
+# reach: etcd restored from a backup ignores such a watch forever.
+SILENT_WATCHES: Final = 2
+# client-go calls a watch that ends within a second and brought nothing a very short watch.
+SHORT_WATCH: Final = 1.0
+FIRST_DELAY: Final = 0.2
+LONGEST_DELAY: Final = 5.0
+# For what only an administrator can change: permissions, a CRD that is gone.
+LONGEST_REFUSAL_DELAY: Final = 60.0
+# No answer of upstream may silence a stream for longer than this.
+LONGEST_RETRY_AFTER: Final = 60.0
+
+
+class Trouble(Enum):
+    """Why a list or watch failed."""
+
+    UNREACHABLE = auto()
+    """No answer, or the connection broke."""
+    EXPIRED = auto()
+    """410, as a status or as an event; or the version or token is refused in any other way."""
+    DENIED = auto()
+    """401 or 403."""
+    GONE_RESOURCE = auto()
+    """404: the resource is not served (any more)."""
+    THROTTLED = auto()
+    """429."""
+    BROKEN = auto()
+    """5xx, or what cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """Ask for a page; limit 0 asks for the whole list. Never with a resourceVersion."""
+
+    continue_token: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """With allowWatchBookmarks, never with sendInitialEvents."""
+
+    version: int
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do until then, or until something is reported."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """End the request that runs; nothing of it is to be reported any more."""
+
+    reason: str
+
+
+Command = List | Watch | Wait | Close
+
+
+class _Flight(Enum):
+    NONE = auto()
+    LISTING = auto()
+    OPENING = auto()
+    WATCHING = auto()
+
+
+class Reflection:
+    """Each `List` and `Watch` is answered by reports until it failed, ended or was closed;
+    `version` is where a restored collection stands, None where nothing is known yet."""
+
+    def __init__(self, *, version: int | None = None, is_up: bool = True) -> None:
+        self.version = version
+        self._is_up = is_up
+        self._flight = _Flight.NONE
+        self._close_reason = ""
+        self._first_page: Page | None = None
+        self._items: list[Item] = []
+        self._continue_token = ""
+        self._limit = PAGE_LIMIT
+        self._asked_at = self._heard_at = -math.inf
+        self._has_brought = False
+        self._retry_at = -math.inf
+        # Whether a link that comes back makes the wait pointless.
+        self._waits_for_link = False
+        self._failures = 0
+        self._barren_watches = 0
+        self._silent_watches = 0
+
+    def is_live(self, now: float) -> bool:
+        """The watch is open and not silent: what happens upstream comes here."""
+        return (
+            self._is_up
+            and self._flight is _Flight.WATCHING
+            and not self._close_reason
+            and now < self._silent_at
+        )
+
+    def next(self, now: float, chance: float) -> Command:
+        """What to do now; `chance` is from [0, 1)."""
+        if self._flight is not _Flight.NONE:
+            return self._go_on(now)
+        if not self._is_up:
+            return Wait(math.inf)
+        if now < self._retry_at:
+            return Wait(self._retry_at)
+        self._asked_at = self._heard_at = now
+        self._has_brought = False
+        if self.version is None:
+            self._flight = _Flight.LISTING
+            return List(self._continue_token, self._limit)
+        self._flight = _Flight.OPENING
+        shortest, longest = WATCH_TIMEOUT
+        return Watch(self.version, shortest + int(chance * (longest - shortest + 1)))
+
+    # ── reports ──
+
+    def page(self, page: Page, now: float) -> Page | None:
+        """The answer to `List`; the whole list once it is there.
+
+        Raises `Malformed` for a page of another list, which is to be reported as BROKEN.
+        """
+        if self._flight is not _Flight.LISTING or self._close_reason:
+            return None
+        first = self._first_page or page
+        if page.version != first.version:
+            self._forget_pages()
+            raise Malformed(f"pages of one list at versions {first.version} and {page.version}")
+        self._flight = _Flight.NONE
+        self._heard_at = now
+        self._failures = 0
+        if page.continue_token:
+            self._first_page = first
+            self._items.extend(page.items)
+            self._continue_token = page.continue_token
+            return None
+        items = [*self._items, *page.items] if self._items else page.items
+        self._forget_pages()
+        self.version = page.version
+        return Page(page.kind, page.api_version, page.version, "", items)
+
+    def opened(self, now: float) -> None:
+        """Upstream accepted the watch."""
+        if self._flight is _Flight.OPENING:
+            self._flight = _Flight.WATCHING
+            self._heard_at = now
+
+    def received(self, version: int, now: float) -> None:
+        """An event or bookmark that has been taken in; the next watch begins there."""
+        if self._flight is not _Flight.WATCHING or self.version is None:
+            return
+        self._heard_at = now
+        if version < self.version:
+            self._close_reason = f"upstream went back from version {self.version} to {version}"
+            self.version = None
+            return
+        self.version = version
+        self._has_brought = True
+        self._failures = self._barren_watches = self._silent_watches = 0
+
+    def ended(self, now: float, chance: float) -> None:
+        """Upstream closed the watch in order."""
+        if self._flight is _Flight.NONE:
+            return
+        is_barren = not self._has_brought and now - self._asked_at < SHORT_WATCH
+        self._land()
+        if is_barren:
+            self._barren_watches += 1
+            self._wait(now, chance, self._barren_watches)
+        else:
+            self._barren_watches = 0
+
+    def failed(
+        self, trouble: Trouble, now: float, chance: float, *, retry_after: float = 0.0
+    ) -> None:
+        """The list or watch failed; `retry_after` is upstream's own wish, in seconds."""
+        flight = self._flight
+        if flight is _Flight.NONE:
+            return
+        self._land()
+        match trouble:
+            case Trouble.EXPIRED if flight is _Flight.LISTING:
+                self._token_expired(now, chance)
+            case Trouble.EXPIRED:
+                self.version = None
+                # The first one is nobody's fault; a second without any event between is a loop.
+                self._barren_watches += 1
+                self._wait(now, chance, self._barren_watches - 1)
+            case Trouble.DENIED | Trouble.GONE_RESOURCE:
+                if trouble is Trouble.GONE_RESOURCE:
+                    self._forget_pages()
+                    self.version = None
+                self._failures += 1
+                self._wait(now, chance, self._failures, longest=LONGEST_REFUSAL_DELAY)
+            case Trouble.UNREACHABLE | Trouble.THROTTLED | Trouble.BROKEN:
+                self._failures += 1
+                self._wait(now, chance, self._failures)
+                self._waits_for_link = not retry_after and trouble is not Trouble.THROTTLED
+        asked = min(retry_after, LONGEST_RETRY_AFTER)
+        self._retry_at = max(self._retry_at, now + asked)
+
+    def link(self, is_up: bool, now: float) -> None:
+        """The link went or came back."""
+        if is_up == self._is_up:
+            return
+        self._is_up = is_up
+        if not is_up:
+            return
+        self._failures = 0
+        if self._waits_for_link:
+            self._retry_at = now
+
+    def relist(self, now: float) -> None:
+        """What is known is doubtful (the schema changed): begin again."""
+        self._forget_pages()
+        self.version = None
+        self._retry_at = now
+        if self._flight is not _Flight.NONE:
+            self._close_reason = "list again"
+
+    # ── inside ──
+
+    def _go_on(self, now: float) -> Command:
+        """What is to be done about the request that runs."""
+        reason = self._close_reason
+        is_watch = self._flight in (_Flight.OPENING, _Flight.WATCHING)
+        if not reason and not self._is_up:
+            reason = "the link is down"
+        elif not reason and is_watch and now >= self._silent_at:
+            reason = f"silent for {SILENCE_LIMIT:g} s"
+            self._silent_watches += not self._has_brought
+            if self._silent_watches >= SILENT_WATCHES:
+                self._silent_watches = 0
+                self.version = None
+        if not reason:
+            return Wait(self._silent_at if is_watch else math.inf)
+        self._land()
+        return Close(reason)
+
+    @property
+    def _silent_at(self) -> float:
+        return self._heard_at + SILENCE_LIMIT
+
+    def _land(self) -> None:
+        self._flight = _Flight.NONE
+        self._close_reason = ""
+        self._waits_for_link = False
+
+    def _forget_pages(self) -> None:
+        self._first_page = None
+        self._items = []
+        self._continue_token = ""
+        self._limit = PAGE_LIMIT
+
+    def _token_expired(self, now: float, chance: float) -> None:
+        """A list that takes longer than etcd keeps its version is asked for as a whole, as
+        client-go's pager does (k8s.io/client-go/tools/pager, FullListIfExpired)."""
+        is_paged = bool(self._continue_token)
+        self._forget_pages()
+        if is_paged:
+            self._limit = 0
+            return
+        self._failures += 1
+        self._wait(now, chance, self._failures)
+
+    def _wait(
+        self, now: float, chance: float, attempts: int, *, longest: float = LONGEST_DELAY
+    ) -> None:
+        """Doubles with each attempt; half of it is chance, so that relays do not come at once."""
+        if attempts < 1:
+            return
+        delay = min(longest, FIRST_DELAY * 2 ** min(attempts - 1, 16))
+        self._retry_at = now + delay * (1 - chance / 2)
