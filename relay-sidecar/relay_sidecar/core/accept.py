@@ -1,0 +1,135 @@
+"""Which representation a client gets, by its Accept header.
+
+Owns: the choice among those that the relay can give (JSON whole, and metadata only) or knows of
+(Table); whatever else is wanted, upstream gives.
+Sources: github.com/munnerz/goautoneg (order of clauses); k8s.io/apiserver v0.36,
+pkg/endpoints/handlers/negotiation/negotiate.go and handlers/rest.go (parameters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import lru_cache
+
+
+class Form(Enum):
+    """What is shown of an object."""
+
+    WHOLE = "whole"
+    # PartialObjectMetadata, or a list of it.
+    METADATA = "metadata"
+    TABLE = "table"
+    # Protobuf, YAML, CBOR or nothing that kube-apiserver knows, and no JSON.
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """`api_version` is that of METADATA and TABLE: meta.k8s.io/v1 or v1beta1. `allows_whole`: the
+    client reads whole objects in JSON as well, so they may stand in for a Table."""
+
+    form: Form
+    api_version: str = ""
+    allows_whole: bool = False
+
+
+WHOLE = Representation(Form.WHOLE, allows_whole=True)
+OTHER = Representation(Form.OTHER)
+
+# Headers are few; a client that makes up new ones all the time must not grow the process.
+_CACHE_SIZE = 256
+_META = "meta.k8s.io"
+_META_VERSIONS = ("v1", "v1beta1")
+_METADATA_KINDS = ("PartialObjectMetadata", "PartialObjectMetadataList")
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def representation(accept: str) -> Representation:
+    """Of the clauses that can be served in JSON, the one that the client likes best.
+
+    A better liked one in protobuf, YAML or CBOR is passed over: JSON is as legal an answer.
+    """
+    if not accept:
+        return WHOLE
+    served = [found for clause in _clauses(accept) if (found := _served(clause)) is not None]
+    if not served:
+        return OTHER
+    return replace(served[0], allows_whole=WHOLE in served)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    type: str
+    subtype: str
+    quality: float
+    parameters: Mapping[str, str]
+
+
+def _served(clause: _Clause) -> Representation | None:
+    if (clause.type, clause.subtype) not in (
+        ("application", "json"),
+        ("application", "*"),
+        ("*", "*"),
+    ):
+        return None
+    told = clause.parameters
+    if told.get("stream", "watch") not in ("", "watch") or told.get("sv", "v1") not in ("", "v1"):
+        return None
+    if not {"as", "g", "v"} & told.keys():
+        return WHOLE
+    kind, version = told.get("as", ""), told.get("v", "")
+    if told.get("g") != _META or version not in _META_VERSIONS:
+        return None
+    if kind in _METADATA_KINDS:
+        return Representation(Form.METADATA, f"{_META}/{version}")
+    return Representation(Form.TABLE, f"{_META}/{version}") if kind == "Table" else None
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    """Best first. goautoneg's order is no order in the mathematical sense, so the algorithm
+    counts: Go sorts so few by insertion (sort/zsortinterface.go)."""
+    clauses = [found for part in accept.split(",") if (found := _clause(part)) is not None]
+    for start in range(1, len(clauses)):
+        at = start
+        while at and _is_before(clauses[at], clauses[at - 1]):
+            clauses[at - 1 : at + 1] = clauses[at], clauses[at - 1]
+            at -= 1
+    return clauses
+
+
+def _clause(part: str) -> _Clause | None:
+    media, *rest = part.split(";")
+    main, _, subtype = media.partition("/")
+    main, subtype = main.strip(" "), subtype.strip(" ")
+    if not subtype and main == "*":
+        subtype = "*"
+    if not subtype or "/" in subtype:
+        return None
+    parameters, quality = {}, 1.0
+    for parameter in rest:
+        name, _, value = parameter.partition("=")
+        if not value or "=" in value:
+            continue
+        if name.strip(" ") == "q":
+            quality = _quality(value)
+        else:
+            parameters[name.strip(" ")] = value.strip(" ")
+    return _Clause(main, subtype, quality, parameters)
+
+
+def _quality(text: str) -> float:
+    """strconv.ParseFloat; what it cannot read counts as 0."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _is_before(one: _Clause, other: _Clause) -> bool:
+    return (
+        one.quality > other.quality
+        or (one.type != "*" and other.type == "*")
+        or (one.subtype != "*" and other.subtype == "*")
+    )

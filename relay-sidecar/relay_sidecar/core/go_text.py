@@ -1,0 +1,84 @@
+"""Texts as Go reads and writes them, so that messages are kube-apiserver's to the letter.
+
+Owns: quoting (strconv.Quote), integers (strconv.ParseInt, ParseUint) with their errors, and query
+strings (net/url.ParseQuery). Knows nothing of Kubernetes.
+"""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote_plus
+
+MAX_INT64 = 2**63 - 1
+MIN_INT64 = -(2**63)
+MAX_UINT64 = 2**64 - 1
+
+# More than the 20 digits of MAX_UINT64.
+_DIGITS_MAX = 21
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_UNSIGNED = re.compile(r"[0-9]+")
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def quote(text: str) -> str:
+    """strconv.Quote."""
+    return f'"{"".join(map(_quoted, text))}"'
+
+
+def parse_int64(text: str) -> int:
+    """strconv.ParseInt(text, 10, 64). Raises ValueError with Go's message."""
+    return _parsed(text, "ParseInt", _INTEGER, MIN_INT64, MAX_INT64)
+
+
+def parse_uint64(text: str) -> int:
+    """strconv.ParseUint(text, 10, 64). Raises ValueError with Go's message."""
+    return _parsed(text, "ParseUint", _UNSIGNED, 0, MAX_UINT64)
+
+
+def parse_query(text: str) -> Mapping[str, tuple[str, ...]]:
+    """net/url.ParseQuery as kube-apiserver uses it: pairs that are malformed are left out.
+
+    What is not UTF-8 becomes U+FFFD, as it does in Go's JSON.
+    """
+    query: dict[str, tuple[str, ...]] = {}
+    for pair in text.split("&"):
+        if not pair or ";" in pair or _BAD_PERCENT.search(pair):
+            continue
+        key, _, value = pair.partition("=")
+        name = unquote_plus(key)
+        query[name] = (*query.get(name, ()), unquote_plus(value))
+    return query
+
+
+def _parsed(text: str, function: str, form: re.Pattern[str], lowest: int, highest: int) -> int:
+    if not form.fullmatch(text):
+        raise ValueError(f"strconv.{function}: parsing {quote(text)}: invalid syntax")
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    # Cut off where it is out of range anyway: int() refuses thousands of digits.
+    number = int(digits[:_DIGITS_MAX])
+    if text.startswith("-"):
+        number = -number
+    if not lowest <= number <= highest:
+        raise ValueError(f"strconv.{function}: parsing {quote(text)}: value out of range")
+    return number
+
+
+def _quoted(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character == " " or (character.isprintable() and not character.isspace()):
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

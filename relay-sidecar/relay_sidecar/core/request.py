@@ -1,0 +1,133 @@
+"""What a request asks for, in Kubernetes' words.
+
+Owns: from method and target to verb, resource, namespace, name. Its options (list_options) and its
+representation (accept) are at hand from here.
+Guarantees: the parts are those that kube-apiserver authorizes by; `is_canonical` is true only where
+the path is the one way to write that, so that no other reading of it is possible.
+Source: k8s.io/apiserver v0.36, pkg/endpoints/request/requestinfo.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from urllib.parse import unquote
+
+from .accept import Form, Representation, representation
+from .go_text import parse_query
+from .list_options import ListOptions, VersionMatch, asks_for_watch, get_version, pinned_name
+from .resource_name import NO_RESOURCE, ResourceName
+from .status import Refused
+
+__all__ = [
+    "Form",
+    "ListOptions",
+    "Refused",
+    "Representation",
+    "RequestInfo",
+    "VersionMatch",
+    "get_version",
+    "representation",
+]
+
+_VERBS = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+# Verbs that stand in the path. `watch` there is deprecated and has its own rules for selectors.
+_PATH_VERBS = ("proxy", "watch")
+# What follows /namespaces/NAME/ and is not a resource in that namespace.
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+# Clients ask for the same few targets again and again, but for versions and time-outs in them.
+_CACHE_SIZE = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestInfo:
+    """Of a request that is not for a resource only method, path, query and `verb` are told, the
+    method in lower case. `path` is percent-decoded. `name` is that of the path or, of a list or
+    watch, the one that its field selector pins. `parts` begin with the resource."""
+
+    method: str
+    path: str
+    query: Mapping[str, Sequence[str]]
+    verb: str
+    is_resource: bool = False
+    resource: ResourceName = NO_RESOURCE
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    parts: tuple[str, ...] = ()
+    is_canonical: bool = False
+
+    @staticmethod
+    def parse(method: str, target: str) -> RequestInfo:
+        """`target` as it stands in the request's first line: path and query, percent-encoded."""
+        return _parse(method, target)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _parse(method: str, target: str) -> RequestInfo:
+    raw_path, _, raw_query = target.partition("?")
+    path, query = unquote(raw_path), MappingProxyType(parse_query(raw_query))
+    outside = RequestInfo(method=method, path=path, query=query, verb=method.lower())
+    prefix, *parts = path.strip("/").split("/")
+    group = ""
+    if prefix not in ("api", "apis") or len(parts) < 2:
+        return outside
+    if prefix == "apis":
+        group, *parts = parts
+        if len(parts) < 2:
+            return outside
+    version, *parts = parts
+    verb = _VERBS.get(method, "")
+    is_verb_in_path = parts[0] in _PATH_VERBS
+    if is_verb_in_path:
+        verb, *parts = parts
+    namespace, parts = _namespace(parts)
+    plural, name, subresource = (*parts[:3], "", "", "")[:3]
+    if verb == "proxy":
+        subresource = ""
+    resource = ResourceName(group, version, plural)
+    is_canonical = not is_verb_in_path and raw_path == _canonical_path(resource, namespace, parts)
+    if verb == "get" and not name:
+        verb = "watch" if asks_for_watch(query) else "list"
+        name = pinned_name(query)
+    elif verb == "delete" and not name:
+        verb = "deletecollection"
+    return RequestInfo(
+        method=method,
+        path=path,
+        query=query,
+        verb=verb,
+        is_resource=True,
+        resource=resource,
+        namespace=namespace,
+        name=name,
+        subresource=subresource,
+        parts=tuple(parts),
+        is_canonical=is_canonical,
+    )
+
+
+def _namespace(parts: list[str]) -> tuple[str, list[str]]:
+    """The namespace, and the parts from the resource on. Namespaces are in themselves."""
+    if not parts or parts[0] != "namespaces" or len(parts) == 1:
+        return "", parts
+    if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+        return parts[1], parts[2:]
+    return parts[1], parts
+
+
+def _canonical_path(resource: ResourceName, namespace: str, parts: Sequence[str]) -> str:
+    """The path that has these parts; "" where it would need escapes or could be read otherwise."""
+    if any(part in ("", ".", "..") or "%" in part for part in parts):
+        return ""
+    within = f"/namespaces/{namespace}" if namespace and parts[0] != "namespaces" else ""
+    return f"{resource.api_path}{within}/{'/'.join(parts)}"
