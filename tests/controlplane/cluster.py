@@ -185,10 +185,15 @@ class ControlPlane:
     def client(self, token: str | None = None, *, port: int | None = None) -> AdminClient:
         """A client that may do what the token's account may, without a token anything; `port`:
         another way there, such as a proxy's."""
-        context = ssl.create_default_context(cafile=str(self.ca_bundle))
-        if token is None:
-            context.load_cert_chain(self._admin_files.certificate, self._admin_files.key)
+        context = self.tls(as_admin=token is None)
         return AdminClient(LOOPBACK, port or self.port, context, token=token)
+
+    def tls(self, *, as_admin: bool = True) -> ssl.SSLContext:
+        """Trusts the API server; `as_admin`: with the certificate of who may do anything."""
+        context = ssl.create_default_context(cafile=str(self.ca_bundle))
+        if as_admin:
+            context.load_cert_chain(self._admin_files.certificate, self._admin_files.key)
+        return context
 
     def admin_kubeconfig(self, *, server: str | None = None) -> Path:
         """A kubeconfig that may do anything; `server`: another way there, such as a proxy."""

@@ -7,7 +7,13 @@ chunk, so that a change holds at once for everything that was not delivered yet.
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
+
+# Seconds after which Linux sends a lost segment again, doubling: TCP_RTO_MIN of include/net/tcp.h.
+RETRANSMISSION = 0.2
+# Of one chunk: luckier ones would stall for minutes, which a test does not wait for.
+MOST_RETRANSMISSIONS = 5
 
 
 class Mode(enum.Enum):
@@ -54,15 +60,31 @@ class Fault:
     mode: Mode = Mode.PASS
     request_delay: Delay = Delay()
     response_delay: Delay = Delay()
+    # The share of segments that the wire loses, either way: what is lost is sent again later, and
+    # all that follows waits for it.
+    loss: float = 0.0
     # LOSE_RESPONSE: of how many connections, the next ones that send something; None: of all,
     # also of those that are waiting for a response already.
     losses: int | None = None
     # LOSE_RESPONSE: the client gets a reset in place of the response, not silence.
     reset_after_loss: bool = False
 
-    def delay(self, direction: Direction) -> Delay:
-        """The delay of chunks that travel that way."""
-        return self.request_delay if direction is Direction.REQUEST else self.response_delay
+    def __post_init__(self) -> None:
+        if not 0 <= self.loss < 1:
+            raise ValueError(f"a share is at least 0 and below 1: {self.loss}")
+
+    def delay(self, direction: Direction, luck: float) -> float:
+        """Seconds that a chunk which travels that way and drew `luck` in [0, 1) stays on its way:
+        of `loss` of all chunks the first sending is lost, of as many of these the next one."""
+        delay = self.request_delay if direction is Direction.REQUEST else self.response_delay
+        return delay.of(luck) + RETRANSMISSION * (2.0 ** self._retransmissions(luck) - 1)
+
+    def _retransmissions(self, luck: float) -> int:
+        if luck >= self.loss:
+            return 0
+        if luck <= 0:
+            return MOST_RETRANSMISSIONS
+        return min(math.floor(math.log(luck, self.loss)), MOST_RETRANSMISSIONS)
 
 
 @dataclass(kw_only=True)

@@ -200,7 +200,7 @@ class Link:
         clock = asyncio.get_running_loop().time
         while True:
             fault = self._present.fault
-            due = chunk.read_at + fault.delay(direction).of(chunk.luck)
+            due = chunk.read_at + fault.delay(direction, chunk.luck)
             if fault.mode is Mode.BLACK_HOLE:
                 await self._present.wait_for_change(None)
             elif (left := due - clock()) > 0:

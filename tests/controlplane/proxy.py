@@ -113,6 +113,11 @@ class FaultProxy:
         """Delays only what the server sends, in a TLS handshake too."""
         self.apply(Fault(response_delay=Delay(seconds, jitter)))
 
+    def lose_segments(self, share: float) -> None:
+        """Delays chunks as if the wire lost this share of all segments, so that TCP sends them
+        again after 0.2 s, 0.6 s, 1.4 s, …"""
+        self.apply(Fault(loss=share))
+
     def lose_response(self, *, connections: int | None = None, reset: bool = False) -> None:
         """Forwards requests, and none of the server's bytes from a request on: silence or, with
         `reset`, a reset in place of the response, as soon as nothing moves any more. TLS

@@ -1,0 +1,57 @@
+"""Fixtures for relays as real processes before the real API server.
+
+Who only asks shares one place of each kind for the whole run; who breaks links or kills relays
+gets a place of its own. `direct` is the reference that a relay must equal.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.integration.relay.objects import Contents
+from tests.integration.relay.place import ALL, RELAYS, Kind, Place
+
+
+@pytest.fixture(scope="session", params=ALL, ids=lambda kind: kind.value)
+def shared(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[Place]:
+    """A place for all tests; nobody breaks its link or its relays."""
+    with Place(request.param, control_plane) as place:
+        yield place
+        check_logs(place)
+
+
+@pytest.fixture(params=ALL, ids=lambda kind: kind.value)
+def place(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[Place]:
+    """A place of the test's own."""
+    with Place(request.param, control_plane) as own:
+        yield own
+        check_logs(own)
+
+
+@pytest.fixture(params=RELAYS, ids=lambda kind: kind.value)
+def relayed(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[Place]:
+    """A relay, or two in a row, of the test's own."""
+    with Place(request.param, control_plane) as own:
+        yield own
+        check_logs(own)
+
+
+@pytest.fixture
+def one_relay(control_plane: ControlPlane) -> Iterator[Place]:
+    """A single relay of the test's own."""
+    with Place(Kind.RELAY, control_plane) as own:
+        yield own
+        check_logs(own)
+
+
+@pytest.fixture
+def contents(control_plane: ControlPlane, namespace: str) -> Contents:
+    """Objects in a fresh namespace, made in the cloud."""
+    return Contents(control_plane, namespace)
+
+
+def check_logs(place: Place) -> None:
+    """No relay met anything that nobody foresaw."""
+    for relay in place.relays:
+        assert "Traceback" not in relay.log_text(all_lives=True), relay.log_text(all_lives=True)
