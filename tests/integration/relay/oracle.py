@@ -42,7 +42,8 @@ def bare(item: Json) -> Json:
 def assert_same_refusal(
     place: Place, path: str, query: Query, *, accept: str = "application/json"
 ) -> Json:
-    """Returns the Status. The place and the API server, asked at the same time, refuse with the same Status."""
+    """The place and the API server, asked at the same time, refuse with the same Status, which
+    is returned."""
     with ThreadPoolExecutor() as pool:
         asked = [
             pool.submit(caller.get, path, query, accept=accept)
