@@ -16,7 +16,7 @@ from relay_sidecar.core.store import Collection
 
 # A live stream learns of a deletion one round trip after whoever asked for it; so many deletions
 # fit into none.
-MAX_DELETED: Final = 10_000
+MAX_DELETED: Final = 1000
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class _Bar:
     """Of one resource. `lists` are those that upstream gave at exactly `version`."""
 
     version: int = 0
-    lists: list[tuple[Scope, int]] = field(default_factory=list)
+    lists: set[tuple[Scope, int]] = field(default_factory=set)
     # In the order of deletion.
     deleted: dict[Key, str] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ class Floor:
         bar = self._bar(scope.resource)
         bar.raise_to(version)
         if version == bar.version:
-            bar.lists.append((scope, fingerprint))
+            bar.lists.add((scope, fingerprint))
 
     def deleted(self, resource: ResourceName, key: Key, uid: str) -> None:
         """A deletion was answered without telling its version (the Status tells the uid)."""

@@ -300,9 +300,9 @@ class _Prefixes:
 
 
 def _item(raw: bytes, prefixes: _Prefixes | None = None) -> Item:
+    read = _decode(_OBJECT, raw)
     if b"\n" in raw or b"\r" in raw:
         raw = raw.translate(None, _LINE_BREAKS)
-    read = _decode(_OBJECT, raw)
     if not raw.isascii():
         _check_utf8(raw)
     if read.kind is None or read.api_version is None:

@@ -176,17 +176,22 @@ class Reflection:
             self._heard_at = now
 
     def received(self, version: int, now: float) -> None:
-        """An event or bookmark that has been taken in; the next watch begins there."""
-        if self._flight is not _Flight.WATCHING or self.version is None:
+        """An event or bookmark that has been taken in; the next watch begins there.
+
+        It counts even if the watch was closed meanwhile: it must not be asked for again.
+        """
+        if self.version is None:
             return
-        self._heard_at = now
         if version < self.version:
-            self._close_reason = f"upstream went back from version {self.version} to {version}"
-            self.version = None
+            if self._flight is _Flight.WATCHING:
+                self._close_reason = f"upstream went back from {self.version} to {version}"
+                self.version = None
             return
         self.version = version
-        self._has_brought = True
-        self._failures = self._barren_watches = self._silent_watches = 0
+        if self._flight is _Flight.WATCHING:
+            self._heard_at = now
+            self._has_brought = True
+            self._failures = self._barren_watches = self._silent_watches = 0
 
     def ended(self, now: float, chance: float) -> None:
         """Upstream closed the watch in order."""
