@@ -4,10 +4,14 @@
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from relay_sidecar.config.values import BadInput
+from relay_sidecar.core.fields import FieldSelector
+from relay_sidecar.core.labels import BadSelector, LabelSelector
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.core.scope import Scope
 
 # RFC 1123: a resource is a label, a group a subdomain, a namespace a label.
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -22,10 +26,15 @@ class Preload:
 
     plural: str
     group: str
-    version: str | None
-    namespace: str
-    label_selector: str
-    field_selector: str
+    version: str | None = None
+    namespace: str = ""
+    labels: LabelSelector = field(default_factory=LabelSelector)
+    fields: FieldSelector = field(default_factory=FieldSelector)
+
+    def scope(self, version: str) -> Scope:
+        """With the version that upstream prefers, where none was named."""
+        resource = ResourceName(self.group, self.version or version, self.plural)
+        return Scope(resource, self.namespace, self.labels, self.fields)
 
 
 def preload(text: str) -> Preload:
@@ -43,14 +52,17 @@ def preload(text: str) -> Preload:
             "pods?fieldSelector=spec.nodeName=n1, deployments.apps or widgets.v1.example.com"
         )
     told = _query(text, query)
-    return Preload(
-        plural=plural,
-        group=rest,
-        version=version,
-        namespace=told.get("namespace", ""),
-        label_selector=told.get("labelSelector", ""),
-        field_selector=told.get("fieldSelector", ""),
-    )
+    try:
+        return Preload(
+            plural,
+            rest,
+            version,
+            told.get("namespace", ""),
+            LabelSelector.parse(told.get("labelSelector", "")),
+            FieldSelector.parse(told.get("fieldSelector", "")),
+        )
+    except BadSelector as error:
+        raise BadInput(f"{text!r:.120}: {error}") from error
 
 
 def _query(text: str, query: str) -> dict[str, str]:

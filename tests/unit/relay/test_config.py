@@ -8,7 +8,7 @@ import pytest
 
 from relay_sidecar.config.config import Config, load
 from relay_sidecar.config.flags import GROUPS, parser
-from relay_sidecar.config.preload import Preload, preload
+from relay_sidecar.config.preload import preload
 from relay_sidecar.config.values import (
     Address,
     BadInput,
@@ -283,29 +283,30 @@ def test_a_namespace_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
+    ("text", "path"),
     [
-        ("pods", Preload("pods", "", None, "", "", "")),
-        ("pods.v1", Preload("pods", "", "v1", "", "", "")),
-        ("deployments.apps", Preload("deployments", "apps", None, "", "", "")),
-        ("widgets.v1.example.com", Preload("widgets", "example.com", "v1", "", "", "")),
-        ("widgets.v1beta2.example.com", Preload("widgets", "example.com", "v1beta2", "", "", "")),
-        ("leases.coordination.k8s.io", Preload("leases", "coordination.k8s.io", None, "", "", "")),
+        ("pods", "/api/PREFERRED/pods"),
+        ("pods.v1", "/api/v1/pods"),
+        ("deployments.apps", "/apis/apps/PREFERRED/deployments"),
+        ("widgets.v1.example.com", "/apis/example.com/v1/widgets"),
+        ("widgets.v1beta2.example.com", "/apis/example.com/v1beta2/widgets"),
+        ("nodes.metrics.k8s.io", "/apis/metrics.k8s.io/PREFERRED/nodes"),
         (
             "pods?fieldSelector=spec.nodeName=n1",
-            Preload("pods", "", None, "", "", "spec.nodeName=n1"),
+            "/api/PREFERRED/pods?fieldSelector=spec.nodeName=n1",
         ),
         (
-            "pods?namespace=ns&labelSelector=a+in+(b,c),d&fieldSelector=metadata.name!=x",
-            Preload("pods", "", None, "ns", "a in (b,c),d", "metadata.name!=x"),
+            "pods?namespace=ns&labelSelector=d,a+in+(c,b)&fieldSelector=metadata.name!=x",
+            "/api/PREFERRED/namespaces/ns/pods"
+            "?labelSelector=a in (b,c),d&fieldSelector=metadata.name!=x",
         ),
-        ("pods?labelSelector=a%3Db", Preload("pods", "", None, "", "a=b", "")),
+        ("pods?labelSelector=a%3Db", "/api/PREFERRED/pods?labelSelector=a=b"),
     ],
 )
 def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
-    text: str, value: Preload
+    text: str, path: str
 ) -> None:
-    assert preload(text) == value
+    assert str(preload(text).scope("PREFERRED")) == path
 
 
 # ── bad input ──
@@ -336,6 +337,8 @@ def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
         (["--preload", "pods/status"], "'pods/status'", "deployments.apps"),
         (["--preload", "a..b"], "'a..b'", "deployments.apps"),
         (["--preload", "pods?limit=1"], "'limit'", "labelSelector, fieldSelector"),
+        (["--preload", "pods?labelSelector=a=b=c"], "'pods?labelSelector=a=b=c'", "found '='"),
+        (["--preload", "pods?fieldSelector=a"], "'pods?fieldSelector=a'", "invalid selector"),
         (["--preload", "pods?namespace=a&namespace=b"], "'namespace'", "given twice"),
         (["--preload", "pods?namespace=../x"], "'../x'", "not a namespace"),
         (["--tls-cert-file", "/c"], "--tls-private-key-file", "name both"),

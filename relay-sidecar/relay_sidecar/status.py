@@ -1,0 +1,121 @@
+"""What is told about the relay at one moment: the /status document.
+
+Pure: what was looked at in the request that asks, never stored. Holds no object and no token; names
+of resources and selectors are told.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+StreamState = Literal["live", "catching up", "offline", "idle"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamStatus:
+    """`state`: live: nothing is missing but for what is on its way; offline: it runs, the link
+    does not; idle: nobody reads it, it is closed. `age` in seconds since upstream last said that
+    nothing is missing, None before the first list. `refusal`: why upstream denies it, or ""."""
+
+    resource: str
+    namespace: str
+    label_selector: str
+    field_selector: str
+    state: StreamState
+    refusal: str
+    objects: int
+    size_bytes: int
+    resource_version: int | None
+    age: float | None
+    watchers: int
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "resource": self.resource,
+            "namespace": self.namespace,
+            "labelSelector": self.label_selector,
+            "fieldSelector": self.field_selector,
+            "state": self.state,
+            "refusal": self.refusal or None,
+            "objects": self.objects,
+            "bytes": self.size_bytes,
+            "resourceVersion": None
+            if self.resource_version is None
+            else str(self.resource_version),
+            "ageSeconds": _rounded(self.age),
+            "watchers": self.watchers,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkStatus:
+    """To upstream; `server` None where the relay is the origin. `down_for` in seconds, None while
+    it is up, or nobody knows yet."""
+
+    server: str | None
+    is_up: bool
+    down_for: float | None
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "server": self.server,
+            "isUp": self.is_up,
+            "downSeconds": _rounded(self.down_for),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalStatus:
+    """`directory` None: memory. `failure`: why nothing is written at present; `note`: what of an
+    earlier life could not be used."""
+
+    directory: str | None
+    failure: str | None
+    note: str | None
+
+    def document(self) -> dict[str, Any]:
+        return {"directory": self.directory, "failure": self.failure, "note": self.note}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayStatus:
+    """`lack`: what is missing before requests can be answered, "" when nothing is."""
+
+    version: str
+    uptime: float
+    lack: str
+    access: Literal["own", "caller"]
+    link: LinkStatus
+    journal: JournalStatus
+    streams: Sequence[StreamStatus]
+    watchers: int
+    max_watchers: int
+    max_objects: int
+
+    @property
+    def objects(self) -> int:
+        return sum(stream.objects for stream in self.streams)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "uptimeSeconds": _rounded(self.uptime),
+            "isReady": not self.lack,
+            "lack": self.lack or None,
+            "access": self.access,
+            "link": self.link.document(),
+            "journal": self.journal.document(),
+            "objects": self.objects,
+            "maxObjects": self.max_objects,
+            "watchers": self.watchers,
+            "maxWatchers": self.max_watchers,
+            "streams": [stream.document() for stream in self.streams],
+        }
+
+    def json(self) -> bytes:
+        return json.dumps(self.document(), separators=(",", ":")).encode()
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
