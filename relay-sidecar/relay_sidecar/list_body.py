@@ -1,0 +1,60 @@
+"""The body of one list: its parts as they are sent, compressed once however many ask for it.
+
+Objects pass as they are; a big list is never in one piece, so that who reads it slowly costs no
+memory. Knows no connection.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Iterator, Sequence
+
+from relay_sidecar.core.objects import Item
+from relay_sidecar.view import View
+
+# k8s.io/apiserver: defaultGzipContentEncodingLevel.
+GZIP_LEVEL = 1
+# Bytes that are joined for one write.
+PART = 256 * 1024
+_TAIL = b"]}\n"
+
+
+class ListBody:
+    """`length` in bytes, uncompressed."""
+
+    def __init__(
+        self, items: Sequence[Item], view: View, *, kind: str, api_version: str, version: int
+    ) -> None:
+        self.version = version
+        kind, api_version = view.list_kind(kind, api_version)
+        head = b'{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":['
+        self._head = head % (kind.encode(), api_version.encode(), version)
+        shown = items if view.only is None else [item for item in items if view.shows(item)]
+        self._bodies = [view.body(item) for item in shown]
+        commas = max(len(self._bodies) - 1, 0)
+        self.length = len(self._head) + sum(map(len, self._bodies)) + commas + len(_TAIL)
+        self._compressed: asyncio.Future[bytes] | None = None
+
+    def parts(self) -> Iterator[bytes]:
+        """About `PART` bytes each."""
+        part, size, comma = [self._head], len(self._head), b""
+        for body in self._bodies:
+            part += (comma, body)
+            size += len(body)
+            comma = b","
+            if size > PART:
+                yield b"".join(part)
+                part, size = [], 0
+        part.append(_TAIL)
+        yield b"".join(part)
+
+    async def gzipped(self) -> bytes:
+        """Made beside the event loop, once."""
+        if self._compressed is None:
+            loop = asyncio.get_running_loop()
+            self._compressed = loop.run_in_executor(None, self._compress)
+        return await asyncio.shield(self._compressed)
+
+    def _compress(self) -> bytes:
+        compress = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+        compressed = [compress.compress(part) for part in self.parts()]
+        return b"".join([*compressed, compress.flush()])

@@ -1,0 +1,243 @@
+"""Moves streams: performs upstream what `Reflection` says, and keeps each step before it is told.
+
+Guarantees: what was delivered is in the journal, so that a restart does not take it back; a stream
+has one request under way at most; when the link goes its requests end at once, and when it is back
+each goes on from its cursor. Knows no rule of reflection: those are in `core`.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from typing import Protocol
+
+from kubeapi import ApiError, Unreachable
+from relay_sidecar.core.objects import (
+    Event,
+    EventType,
+    Failure,
+    Malformed,
+    Page,
+    read_event,
+    read_page,
+)
+from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
+from relay_sidecar.core.status import expired
+from relay_sidecar.log import fields, logger
+from relay_sidecar.stream import Stream
+
+# HTTP 406; never sent, it marks what upstream serves and the relay cannot keep.
+NOT_READABLE = 406
+
+
+class Source(Protocol):
+    """Where streams come from. Both raise `ApiError` and `Unreachable`."""
+
+    async def page(self, path: str, params: Mapping[str, str], *, timeout: float) -> bytes: ...
+
+    def batches(
+        self, path: str, params: Mapping[str, str], *, open_timeout: float
+    ) -> AsyncGenerator[Sequence[bytes], None]:
+        """Whole lines as they come; an empty batch once upstream has accepted."""
+        ...
+
+
+class Keeper(Protocol):
+    """What outlasts a restart. Returns when it is kept, or when it cannot be."""
+
+    async def replaced(self, stream: Stream, page: Page) -> None: ...
+    async def moved(self, stream: Stream, events: Sequence[Event]) -> None: ...
+
+
+class Owner(Protocol):
+    """Who decides what becomes of a stream that upstream refuses."""
+
+    def refused(self, stream: Stream, failure: Failure) -> None: ...
+    def has_room(self, more: int) -> bool: ...
+
+
+class Reflector:
+    """Of one stream; `run` ends only when it is cancelled or the stream is given up."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        source: Source,
+        keeper: Keeper,
+        owner: Owner,
+        *,
+        is_up: bool,
+        request_timeout: float,
+    ) -> None:
+        version = stream.collection.cursor if stream.collection.is_synced else None
+        self.reflection = Reflection(version=version, is_up=is_up)
+        self._stream = stream
+        self._source = source
+        self._keeper = keeper
+        self._owner = owner
+        self._timeout = request_timeout
+        self._kick = asyncio.Event()
+        self._taking: asyncio.Task[None] | None = None
+
+    def link(self, is_up: bool) -> None:
+        self.reflection.link(is_up, time.monotonic())
+        self._kick.set()
+
+    def relist(self) -> None:
+        self.reflection.relist(time.monotonic())
+        self._kick.set()
+
+    async def run(self) -> None:
+        request: asyncio.Task[None] | None = None
+        try:
+            while True:
+                self._kick.clear()
+                match self.reflection.next(time.monotonic(), random.random()):
+                    case List() | Watch() as command:
+                        request = asyncio.create_task(self._perform(command))
+                    case Wait(until):
+                        await self._sleep(until)
+                    case Close(reason):
+                        logger.debug(
+                            "request ended", extra=fields(stream=self._stream.scope, why=reason)
+                        )
+                        await self._ended(request)
+                        self._stream.nudge()
+                if request is not None and request.done():
+                    request.result()
+                    request = None
+        finally:
+            await self._ended(request)
+
+    async def _sleep(self, until: float) -> None:
+        try:
+            async with asyncio.timeout(max(until - time.monotonic(), 0.0)):
+                await self._kick.wait()
+        except TimeoutError:
+            return
+
+    async def _ended(self, request: asyncio.Task[None] | None) -> None:
+        """What it took in is taken in whole."""
+        if request is not None:
+            request.cancel()
+            await asyncio.wait([request])
+        if self._taking is not None:
+            await asyncio.wait([self._taking])
+            self._taking = None
+
+    # ── requests ──
+
+    async def _perform(self, command: List | Watch) -> None:
+        retry_after = 0.0
+        try:
+            if isinstance(command, List):
+                await self._list(command)
+            else:
+                await self._watch(command)
+            return
+        except ApiError as error:
+            trouble, retry_after = _trouble(error.status), error.retry_after or 0.0
+            failure = Failure(error.status, error.reason, error.message)
+            what = str(error)
+        except Unreachable as error:
+            trouble, failure, what = Trouble.UNREACHABLE, None, str(error)
+        except Malformed as error:
+            trouble, failure, what = Trouble.BROKEN, None, f"upstream sent {error}"
+        self._failed(trouble, failure, what, retry_after=retry_after)
+
+    def _failed(
+        self, trouble: Trouble, failure: Failure | None, what: str, *, retry_after: float
+    ) -> None:
+        stream = self._stream
+        level = logger.info if trouble is Trouble.EXPIRED else logger.warning
+        level("stream interrupted", extra=fields(stream=stream.scope, why=what))
+        self.reflection.failed(trouble, time.monotonic(), random.random(), retry_after=retry_after)
+        if failure is not None and trouble in (Trouble.DENIED, Trouble.GONE_RESOURCE):
+            self._owner.refused(stream, failure)
+        self._kick.set()
+        stream.nudge()
+
+    async def _list(self, command: List) -> None:
+        params = dict(self._stream.scope.params)
+        if command.limit:
+            params["limit"] = str(command.limit)
+        if command.continue_token:
+            params["continue"] = command.continue_token
+        body = await self._source.page(self._stream.scope.path, params, timeout=self._timeout)
+        try:
+            page = read_page(body)
+        except Malformed as error:
+            if self._stream.collection.is_synced:
+                raise
+            # Versions that cannot be compared, most likely: only upstream can serve this.
+            self._owner.refused(self._stream, Failure(NOT_READABLE, "", str(error)))
+            return
+        del body
+        if not self._owner.has_room(len(page.items)):
+            full = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
+            self._owner.refused(self._stream, full)
+            return
+        whole = self.reflection.page(page, time.monotonic())
+        if whole is not None:
+            await self._take(self._replace(whole))
+        self._kick.set()
+
+    async def _watch(self, command: Watch) -> None:
+        stream, reflection = self._stream, self.reflection
+        params = stream.scope.params | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": str(command.version),
+            "timeoutSeconds": str(command.timeout_seconds),
+        }
+        batches = self._source.batches(stream.scope.path, params, open_timeout=self._timeout)
+        async with aclosing(batches):
+            async for lines in batches:
+                if not lines:
+                    reflection.opened(time.monotonic())
+                    stream.confirmed_at = time.time()
+                    stream.nudge()
+                    continue
+                events = [read_event(line) for line in lines]
+                trouble = next((e for e in events if e.type is EventType.ERROR), None)
+                if trouble is not None:
+                    events = events[: events.index(trouble)]
+                if events:
+                    await self._take(self._apply(events))
+                if trouble is not None and trouble.status is not None:
+                    status = trouble.status
+                    self._failed(_trouble(status.code), status, status.message, retry_after=0.0)
+                    return
+        reflection.ended(time.monotonic(), random.random())
+        self._kick.set()
+
+    async def _take(self, step: Coroutine[None, None, None]) -> None:
+        """A request that is cancelled meanwhile does not tear a step in two."""
+        self._taking = asyncio.create_task(step)
+        await asyncio.shield(self._taking)
+
+    async def _replace(self, whole: Page) -> None:
+        await self._keeper.replaced(self._stream, whole)
+        self._stream.confirmed_at = time.time()
+        self._stream.replace(whole, gone=expired())
+
+    async def _apply(self, events: Sequence[Event]) -> None:
+        await self._keeper.moved(self._stream, events)
+        self._stream.confirmed_at = time.time()
+        self._stream.apply(events)
+        self.reflection.received(events[-1].version, time.monotonic())
+
+
+def _trouble(status: int) -> Trouble:
+    match status:
+        case 410:
+            return Trouble.EXPIRED
+        case 401 | 403:
+            return Trouble.DENIED
+        case 404 | 405:
+            return Trouble.GONE_RESOURCE
+        case 429:
+            return Trouble.THROTTLED
+        case _:
+            return Trouble.BROKEN

@@ -1,0 +1,82 @@
+"""The reflectors of all streams: started, stopped, told of the link, and what upstream refuses.
+
+A stream that upstream denies is dropped with its data: nobody reads here what the relay itself may
+no longer read. Knows neither requests of clients nor HTTP.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from relay_sidecar.core.objects import Failure
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.log import fields, logger
+from relay_sidecar.reflector import Keeper, Reflector, Source
+from relay_sidecar.stream import Stream
+
+
+class Reflectors:
+    """`spawn` runs a coroutine whose failure ends the process."""
+
+    def __init__(
+        self,
+        source: Source,
+        keeper: Keeper,
+        *,
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        request_timeout: float,
+    ) -> None:
+        self.is_up = False
+        # Set once, by whoever owns the streams.
+        self.on_refused: Callable[[Stream, Failure], None] | None = None
+        self.has_room: Callable[[int], bool] = lambda more: True
+        self._source = source
+        self._keeper = keeper
+        self._spawn = spawn
+        self._timeout = request_timeout
+        self._running: dict[Stream, tuple[Reflector, asyncio.Task[None]]] = {}
+
+    def start(self, stream: Stream) -> None:
+        if stream in self._running:
+            return
+        reflector = Reflector(
+            stream,
+            self._source,
+            self._keeper,
+            self,
+            is_up=self.is_up,
+            request_timeout=self._timeout,
+        )
+        self._running[stream] = (reflector, self._spawn(reflector.run()))
+        logger.debug("stream opened", extra=fields(stream=stream.scope))
+
+    def stop(self, stream: Stream) -> None:
+        running = self._running.pop(stream, None)
+        if running is not None:
+            running[1].cancel()
+            logger.debug("stream closed", extra=fields(stream=stream.scope))
+
+    def runs(self, stream: Stream) -> bool:
+        return stream in self._running
+
+    def is_live(self, stream: Stream) -> bool:
+        running = self._running.get(stream)
+        return running is not None and running[0].reflection.is_live(time.monotonic())
+
+    def link(self, is_up: bool) -> None:
+        """The link went or came back."""
+        self.is_up = is_up
+        for reflector, _ in tuple(self._running.values()):
+            reflector.link(is_up)
+
+    def relist(self, resource: ResourceName) -> None:
+        """The schema of a resource changed."""
+        for stream, (reflector, _) in tuple(self._running.items()):
+            if stream.scope.resource == resource:
+                reflector.relist()
+
+    def refused(self, stream: Stream, failure: Failure) -> None:
+        stream.refuse(failure)
+        if self.on_refused is not None:
+            self.on_refused(stream, failure)

@@ -1,0 +1,75 @@
+"""Lists and watches of upstream, as the reflectors ask for them.
+
+Lists come compressed, watches in whole lines, as many at a time as have arrived. Each answer is
+evidence that the link is there, each failure that it may not be.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from urllib.parse import urlencode
+
+from kubeapi import Answer, ApiTransport, TooLong, Unreachable, api_error
+from relay_sidecar.core.link import Outcome
+
+JSON = ("Accept", "application/json")
+# Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
+MAX_PAGE = 512 * 1024 * 1024
+
+
+class UpstreamSource:
+    """`met` is told what each request met with; `received` how many bytes came."""
+
+    def __init__(
+        self,
+        transport: ApiTransport,
+        *,
+        met: Callable[[Outcome], None],
+        received: Callable[[int], None],
+    ) -> None:
+        self._transport = transport
+        self._met = met
+        self._received = received
+
+    async def page(self, path: str, params: Mapping[str, str], *, timeout: float) -> bytes:
+        try:
+            async with self._transport.exchange(
+                "GET",
+                _target(path, params),
+                header_timeout=timeout,
+                headers=(JSON, ("Accept-Encoding", "gzip")),
+                is_decoded=True,
+            ) as answer:
+                self._met(Outcome.ANSWERED)
+                body = await answer.read(limit=MAX_PAGE, idle_timeout=timeout)
+        except TooLong as error:
+            raise Unreachable(f"{path}: a list {error}") from error
+        _check(answer, body)
+        self._received(len(body))
+        return body
+
+    async def batches(
+        self, path: str, params: Mapping[str, str], *, open_timeout: float
+    ) -> AsyncGenerator[Sequence[bytes], None]:
+        async with self._transport.exchange(
+            "GET",
+            _target(path, params),
+            header_timeout=open_timeout,
+            headers=(JSON, ("Accept-Encoding", "identity")),
+            is_fresh=True,
+        ) as answer:
+            self._met(Outcome.ANSWERED)
+            if answer.status >= 300:
+                _check(answer, await answer.read(limit=1024 * 1024, idle_timeout=open_timeout))
+            yield []
+            async for lines in answer.batches():
+                self._met(Outcome.ANSWERED)
+                self._received(sum(map(len, lines)))
+                yield lines
+
+
+def _target(path: str, params: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(params)}" if params else path
+
+
+def _check(answer: Answer, body: bytes) -> None:
+    if answer.status >= 300:
+        raise api_error(answer.status, body, retry_after=answer.headers.get("Retry-After"))

@@ -1,0 +1,153 @@
+"""One stream: the objects, window and cursor of one upstream list+watch, and who reads it.
+
+Moved only by its own events, in order. Whoever waits for it to get somewhere is told in the
+moment it does. Knows neither how events come nor what is answered from them.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from relay_sidecar.core.objects import Event, EventType, Failure, Item, Page
+from relay_sidecar.core.scope import Scope
+from relay_sidecar.core.status import Status
+from relay_sidecar.core.store import Change, Collection
+from relay_sidecar.fanout import Feed
+from relay_sidecar.list_body import ListBody
+from relay_sidecar.view import View
+
+
+class Stream:
+    """`confirmed_at` is the wall time at which upstream last said that nothing is missing."""
+
+    def __init__(self, scope: Scope, collection: Collection, *, now: float) -> None:
+        self.scope = scope
+        self.collection = collection
+        self.list_kind = ""
+        self.api_version = ""
+        self.confirmed_at = 0.0
+        self.used_at = now
+        self.refusal: Failure | None = None
+        self.events_received = 0
+        self.relists = 0
+        self._feeds: dict[View, Feed] = {}
+        self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
+        # What was asked of this very state: the objects in order, and the bodies of lists.
+        self._sorted: list[Item] | None = None
+        self._bodies: dict[View, ListBody] = {}
+
+    @property
+    def kind(self) -> str:
+        """Of one object. By convention a list's kind is that of its items with "List" behind."""
+        return self.list_kind.removesuffix("List")
+
+    @property
+    def watchers(self) -> int:
+        return sum(len(feed.watchers) for feed in self._feeds.values())
+
+    @property
+    def delivered(self) -> int:
+        return sum(feed.delivered for feed in self._feeds.values())
+
+    def items(self) -> Sequence[Item]:
+        """In kube-apiserver's order, by namespace and name."""
+        if self._sorted is None:
+            objects = self.collection.objects
+            self._sorted = [objects[key] for key in sorted(objects)]
+        return self._sorted
+
+    def body(self, view: View) -> ListBody:
+        """The list as of now; made once for all that ask for the same."""
+        body = self._bodies.get(view)
+        if body is None or body.version != self.collection.cursor:
+            body = self._bodies[view] = ListBody(
+                self.items(),
+                view,
+                kind=self.list_kind,
+                api_version=self.api_version,
+                version=self.collection.cursor,
+            )
+        return body
+
+    # ── moves ──
+
+    def replace(self, page: Page, *, gone: Status) -> None:
+        """A whole list. Who watches cannot be told what happened between, and begins again."""
+        was_synced = self.collection.is_synced
+        self.list_kind, self.api_version = page.kind, page.api_version
+        self._sorted = None
+        self._bodies.clear()
+        self.collection.replace(
+            page.items, page.version, kind=self.kind, api_version=page.api_version
+        )
+        self.refusal = None
+        if was_synced:
+            self.relists += 1
+            self.end_watchers(gone)
+        self._tell()
+
+    def apply(self, events: Iterable[Event]) -> None:
+        changes: list[Change] = []
+        marked = False
+        for event in events:
+            change = self.collection.apply(event)
+            if change is not None:
+                changes.append(change)
+            marked = event.type is EventType.BOOKMARK
+        self.publish(changes)
+        if marked:
+            for feed in self._feeds.values():
+                feed.bookmark(self.collection.cursor, self.kind, self.api_version)
+        self._tell()
+
+    def publish(self, changes: Sequence[Change]) -> None:
+        """The collection has changed by these."""
+        self.events_received += len(changes)
+        self._bodies.clear()
+        if changes:
+            self._sorted = None
+            for feed in self._feeds.values():
+                feed.publish(changes)
+
+    def refuse(self, failure: Failure) -> None:
+        """Upstream does not let the relay read this: whoever waits learns it."""
+        self.refusal = failure
+        self._tell()
+
+    def end_watchers(self, status: Status | None) -> None:
+        """`status` goes to each as its last event; without, the watch just ends."""
+        last = None if status is None else b'{"type":"ERROR","object":%s}\n' % status.body()
+        for feed in tuple(self._feeds.values()):
+            feed.end(last)
+        self._feeds.clear()
+
+    # ── readers ──
+
+    def feed(self, view: View) -> Feed:
+        if view not in self._feeds:
+            self._feeds = {v: feed for v, feed in self._feeds.items() if feed.watchers}
+            self._feeds[view] = Feed(view)
+        return self._feeds[view]
+
+    async def until(self, is_so: Callable[[], bool], *, timeout: float | None = None) -> bool:
+        """Whether it became so (it is asked after each move) within `timeout` seconds."""
+        if is_so():
+            return True
+        if timeout is not None and timeout <= 0:
+            return False
+        waiter = (is_so, asyncio.get_running_loop().create_future())
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter[1]
+        except TimeoutError:
+            return is_so()
+        finally:
+            self._waiters.discard(waiter)
+        return True
+
+    def _tell(self) -> None:
+        for waiter in tuple(self._waiters):
+            if not waiter[1].done() and waiter[0]():
+                waiter[1].set_result(None)
+
+    nudge = _tell

@@ -1,0 +1,64 @@
+"""Answers on their way to a client: Status objects, single objects, lists, and how old they are.
+
+A list is sent in parts, so that a slow reader of a big one costs no memory; gzip where asked and
+worth it, as kube-apiserver does. Knows nothing of where the data is from.
+"""
+
+from collections.abc import Mapping
+from email.utils import formatdate
+
+from aiohttp import web
+
+from relay_sidecar.core.status import Status
+from relay_sidecar.list_body import PART, ListBody
+
+JSON = {"Content-Type": "application/json"}
+# Bytes; k8s.io/apiserver: defaultGzipThresholdBytes.
+GZIP_OVER = 128 * 1024
+
+
+def status_answer(status: Status) -> web.Response:
+    headers = dict(JSON)
+    if status.retry_after is not None:
+        headers["Retry-After"] = str(status.retry_after)
+    return web.Response(status=status.code, body=status.body(), headers=headers)
+
+
+def object_answer(raw: bytes, headers: Mapping[str, str]) -> web.Response:
+    return web.Response(body=raw, headers={**JSON, **headers})
+
+
+async def send_list(
+    request: web.BaseRequest, body: ListBody, headers: Mapping[str, str]
+) -> web.StreamResponse:
+    headers = {**JSON, **headers}
+    if body.length > GZIP_OVER and takes_gzip(request):
+        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        return web.Response(body=await body.gzipped(), headers=headers)
+    if body.length <= PART:
+        return web.Response(body=b"".join(body.parts()), headers=headers)
+    stream = web.StreamResponse(headers=headers)
+    stream.content_length = body.length
+    await stream.prepare(request)
+    for part in body.parts():
+        await stream.write(part)
+    await stream.write_eof()
+    return stream
+
+
+def age_headers(confirmed_at: float, *, now: float) -> dict[str, str]:
+    """Of an answer that upstream could not confirm; wall times in seconds (RFC 9111, 5.1, 5.5)."""
+    age = max(int(now - confirmed_at), 0)
+    since = formatdate(confirmed_at, usegmt=True)
+    return {
+        "Age": str(age),
+        "Warning": f'299 relay-sidecar "upstream is out of reach, this is its state of {since}"',
+    }
+
+
+def takes_gzip(request: web.BaseRequest) -> bool:
+    for part in request.headers.get("Accept-Encoding", "").split(","):
+        coding, _, quality = part.partition(";")
+        if coding.strip() in ("gzip", "*"):
+            return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False

@@ -1,0 +1,137 @@
+"""The Kubernetes API on localhost: who may, what is asked, and which part of the relay answers.
+
+Every path belongs to Kubernetes. What is neither kept nor shared goes upstream as it is. Whatever
+goes wrong is a Status object.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from kubeapi import Unreachable
+from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
+from relay_sidecar.core.status import Refused, unavailable
+from relay_sidecar.web.answers import status_answer
+from relay_sidecar.web.gets import Gets
+from relay_sidecar.web.lists import Lists
+from relay_sidecar.web.reading import Reading
+from relay_sidecar.web.watches import Watches
+from relay_sidecar.web.writes import Writes
+
+# A cached Lease breaks any elector; the others are questions about the caller or for once.
+NEVER_KEPT: Final = frozenset(
+    {
+        "coordination.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+    }
+)
+
+
+class Caller(Protocol):
+    """Whoever sent a request."""
+
+
+class Access(Protocol):
+    """Raises `Refused`."""
+
+    async def admit(self, request: web.BaseRequest) -> Caller: ...
+
+    async def may(
+        self, caller: Caller, info: RequestInfo, *, label_selector: str, field_selector: str
+    ) -> float:
+        """Until when, in monotonic seconds."""
+        ...
+
+
+class Documents(Protocol):
+    """Discovery, OpenAPI and version."""
+
+    def is_kept(self, path: str) -> bool: ...
+
+    async def answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse: ...
+
+
+class Api:
+    def __init__(
+        self,
+        access: Access,
+        reading: Reading,
+        documents: Documents,
+        *,
+        lists: Lists,
+        gets: Gets,
+        watches: Watches,
+        writes: Writes,
+    ) -> None:
+        self._access = access
+        self._reading = reading
+        self._documents = documents
+        self._lists = lists
+        self._gets = gets
+        self._watches = watches
+        self._writes = writes
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._answer(request)
+        except Refused as refused:
+            return status_answer(refused.status)
+        except Unreachable as error:
+            return status_answer(unavailable(f"upstream is out of reach: {error}"))
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        caller = await self._access.admit(request)
+        info = RequestInfo.parse(request.method, request.raw_path)
+        if not info.is_resource:
+            if request.method == "GET" and self._documents.is_kept(info.path):
+                return await self._documents.answer(request, info)
+            return await self._reading.above.forward(request)
+        if info.verb in ("create", "update", "patch", "delete") and is_learned_from(
+            info, request.headers
+        ):
+            return await self._writes.answer(request, info)
+        if not is_kept(info, request.headers):
+            return await self._reading.above.forward(request)
+        wanted = representation(request.headers.get("Accept", ""))
+        if info.verb == "get":
+            await self._access.may(caller, info, label_selector="", field_selector="")
+            return await self._gets.answer(request, info, get_version(info.query), wanted)
+        options = ListOptions.parse(info.query)
+
+        async def permit() -> float:
+            return await self._access.may(
+                caller,
+                info,
+                label_selector=str(options.labels),
+                field_selector=str(options.fields),
+            )
+
+        if options.shard_selector:
+            return await self._reading.above.forward(request)
+        if info.verb == "watch":
+            return await self._watches.answer(request, info, options, wanted, permit)
+        await permit()
+        return await self._lists.answer(request, info, options, wanted)
+
+
+def is_kept(info: RequestInfo, headers: Mapping[str, str]) -> bool:
+    """Whether this read may be answered from what is kept, ever."""
+    return (
+        info.is_canonical
+        and info.method == "GET"
+        and info.verb in ("get", "list", "watch")
+        and is_learned_from(info, headers)
+        and not info.subresource
+    )
+
+
+def is_learned_from(info: RequestInfo, headers: Mapping[str, str]) -> bool:
+    return (
+        info.is_canonical
+        and info.resource.group not in NEVER_KEPT
+        and info.subresource in ("", "status")
+        and not any(name.lower().startswith("impersonate-") for name in headers)
+    )

@@ -1,0 +1,134 @@
+"""GET of one object: the newest state that anything told the relay, or upstream's word.
+
+Absence is told only by a stream that would have the object; what is merely unknown is 503 while
+upstream is out of reach (promise R6: kubelet would end a pod over a 404).
+"""
+
+from aiohttp import web
+
+from kubeapi import Unreachable
+from relay_sidecar.core.objects import Item, Malformed, metadata_only, read_item
+from relay_sidecar.core.request import Form, Representation, RequestInfo
+from relay_sidecar.core.status import not_found
+from relay_sidecar.proxy import answer_of
+from relay_sidecar.stream import Stream
+from relay_sidecar.web.answers import age_headers, object_answer, status_answer
+from relay_sidecar.web.reading import (
+    NOBODY_THERE,
+    Reading,
+    accept_upstream,
+    by_name,
+    is_made_here,
+    key_of,
+    metadata_version,
+    takes_whole,
+)
+
+
+class Gets:
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    async def answer(
+        self,
+        request: web.BaseRequest,
+        info: RequestInfo,
+        version: int | None,
+        wanted: Representation,
+    ) -> web.StreamResponse:
+        reading = self._reading
+        if is_made_here(wanted) and (version is not None or reading.settings.reads_cache):
+            answer = await self._from_live_stream(info, version or 0, wanted)
+            if answer is not None:
+                return answer
+        if reading.above.is_up:
+            answer = await self._from_upstream(request, info, wanted)
+            if answer is not None:
+                return answer
+        return self._from_what_is_known(info, wanted)
+
+    async def _from_live_stream(
+        self, info: RequestInfo, at_least: int, wanted: Representation
+    ) -> web.StreamResponse | None:
+        """None where upstream has to be asked, or nothing is live."""
+        reading = self._reading
+        scope = by_name(info)
+        stream = reading.streams.at_hand(scope)
+        if stream is None:
+            return self._held_live(info, at_least, wanted)
+        if not reading.streams.is_live(stream) or not await reading.is_new_enough(stream, scope):
+            return None
+        stream.used_at = reading.now()
+        known = reading.streams.newest(info.resource, key_of(info))
+        absent = reading.streams.absent_since(scope, key_of(info))
+        if absent is not None and (known is None or absent > known[0].version):
+            return None if absent < at_least else self._absent(info)
+        if known is None or max(known[0].version, stream.collection.cursor) < at_least:
+            return None
+        return self._present(known[0], info, wanted, {})
+
+    def _held_live(
+        self, info: RequestInfo, at_least: int, wanted: Representation
+    ) -> web.StreamResponse | None:
+        """A live stream of some objects has this one among them."""
+        known = self._reading.streams.newest(info.resource, key_of(info))
+        if known is None or not isinstance(known[1], Stream) or known[0].version < at_least:
+            return None
+        if not self._reading.streams.is_live(known[1]):
+            return None
+        if not self._reading.floor.is_reached(by_name(info), known[1].collection):
+            return None
+        known[1].used_at = self._reading.now()
+        return self._present(known[0], info, wanted, {})
+
+    async def _from_upstream(
+        self, request: web.BaseRequest, info: RequestInfo, wanted: Representation
+    ) -> web.StreamResponse | None:
+        reading = self._reading
+        settings = reading.settings
+        is_known = reading.streams.newest(info.resource, key_of(info)) is not None
+        try:
+            fetched = await reading.above.fetch(
+                request,
+                accept=accept_upstream(wanted, is_list=False),
+                header_timeout=settings.read_timeout if is_known else settings.request_timeout,
+            )
+        except Unreachable:
+            return None
+        if fetched.status in NOBODY_THERE and is_known:
+            return None
+        if fetched.status == 200 and wanted.form is Form.WHOLE:
+            try:
+                item = read_item(fetched.decoded())
+            except Malformed:
+                return await answer_of(request, fetched)
+            reading.streams.remember(info.resource, item, at=reading.wall())
+            reading.handed_out(info.resource, item.version)
+        elif fetched.status == 404:
+            reading.streams.forget(info.resource, key_of(info))
+        return await answer_of(request, fetched)
+
+    def _from_what_is_known(self, info: RequestInfo, wanted: Representation) -> web.StreamResponse:
+        reading = self._reading
+        known = reading.streams.newest(info.resource, key_of(info))
+        absent = reading.streams.absent_since(by_name(info), key_of(info))
+        if absent is not None and (known is None or absent > known[0].version):
+            return self._absent(info)
+        if known is None or not takes_whole(wanted):
+            raise reading.unreachable()
+        item, source = known
+        confirmed_at = source.confirmed_at if isinstance(source, Stream) else source
+        return self._present(item, info, wanted, age_headers(confirmed_at, now=reading.wall()))
+
+    def _present(
+        self, item: Item, info: RequestInfo, wanted: Representation, headers: dict[str, str]
+    ) -> web.Response:
+        self._reading.handed_out(info.resource, item.version)
+        raw = item.raw
+        projected_to = metadata_version(wanted)
+        if projected_to is not None:
+            raw = metadata_only(raw, projected_to)
+        return object_answer(raw + b"\n", headers)
+
+    def _absent(self, info: RequestInfo) -> web.Response:
+        return status_answer(not_found(info.resource.plural, info.name, group=info.resource.group))

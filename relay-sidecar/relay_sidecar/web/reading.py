@@ -1,0 +1,161 @@
+"""What LIST, GET and WATCH share: the scope asked for, the stream that may answer, its age.
+
+An answer is never older than what the relay has handed out before (no client goes backwards in
+time), unless upstream cannot be asked: then what is known is told, with its age.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from relay_sidecar.core.fields import NAME, NAMESPACE, FieldRequirement, FieldSelector
+from relay_sidecar.core.floor import Floor
+from relay_sidecar.core.labels import LabelSelector
+from relay_sidecar.core.objects import Key
+from relay_sidecar.core.request import Form, ListOptions, Representation, RequestInfo
+from relay_sidecar.core.resources import check_fields, known_fields
+from relay_sidecar.core.scope import ResourceName, Scope
+from relay_sidecar.core.status import Refused, unavailable
+from relay_sidecar.proxy import Fetched
+from relay_sidecar.stream import Stream
+from relay_sidecar.streams import Streams
+from relay_sidecar.view import View
+from relay_sidecar.web.answers import age_headers
+
+# Seconds; contract of the floor: how long an answer may wait to be new enough.
+FLOOR_WAIT = 1.0
+# Seconds; kube-apiserver: blockTimeout of its cacher (k8s.io/apiserver/pkg/storage/cacher).
+VERSION_WAIT = 3.0
+# A gateway's word that nobody is there behind it, not the API server's answer.
+NOBODY_THERE: Final = frozenset({502, 503, 504})
+
+
+class Above(Protocol):
+    """Upstream, as a request may reach it. Raises `kubeapi.Unreachable`."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+    async def fetch(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> Fetched: ...
+
+    async def write(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> Fetched:
+        """Raises `Refused` with what may be said of the outcome."""
+        ...
+
+    async def forward(self, request: web.BaseRequest) -> web.StreamResponse: ...
+
+
+class Schemas(Protocol):
+    async def published(self, resource: ResourceName) -> frozenset[str] | None:
+        """The selectable fields of a custom resource, None where nobody can tell."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`reads_cache`: LIST and GET without a version come from live streams too. Seconds."""
+
+    reads_cache: bool
+    read_timeout: float
+    request_timeout: float
+    max_watchers: int
+    watch_buffer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    streams: Streams
+    floor: Floor
+    above: Above
+    schemas: Schemas
+    settings: Settings
+    now: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+
+    async def scope(self, info: RequestInfo, options: ListOptions) -> Scope | None:
+        """What is asked for, None where its selectors can only be evaluated upstream.
+
+        Raises `Refused` for fields by which nothing can be selected.
+        """
+        resource, paths = info.resource, options.fields.paths
+        scope = Scope(resource, info.namespace, options.labels, options.fields)
+        if {*paths} <= {NAME, NAMESPACE}:
+            return scope
+        published: frozenset[str] | None = frozenset()
+        if known_fields(resource) is None:
+            published = await self.schemas.published(resource)
+        if published is None:
+            return None
+        check_fields(resource, paths, published=published)
+        return scope
+
+    def view(self, stream: Stream, scope: Scope, wanted: Representation) -> View:
+        return View(stream.scope.only(scope), metadata_version(wanted))
+
+    def age(self, stream: Stream) -> dict[str, str]:
+        """Headers that tell how old an answer of this stream may be."""
+        if self.streams.is_live(stream):
+            return {}
+        return age_headers(stream.confirmed_at, now=self.wall())
+
+    async def is_new_enough(self, stream: Stream, scope: Scope) -> bool:
+        """Whether it has come to the floor; while upstream is out of reach nothing is newer."""
+        reached = await stream.until(
+            lambda: self.floor.is_reached(scope, stream.collection) or not self.above.is_up,
+            timeout=FLOOR_WAIT,
+        )
+        return reached or not self.above.is_up
+
+    def handed_out(self, resource: ResourceName, version: int) -> None:
+        self.floor.raise_to(resource, version)
+
+    def unreachable(self) -> Refused:
+        return Refused(unavailable("upstream is out of reach and this is not known here"))
+
+
+def by_name(info: RequestInfo) -> Scope:
+    """What a GET covers."""
+    fields = FieldSelector.of((FieldRequirement(NAME, True, info.name),))
+    return Scope(info.resource, key_of(info)[0], LabelSelector(), fields)
+
+
+def key_of(info: RequestInfo) -> Key:
+    """A Namespace is in itself to the authorizer, but has none as an object."""
+    is_namespace = info.resource.plural == "namespaces" and not info.resource.group
+    return ("" if is_namespace else info.namespace, info.name)
+
+
+def is_made_here(wanted: Representation) -> bool:
+    """Whether a cached object can be shown like this."""
+    return wanted.form in (Form.WHOLE, Form.METADATA)
+
+
+def takes_whole(wanted: Representation) -> bool:
+    """Whether something made here is an answer: whole objects stand in for a Table."""
+    return is_made_here(wanted) or wanted.allows_whole
+
+
+def metadata_version(wanted: Representation) -> str | None:
+    return wanted.api_version if wanted.form is Form.METADATA else None
+
+
+def accept_upstream(wanted: Representation, *, is_list: bool) -> str | None:
+    """The same in JSON, which can be remembered; None: as the client put it."""
+    version = wanted.api_version.rpartition("/")[2]
+    match wanted.form:
+        case Form.WHOLE:
+            return "application/json"
+        case Form.METADATA:
+            kind = "PartialObjectMetadataList" if is_list else "PartialObjectMetadata"
+        case Form.TABLE:
+            kind = "Table"
+        case Form.OTHER:
+            return None
+    return f"application/json;as={kind};v={version};g=meta.k8s.io,application/json"

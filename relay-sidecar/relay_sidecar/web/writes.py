@@ -1,0 +1,97 @@
+"""Writes: sent once or refused, never faked; what upstream answers is remembered.
+
+So whoever writes through the relay reads its own write, whichever stream answers. A write whose
+outcome is unknown is told as that, and never sent again.
+"""
+
+from typing import Final
+
+from aiohttp import web
+from msgspec import Struct
+from msgspec.json import Decoder
+
+from relay_sidecar.core.objects import Malformed, read_item, uid
+from relay_sidecar.core.request import Form, RequestInfo, representation
+from relay_sidecar.proxy import Fetched, answer_of
+from relay_sidecar.web.reading import Reading, accept_upstream, key_of
+
+# Seconds; client-go's and kube-apiserver's own limit of a request (--request-timeout).
+LONGEST_WRITE = 60.0
+
+
+class _Meta(Struct, rename="camel"):
+    finalizers: list[str] | None = None
+    deletion_grace_period_seconds: int | None = None
+
+
+class _Deleted(Struct):
+    metadata: _Meta
+
+
+class _Details(Struct):
+    uid: str = ""
+
+
+class _Status(Struct):
+    kind: str
+    details: _Details | None = None
+
+
+_DELETED: Final = Decoder(_Deleted)
+_STATUS: Final = Decoder(_Status)
+
+
+class Writes:
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    async def answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
+        """Raises `Refused` where upstream is out of reach, or its answer was lost."""
+        reading = self._reading
+        if "dryRun" in info.query:
+            return await reading.above.forward(request)
+        wanted = representation(request.headers.get("Accept", ""))
+        fetched = await reading.above.write(
+            request, accept=accept_upstream(wanted, is_list=False), header_timeout=LONGEST_WRITE
+        )
+        if fetched.status in (200, 201, 202) and wanted.form is Form.WHOLE:
+            self._learn(fetched, info)
+        return await answer_of(request, fetched)
+
+    def _learn(self, fetched: Fetched, info: RequestInfo) -> None:
+        reading, body = self._reading, fetched.decoded()
+        try:
+            item = read_item(body)
+        except Malformed:
+            if info.verb == "delete":
+                self._learn_end(info, _dead(body))
+            return
+        reading.handed_out(info.resource, item.version)
+        if info.verb == "delete" and not _is_left(body):
+            self._learn_end(info, uid(body))
+        else:
+            reading.streams.remember(info.resource, item, at=reading.wall())
+
+    def _learn_end(self, info: RequestInfo, dead: str) -> None:
+        reading = self._reading
+        reading.streams.forget(info.resource, key_of(info))
+        if dead:
+            reading.floor.deleted(info.resource, key_of(info), dead)
+
+
+def _dead(body: bytes) -> str:
+    """The uid that the Status of a deletion tells."""
+    try:
+        status = _STATUS.decode(body)
+    except (ValueError, RecursionError):
+        return ""
+    return status.details.uid if status.kind == "Status" and status.details else ""
+
+
+def _is_left(body: bytes) -> bool:
+    """Whether an object that was deleted is there until somebody lets go of it."""
+    try:
+        meta = _DELETED.decode(body).metadata
+    except (ValueError, RecursionError):
+        return True
+    return bool(meta.finalizers) or bool(meta.deletion_grace_period_seconds)
