@@ -1,0 +1,1 @@
+"""The built-in resources: their types, and what each kind does on top of its type."""

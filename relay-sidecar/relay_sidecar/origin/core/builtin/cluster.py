@@ -1,0 +1,39 @@
+"""Namespace and Node (Kubernetes pkg/registry/core/{namespace,node}/strategy.go)."""
+
+from relay_sidecar.origin.core import metadata, names
+from relay_sidecar.origin.core.resource import Strategy
+from relay_sidecar.origin.core.tree import Object, copied, mapping, text
+
+# The label that NamespaceDefaultLabelName sets.
+NAME_LABEL = "kubernetes.io/metadata.name"
+# As long as a namespace has it, its contents are not known to be gone (core.FinalizerKubernetes).
+CONTENTS_FINALIZER = "kubernetes"
+# What kube-apiserver makes at its start (pkg/controlplane/controller/systemnamespaces).
+SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+# NamespaceLifecycle's immortals
+IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
+
+
+def _default_namespace(obj: Object) -> None:
+    meta = metadata.of(obj)
+    labels = dict(mapping(meta, "labels"))
+    labels[NAME_LABEL] = text(meta, "name")
+    meta["labels"] = dict(sorted(labels.items()))
+
+
+def _prepare_namespace(obj: Object) -> None:
+    obj["spec"] = {"finalizers": [CONTENTS_FINALIZER]}
+    obj["status"] = {"phase": "Active"}
+
+
+def _keep_finalizers(obj: Object, current: Object) -> None:
+    obj["spec"] = copied(current.get("spec"))
+
+
+NAMESPACE = Strategy(
+    name_rule=names.dns_label,
+    default=_default_namespace,
+    prepare_create=_prepare_namespace,
+    prepare_update=_keep_finalizers,
+)
+NODE = Strategy()

@@ -1,0 +1,35 @@
+"""The built-in types, by their OpenAPI names, read when first asked for.
+
+The file is made by `python -m tests.controlplane.builtin_schemas` from kube-apiserver's own
+documents (Kubernetes, Apache License 2.0); a test compares both.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from relay_sidecar.origin.core.schema import Schema, read_schema
+from relay_sidecar.origin.core.tree import Object
+
+API = "io.k8s.api"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+
+
+@cache
+def raw_types() -> Mapping[str, Object]:
+    """As they stand in the file: `$ref` is a bare name."""
+    content = files(__package__).joinpath("builtin_schemas.json").read_bytes()
+    types: Mapping[str, Object] = msgspec.json.decode(content, type=dict)
+    return types
+
+
+@cache
+def builtin_type(name: str) -> Schema:
+    return read_schema(raw_types()[name], builtin_type)
+
+
+def object_meta() -> Schema:
+    return builtin_type(f"{META}.ObjectMeta")

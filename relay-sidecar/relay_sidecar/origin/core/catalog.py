@@ -1,0 +1,48 @@
+"""Which resources are served at present: the built-in ones, and those of established CRDs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.origin.core.resource import Resource
+
+
+class Catalog:
+    """Changes only through `serve` and `withdraw`."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._by_name = {resource.name: resource for resource in resources}
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._by_name.values())
+
+    def get(self, name: ResourceName) -> Resource | None:
+        return self._by_name.get(name)
+
+    def of_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind, in the version that is named."""
+        for resource in self._by_name.values():
+            if resource.kind == kind and resource.name.api_version == api_version:
+                return resource
+        return None
+
+    def stored(self) -> Sequence[Resource]:
+        """One resource per storage: the version in which its objects are kept."""
+        return [resource for resource in self if resource.name == resource.storage]
+
+    def versions(self, storage: ResourceName) -> Sequence[Resource]:
+        """All that are served from one storage."""
+        return [resource for resource in self if resource.storage == storage]
+
+    def serve(self, resources: Iterable[Resource]) -> None:
+        self._by_name.update((resource.name, resource) for resource in resources)
+
+    def withdraw(self, group: str, plural: str) -> Sequence[Resource]:
+        """Stops serving a custom resource; returns what was served."""
+        gone = [
+            resource
+            for resource in self
+            if resource.is_custom and (resource.name.group, resource.name.plural) == (group, plural)
+        ]
+        for resource in gone:
+            del self._by_name[resource.name]
+        return gone

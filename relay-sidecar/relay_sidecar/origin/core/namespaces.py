@@ -1,0 +1,56 @@
+"""Namespaces as a condition of what is in them, and their end.
+
+Source: apiserver pkg/admission/plugin/namespace/lifecycle, pkg/registry/core/namespace/storage.
+"""
+
+from http import HTTPStatus
+
+from relay_sidecar.core.status import Refused, Status
+from relay_sidecar.origin.core import metadata, refusals
+from relay_sidecar.origin.core.builtin.cluster import IMMORTAL_NAMESPACES, NAME_LABEL
+from relay_sidecar.origin.core.deletion import DeleteOptions, Marked, check_preconditions
+from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.core.tree import Object, copied_object, mapping, text
+
+
+def check_admits(namespace: Object | None, resource: Resource, *, name: str, of: str) -> None:
+    """Whether an object may be created in the namespace called `of`. Raises Refused."""
+    if namespace is None:
+        raise refusals.missing("", "namespaces", of)
+    if text(namespace, "metadata", "deletionTimestamp"):
+        raise refusals.terminating(resource.name.group, resource.name.plural, name, of)
+
+
+def delete(resource: Resource, current: Object, options: DeleteOptions, *, now: str) -> Marked:
+    """A namespace is never gone at once: its contents go first. Raises Refused."""
+    name = text(current, "metadata", "name")
+    if name in IMMORTAL_NAMESPACES:
+        raise Refused(
+            Status(
+                code=HTTPStatus.FORBIDDEN,
+                reason="Forbidden",
+                message=f'namespaces "{name}" is forbidden: this namespace may not be deleted',
+                kind="namespaces",
+                name=name,
+            )
+        )
+    check_preconditions(resource, current, options)
+    obj = copied_object(current)
+    meta = metadata.of(obj)
+    if not text(meta, "deletionTimestamp"):
+        meta["deletionTimestamp"] = now
+        obj["metadata"] = metadata.in_order(meta)
+        obj["status"] = {**mapping(obj, "status"), "phase": "Terminating"}
+    return Marked(obj)
+
+
+def emptied(current: Object) -> Object:
+    """The namespace after its contents are gone: nothing of the server's own holds it."""
+    obj = copied_object(current)
+    obj["spec"] = {}
+    return obj
+
+
+def begun(name: str) -> Object:
+    """A namespace that the server makes for itself."""
+    return {"metadata": {"name": name, "labels": {NAME_LABEL: name}}}

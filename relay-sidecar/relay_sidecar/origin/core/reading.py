@@ -1,0 +1,91 @@
+"""From a request's body to an object of its resource.
+
+Owns: what a body must be, unknown and doubled fields (fieldValidation), and the refusals of that.
+Guarantees: an object that was read has metadata and a body of the right shape; for a custom
+resource it has been pruned and defaulted. Source: apiserver pkg/endpoints/handlers/{create,
+update}.go, apiextensions-apiserver pkg/apiserver/customresource_handler.go.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from relay_sidecar.core.status import Refused
+from relay_sidecar.origin.core import refusals
+from relay_sidecar.origin.core.builtin.types import object_meta
+from relay_sidecar.origin.core.decoding import Undecodable, decode
+from relay_sidecar.origin.core.pruning import apply_defaults, drop_nulls, prune
+from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.core.tree import Json, Object, text
+
+
+class FieldValidation(StrEnum):
+    """What is done about unknown and doubled fields."""
+
+    IGNORE = "Ignore"
+    WARN = "Warn"
+    STRICT = "Strict"
+
+
+class NotAnObject(ValueError):
+    """The body is no JSON object; the message says why."""
+
+
+def parse(body: bytes) -> Json:
+    """Raises `NotAnObject` for what is no JSON."""
+    try:
+        parsed: Json = msgspec.json.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise NotAnObject(f"json parse error: {error}") from error
+    return parsed
+
+
+def read(resource: Resource, tree: Object) -> list[str]:
+    """Reads the tree in place; returns in words what was unknown, and dropped.
+
+    Raises `Undecodable` where kube-apiserver's decoder fails.
+    """
+    if resource.is_custom:
+        return _read_custom(resource, tree)
+    return [f'unknown field "{path}"' for path in decode(tree, resource.schema)]
+
+
+def _read_custom(resource: Resource, tree: Object) -> list[str]:
+    meta = tree.get("metadata")
+    if meta is None:
+        tree["metadata"] = meta = {}
+    if not isinstance(meta, dict):
+        raise Undecodable("json: cannot unmarshal into Go struct field metadata of type ObjectMeta")
+    unknown = decode(meta, object_meta(), "metadata")
+    unknown += prune(tree, resource.schema)
+    drop_nulls(tree, resource.schema)
+    apply_defaults(tree, resource.schema)
+    return [f'unknown field "{path}"' for path in unknown]
+
+
+def check_kind(resource: Resource, tree: Object) -> None:
+    """Raises Refused where the object says to be another one's. A built-in one may say nothing."""
+    kind, api_version = text(tree, "kind"), text(tree, "apiVersion")
+    if resource.is_custom and not kind:
+        raise refusals.bad(
+            f"the object provided is unrecognized (must be of type {resource.kind}): "
+            "Object 'Kind' is missing"
+        )
+    wanted = resource.name.api_version
+    if kind not in ("", resource.kind):
+        raise refusals.bad(
+            f'{kind} in version "{text(tree, "apiVersion")}" cannot be handled as a '
+            f'{resource.kind}: no kind "{kind}" is served here'
+        )
+    if api_version not in ("", wanted):
+        raise refusals.bad(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({wanted})"
+        )
+
+
+def undecodable(resource: Resource, error: Undecodable) -> Refused:
+    kind = resource.kind
+    return refusals.bad(
+        f'{kind} in version "{resource.name.version}" cannot be handled as a {kind}: {error}'
+    )

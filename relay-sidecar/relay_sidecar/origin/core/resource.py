@@ -1,0 +1,83 @@
+"""One resource of one version, as it is served; and what is special about a kind.
+
+Owns the shape of that knowledge. Built-in resources are listed in `builtin`, those of CRDs are
+read in `definition`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.origin.core.faults import Fault
+from relay_sidecar.origin.core.metadata import NameRule
+from relay_sidecar.origin.core.names import dns_subdomain
+from relay_sidecar.origin.core.schema import Schema
+from relay_sidecar.origin.core.tree import Object
+
+
+def _nothing(obj: Object) -> None:
+    """For kinds without defaults."""
+
+
+def _no_preparation(obj: Object, current: Object) -> None:
+    """For kinds whose updates need none."""
+
+
+def _no_faults(obj: Object) -> Sequence[Fault]:
+    """For kinds about which the schema says all."""
+    return ()
+
+
+def _no_update_faults(obj: Object, current: Object) -> Sequence[Fault]:
+    """For kinds of which every field may change."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """What a kind does on top of its schema; Kubernetes' word (pkg/registry/*/strategy.go).
+
+    `default`, `prepare_*` change the object in place; the faults are about `spec` and `data`.
+    """
+
+    name_rule: NameRule = dns_subdomain
+    counts_generation: bool = False
+    allows_unconditional_update: bool = True
+    allows_create_on_update: bool = False
+    is_deleted_gracefully: bool = False
+    orphans_by_default: bool = False
+    default: Callable[[Object], None] = _nothing
+    prepare_create: Callable[[Object], None] = _nothing
+    prepare_update: Callable[[Object, Object], None] = _no_preparation
+    check: Callable[[Object], Sequence[Fault]] = _no_faults
+    check_update: Callable[[Object, Object], Sequence[Fault]] = _no_update_faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resource:
+    """`storage` names the version in which the objects are kept; it equals `name` for most.
+
+    `convert` turns a stored object into this version's form, `revert` back; both None where only
+    the apiVersion differs. `selectable` are the fields of field selectors beyond metadata's, which
+    are JSON paths without the leading dot.
+    """
+
+    name: ResourceName
+    storage: ResourceName
+    kind: str
+    list_kind: str
+    singular: str
+    is_namespaced: bool
+    schema: Schema
+    is_custom: bool = False
+    has_status: bool = False
+    short_names: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    selectable: Sequence[str] = ()
+    strategy: Strategy = field(default_factory=Strategy)
+    convert: Callable[[Object], Object] | None = None
+    revert: Callable[[Object], Object] | None = None
+
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        return self.name.group, self.kind

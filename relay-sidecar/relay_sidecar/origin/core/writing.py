@@ -1,0 +1,162 @@
+"""What becomes of an object when it is created or updated.
+
+Pure: the current object and the sent one come in, the new one comes out, or the Status that refuses
+it. Order of the steps and words are kube-apiserver's (pkg/registry/generic/registry/store.go,
+pkg/registry/rest/{create,update}.go). The resourceVersion is left to whoever commits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from relay_sidecar.origin.core import metadata, refusals
+from relay_sidecar.origin.core.decoding import fill
+from relay_sidecar.origin.core.faults import Fault
+from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.core.tree import Object, copied_object, is_equal, mapping, number, text
+from relay_sidecar.origin.core.validation import validate
+
+_HEAD = ("kind", "apiVersion", "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What only the outside knows of a new object; `now` as metav1.Time writes it."""
+
+    uid: str
+    suffix: str
+    now: str
+
+
+def create(resource: Resource, sent: Object, *, namespace: str, birth: Birth) -> Object:
+    """The new object. `sent` has been read by `reading.read`; it is used up."""
+    meta = metadata.of(sent)
+    _match_namespace(resource, meta, namespace)
+    if text(meta, "resourceVersion"):
+        raise refusals.storage_error("resourceVersion should not be set on objects to be created")
+    metadata.begin(meta, uid=birth.uid, now=birth.now)
+    if text(meta, "generateName") and not text(meta, "name"):
+        meta["name"] = metadata.generated_name(text(meta, "generateName"), birth.suffix)
+    strategy = resource.strategy
+    if resource.has_status:
+        sent.pop("status", None)
+    if strategy.counts_generation:
+        meta["generation"] = 1
+    strategy.default(sent)
+    strategy.prepare_create(sent)
+    found = [*_body_faults(resource, sent), *strategy.check(sent)]
+    _refuse(resource, sent, [*metadata.check(meta, strategy.name_rule), *found])
+    return _finished(resource, sent)
+
+
+def update(resource: Resource, sent: Object, current: Object, *, namespace: str) -> Object:
+    """The object after a PUT or a patch; equal to `current` where nothing changes.
+
+    The version that `sent` names has been compared already. `sent` is used up.
+    """
+    meta, current_meta = metadata.of(sent), mapping(current, "metadata")
+    _match_namespace(resource, meta, namespace)
+    strategy = resource.strategy
+    if resource.has_status:
+        _keep(sent, current, "status")
+    metadata.continue_from(meta, current_meta)
+    strategy.default(sent)
+    strategy.prepare_update(sent, current)
+    if strategy.counts_generation and _is_body_changed(resource, sent, current):
+        meta["generation"] = (number(current_meta, "generation") or 0) + 1
+    found = [*_body_faults(resource, sent), *strategy.check(sent)]
+    _refuse(
+        resource,
+        sent,
+        [
+            *metadata.check(meta, strategy.name_rule),
+            *metadata.check_update(meta, current_meta),
+            *found,
+            *strategy.check_update(sent, current),
+        ],
+    )
+    return _finished(resource, sent)
+
+
+def update_status(resource: Resource, sent: Object, current: Object, *, namespace: str) -> Object:
+    """The object after a write to its status: of all that was sent only that is taken.
+
+    Of a built-in resource, metadata is taken too, as kube-apiserver does (labels, annotations,
+    finalizers); of a custom one it is not.
+    """
+    meta, current_meta = metadata.of(sent), mapping(current, "metadata")
+    _match_namespace(resource, meta, namespace)
+    metadata.continue_from(meta, current_meta)
+    changed = copied_object(current)
+    if "status" in sent:
+        changed["status"] = sent["status"]
+    else:
+        changed.pop("status", None)
+    if resource.is_custom:
+        kept = copied_object(current_meta)
+        kept["resourceVersion"] = meta.get("resourceVersion")
+        meta = kept
+    changed["metadata"] = meta
+    found = _status_faults(resource, changed)
+    _refuse(resource, changed, [*metadata.check_update(meta, current_meta), *found])
+    return _finished(resource, changed)
+
+
+def _match_namespace(resource: Resource, meta: Object, namespace: str) -> None:
+    """rest.EnsureObjectNamespaceMatchesRequestNamespace"""
+    sent = text(meta, "namespace")
+    if not resource.is_namespaced:
+        meta.pop("namespace", None)
+    elif not sent:
+        meta["namespace"] = namespace
+    elif sent != namespace:
+        raise refusals.bad(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def _keep(sent: Object, current: Object, field: str) -> None:
+    if field in current:
+        sent[field] = copied_object(current)[field]
+    else:
+        sent.pop(field, None)
+
+
+def _is_body_changed(resource: Resource, sent: Object, current: Object) -> bool:
+    ignored = {"metadata", "kind", "apiVersion"} | ({"status"} if resource.has_status else set())
+    return not is_equal(
+        {field: value for field, value in sent.items() if field not in ignored},
+        {field: value for field, value in current.items() if field not in ignored},
+    )
+
+
+def _body_faults(resource: Resource, obj: Object) -> list[Fault]:
+    """What the schema says; it does not judge the metadata, nor what another request wrote."""
+    ignored = {"metadata", "status"} if not resource.is_custom else {"metadata"}
+    judged = {field: value for field, value in obj.items() if field not in ignored}
+    return validate(judged, resource.schema, "")
+
+
+def _status_faults(resource: Resource, obj: Object) -> list[Fault]:
+    schema = resource.schema.properties.get("status")
+    if not resource.is_custom or schema is None or "status" not in obj:
+        return []
+    return validate(obj["status"], schema, "status")
+
+
+def _refuse(resource: Resource, obj: Object, found: Sequence[Fault]) -> None:
+    if not found:
+        return
+    raise refusals.invalid(resource.name.group, resource.kind, text(obj, "metadata", "name"), found)
+
+
+def _finished(resource: Resource, obj: Object) -> Object:
+    """In the order in which Kubernetes writes it, which also makes it quick to read in part."""
+    if not resource.is_custom:
+        fill(obj, resource.schema)
+    written: Object = {
+        "kind": resource.kind,
+        "apiVersion": resource.name.api_version,
+        "metadata": metadata.in_order(mapping(obj, "metadata")),
+    }
+    written.update((field, value) for field, value in obj.items() if field not in _HEAD)
+    return written

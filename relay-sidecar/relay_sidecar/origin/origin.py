@@ -1,0 +1,197 @@
+"""A Kubernetes API in one process: `--origin local`.
+
+Owns the life of the store, and which request is whose. Speaks in requests and answers, knows no
+connection. Guarantees: an answer that tells of a change comes after the change is stored; lists and
+watches see changes in the order of their versions.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Self
+
+from relay_sidecar.core.accept import Representation, representation
+from relay_sidecar.core.list_options import ListOptions
+from relay_sidecar.core.request import RequestInfo
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.core.scope import Scope
+from relay_sidecar.core.status import Refused, unavailable
+from relay_sidecar.core.store import Collection
+from relay_sidecar.origin import answer
+from relay_sidecar.origin.answer import Answer
+from relay_sidecar.origin.core import deletion, namespaces, refusals
+from relay_sidecar.origin.core.builtin.cluster import SYSTEM_NAMESPACES
+from relay_sidecar.origin.core.builtin.table import builtin_resources
+from relay_sidecar.origin.core.catalog import Catalog
+from relay_sidecar.origin.core.deletion import NAMESPACES
+from relay_sidecar.origin.core.request_body import (
+    JSON,
+    check_media_type,
+    parsed_options,
+    patch_types,
+    sent_object,
+    write_options,
+)
+from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.ledger import Ledger, Subscriber, decoded
+from relay_sidecar.origin.storage import MemoryStorage, NotStored, SqliteStorage
+from relay_sidecar.origin.writer import Write, Writer, Written
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Origin:
+    """Made by `open`; `close` writes what is waiting."""
+
+    def __init__(self, ledger: Ledger, writer: Writer) -> None:
+        self._ledger = ledger
+        self._writer = writer
+        self._tasks: set[asyncio.Task[Answer]] = set()
+        self._storage: SqliteStorage | MemoryStorage | None = None
+
+    @classmethod
+    async def open(cls, directory: Path | None, *, wall: Callable[[], float] = time.time) -> Self:
+        """`directory` None: nothing is kept. Raises `Unusable` where what is there cannot be."""
+        ledger = Ledger(Catalog(builtin_resources()), wall)
+        boot = await asyncio.to_thread(_boot_id)
+        storage: SqliteStorage | MemoryStorage
+        if directory is None:
+            storage = MemoryStorage(ledger.settled)
+        else:
+            storage = SqliteStorage(directory, boot=boot, settled=ledger.settled)
+        saved = await storage.load()
+        ledger.restore(storage, saved, boot)
+        origin = cls(ledger, Writer(ledger, lambda: datetime.fromtimestamp(wall(), UTC)))
+        origin._storage = storage
+        await origin._make_namespaces()
+        return origin
+
+    async def close(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._storage is not None:
+            await self._storage.close()
+
+    async def _make_namespaces(self) -> None:
+        spaces = self._ledger.catalog.get(NAMESPACES)
+        assert spaces is not None
+        for name in SYSTEM_NAMESPACES:
+            if self._ledger.find(spaces, ("", name)) is None:
+                await self._writer.create(Write(spaces, ""), namespaces.begun(name))
+
+    # Reading
+
+    def resource(self, name: ResourceName) -> Resource | None:
+        return self._ledger.catalog.get(name)
+
+    def collection(self, name: ResourceName) -> Collection:
+        """Of a resource that is served; its cursor is the version of all resources."""
+        resource = self._ledger.catalog.get(name)
+        if resource is None:
+            raise KeyError(name)
+        return self._ledger.collection(resource)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self._ledger.subscribe(subscriber)
+
+    # Writing
+
+    async def write(self, info: RequestInfo, *, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Whatever is asked of a resource but get, list and watch of its objects.
+
+        A client that goes away does not stop a write half-way.
+        """
+        task = asyncio.ensure_future(self._answered(info, headers, body))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+    async def _answered(self, info: RequestInfo, headers: Mapping[str, str], body: bytes) -> Answer:
+        try:
+            wanted = representation(headers.get("Accept", ""))
+            answer.check_acceptable(wanted)
+            resource = self._ledger.catalog.get(info.resource)
+            if resource is None:
+                raise refusals.not_served()
+            return await self._dispatch(resource, info, headers, body, wanted)
+        except Refused as refused:
+            return answer.of_status(refused.status)
+        except NotStored as error:
+            return answer.of_status(unavailable(f"the change could not be stored: {error}"))
+
+    async def _dispatch(
+        self,
+        resource: Resource,
+        info: RequestInfo,
+        headers: Mapping[str, str],
+        body: bytes,
+        wanted: Representation,
+    ) -> Answer:
+        is_status = info.subresource == "status" and resource.has_status
+        if len(info.parts) > (3 if is_status else 2):
+            raise refusals.not_served()
+        namespace = info.namespace if resource.is_namespaced else ""
+        content_type = headers.get("Content-Type", "")
+        write = Write(resource, namespace, info.name, status_only=is_status)
+        match info.verb:
+            case "create" if not info.name:
+                write = _with_options(write, info, "CreateOptions")
+                check_media_type(content_type, (JSON,))
+                written = await self._writer.create(write, sent_object(resource, body))
+            case "update" if info.name:
+                write = _with_options(write, info, "UpdateOptions")
+                check_media_type(content_type, (JSON,))
+                written = await self._writer.update(write, sent_object(resource, body))
+            case "patch" if info.name:
+                write = _with_options(write, info, "PatchOptions")
+                media_type = check_media_type(content_type, patch_types(resource))
+                written = await self._writer.patch(write, media_type, body)
+            case "delete" if info.name and not is_status:
+                options = deletion.read_options(parsed_options(body), info.query)
+                written = await self._writer.delete(write, options)
+                if written.is_gone:
+                    return answer.of_deleted(resource, decoded(written.raw))
+            case "deletecollection" if resource.storage != NAMESPACES:
+                return await self._delete_collection(resource, info, namespace, body)
+            case "get" if is_status:
+                written = self._writer.get(write)
+            case _:
+                raise refusals.not_allowed()
+        return _answer(written, wanted)
+
+    async def _delete_collection(
+        self, resource: Resource, info: RequestInfo, namespace: str, body: bytes
+    ) -> Answer:
+        options = deletion.read_options(parsed_options(body), info.query)
+        asked = ListOptions.parse(info.query)
+        scope = Scope(resource.name, namespace, asked.labels, asked.fields)
+        found = [
+            item
+            for item in self._ledger.collection(resource).objects.values()
+            if scope.matches(item)
+        ]
+        version = self._ledger.version
+        if not options.is_dry_run:
+            await self._writer.delete_all(resource, found, options)
+        return answer.of_list(resource, found, version)
+
+
+def _with_options(write: Write, info: RequestInfo, kind: str) -> Write:
+    options = write_options(info.query, kind)
+    return write._replace(is_dry_run=options.is_dry_run, validation=options.validation)
+
+
+def _answer(written: Written, wanted: Representation) -> Answer:
+    status = HTTPStatus.CREATED if written.is_new else HTTPStatus.OK
+    return answer.of_raw(written.raw, wanted, status=status, warnings=written.warnings)
+
+
+def _boot_id() -> str:
+    """Of this run of the machine; "" where it does not tell."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

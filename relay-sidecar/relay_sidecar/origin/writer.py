@@ -1,0 +1,306 @@
+"""Creates, updates, patches and deletes: from a request to a stored change.
+
+Owns the order of steps; what becomes of an object is decided in `core`, what is true in the ledger.
+Guarantees: what is decided on is the stored state of the object, in its turn; between the decision
+and its place in the order of changes nothing is awaited, so that a namespace that was there when it
+was looked at is there still.
+"""
+
+import asyncio
+import secrets
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import NamedTuple
+
+import msgspec
+
+from relay_sidecar.core.objects import Item, Key
+from relay_sidecar.core.status import Refused
+from relay_sidecar.origin.core import definition, deletion, metadata, namespaces, refusals, writing
+from relay_sidecar.origin.core.decoding import Undecodable, written
+from relay_sidecar.origin.core.deletion import NAMESPACES, DeleteOptions, Marked, Removed
+from relay_sidecar.origin.core.reading import (
+    FieldValidation,
+    check_kind,
+    read,
+    undecodable,
+)
+from relay_sidecar.origin.core.request_body import bad_patch, patched
+from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.core.tree import Object, is_equal, mapping, text
+from relay_sidecar.origin.core.writing import Birth
+from relay_sidecar.origin.ledger import Ledger
+
+# apiserver pkg/registry/generic/registry/store.go: maxNameGenerationCreateAttempts
+_NAME_ATTEMPTS = 8
+# Deletions of one request that are under way at the same time.
+_DELETED_AT_ONCE = 256
+
+
+class Written(NamedTuple):
+    """`raw` is the object after the write, or as it was when it went."""
+
+    raw: bytes
+    is_new: bool = False
+    is_gone: bool = False
+    warnings: Sequence[str] = ()
+
+
+class Write(NamedTuple):
+    """Where an object is written, and how. `status_only`: the subresource of that name."""
+
+    resource: Resource
+    namespace: str
+    name: str = ""
+    status_only: bool = False
+    is_dry_run: bool = False
+    validation: FieldValidation = FieldValidation.IGNORE
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+
+class Writer:
+    """`now` is the wall time."""
+
+    def __init__(self, ledger: Ledger, now: Callable[[], datetime]) -> None:
+        self._ledger = ledger
+        self._now = now
+
+    def get(self, write: Write) -> Written:
+        """The object. Raises Refused."""
+        return Written(_encoded(self._get(write)))
+
+    async def create(self, write: Write, sent: Object) -> Written:
+        """`sent` is used up. Raises Refused and NotStored."""
+        resource = write.resource
+        check_kind(resource, sent)
+        warnings = _read(write, sent)
+        meta = mapping(sent, "metadata")
+        is_generated = not text(meta, "name") and bool(text(meta, "generateName"))
+        self._check_namespace(write, text(meta, "name"))
+        obj = writing.create(resource, sent, namespace=write.namespace, birth=self._birth())
+        for _ in range(_NAME_ATTEMPTS):
+            key = (write.namespace, text(obj, "metadata", "name"))
+            async with self._ledger.turn(resource, key):
+                if self._ledger.find(resource, key) is None:
+                    self._check_namespace(write, key[1])
+                    return await self._begin(write, obj, warnings)
+            if not is_generated:
+                break
+            prefix = text(obj, "metadata", "generateName")
+            metadata.of(obj)["name"] = metadata.generated_name(prefix, _suffix())
+        raise refusals.already_exists(resource.name.group, resource.name.plural, key[1])
+
+    async def update(self, write: Write, sent: Object) -> Written:
+        """A PUT. `sent` is used up. Raises Refused and NotStored."""
+        resource = write.resource
+        check_kind(resource, sent)
+        warnings = _read(write, sent)
+        _check_name(write, sent)
+        async with self._ledger.turn(resource, write.key):
+            current = self._ledger.get(resource, write.key)
+            if current is None:
+                return await self._create_by_update(write, sent, warnings)
+            _check_uid(resource, mapping(sent, "metadata"), current)
+            return await self._replace(write, sent, current, warnings)
+
+    async def patch(self, write: Write, media_type: str, body: bytes) -> Written:
+        """Raises Refused and NotStored."""
+        resource = write.resource
+        async with self._ledger.turn(resource, write.key):
+            current = self._get(write)
+            sent = patched(resource, current, media_type, body)
+            try:
+                check_kind(resource, sent)
+                warnings = _unread(write, sent)
+            except Undecodable as error:
+                raise bad_patch(str(error)) from error
+            if warnings and write.validation is FieldValidation.STRICT:
+                raise bad_patch(f"strict decoding error: {', '.join(warnings)}")
+            _check_name(write, sent)
+            return await self._replace(write, sent, current, warnings)
+
+    async def change(
+        self, resource: Resource, key: Key, change: Callable[[Object], Object | None]
+    ) -> None:
+        """The server's own update of an object that may be gone: `change` makes the new state of
+        a stored one, None where there is nothing to do."""
+        async with self._ledger.turn(resource, key):
+            current = self._ledger.get(resource, key)
+            if current is None:
+                return
+            found = change(current)
+            if found is not None and not is_equal(found, current):
+                await self._store(resource, found)
+
+    async def delete(self, write: Write, options: DeleteOptions) -> Written:
+        """Raises Refused and NotStored."""
+        resource = write.resource
+        async with self._ledger.turn(resource, write.key):
+            current = self._get(write)
+            decided = self._deleted(resource, current, options)
+            if options.is_dry_run:
+                return Written(_encoded(current), is_gone=isinstance(decided, Removed))
+            if isinstance(decided, Removed):
+                item = await self._ledger.remove(resource, current)
+                return Written(item.raw, is_gone=True)
+            if is_equal(decided.obj, current):
+                return Written(_encoded(current))
+            return await self._store(resource, decided.obj)
+
+    async def delete_all(
+        self, resource: Resource, items: Sequence[Item], options: DeleteOptions
+    ) -> None:
+        """Deletes what is still there of these. Raises Refused and NotStored."""
+        for first in range(0, len(items), _DELETED_AT_ONCE):
+            some = items[first : first + _DELETED_AT_ONCE]
+            writes = [Write(resource, *item.key) for item in some]
+            await asyncio.gather(*(self._delete_if_there(write, options) for write in writes))
+
+    async def _delete_if_there(self, write: Write, options: DeleteOptions) -> None:
+        try:
+            await self.delete(write, options)
+        except Refused as refused:
+            if refused.status.code != HTTPStatus.NOT_FOUND:
+                raise
+
+    # Steps
+
+    def _get(self, write: Write) -> Object:
+        found = self._ledger.get(write.resource, write.key)
+        if found is None:
+            name = write.resource.name
+            raise refusals.missing(name.group, name.plural, write.name)
+        return found
+
+    def _birth(self) -> Birth:
+        return Birth(uid=str(uuid.uuid4()), suffix=_suffix(), now=written(self._now()))
+
+    def _check_namespace(self, write: Write, name: str) -> None:
+        if write.resource.is_namespaced:
+            spaces = self._ledger.catalog.get(NAMESPACES)
+            assert spaces is not None
+            found = self._ledger.get(spaces, ("", write.namespace))
+            namespaces.check_admits(found, write.resource, name=name, of=write.namespace)
+
+    async def _begin(self, write: Write, obj: Object, warnings: Sequence[str]) -> Written:
+        self._accept(write.resource, obj)
+        if write.is_dry_run:
+            return Written(_encoded(obj), is_new=True, warnings=warnings)
+        item = await self._ledger.put(write.resource, obj)
+        return Written(item.raw, is_new=True, warnings=warnings)
+
+    async def _create_by_update(
+        self, write: Write, sent: Object, warnings: Sequence[str]
+    ) -> Written:
+        resource, meta = write.resource, mapping(sent, "metadata")
+        name = resource.name
+        if write.status_only or not resource.strategy.allows_create_on_update:
+            raise refusals.missing(name.group, name.plural, write.name)
+        if uid := text(meta, "uid"):
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+            raise refusals.conflict(name.group, name.plural, write.name, why)
+        self._check_namespace(write, write.name)
+        meta.pop("resourceVersion", None)
+        obj = writing.create(resource, sent, namespace=write.namespace, birth=self._birth())
+        return await self._begin(write, obj, warnings)
+
+    async def _replace(
+        self, write: Write, sent: Object, current: Object, warnings: Sequence[str]
+    ) -> Written:
+        resource = write.resource
+        _check_version(write, metadata.of(sent), current)
+        update = writing.update_status if write.status_only else writing.update
+        obj = update(resource, sent, current, namespace=write.namespace)
+        self._accept(resource, obj)
+        if is_equal(obj, current) or write.is_dry_run:
+            return Written(_encoded(obj), warnings=warnings)
+        stored = await self._store(resource, obj)
+        return stored._replace(warnings=warnings)
+
+    async def _store(self, resource: Resource, obj: Object) -> Written:
+        if deletion.is_over(resource, obj):
+            return Written((await self._ledger.remove(resource, obj)).raw, is_gone=True)
+        return Written((await self._ledger.put(resource, obj)).raw)
+
+    def _accept(self, resource: Resource, obj: Object) -> None:
+        if resource.storage == definition.DEFINITIONS:
+            definition.accept(obj, self._ledger.catalog, now=written(self._now()))
+
+    def _deleted(
+        self, resource: Resource, current: Object, options: DeleteOptions
+    ) -> Marked | Removed:
+        now = self._now()
+        if resource.storage == NAMESPACES:
+            return namespaces.delete(resource, current, options, now=written(now))
+        if resource.storage == definition.DEFINITIONS:
+            current = definition.with_finalizer(current)
+        seconds = deletion.grace(resource, current, options)
+        deadline = written(now + timedelta(seconds=seconds))
+        return deletion.delete(resource, current, options, now=written(now), deadline=deadline)
+
+
+def _read(write: Write, sent: Object) -> Sequence[str]:
+    """Reads an object in place; returns what to warn of. Raises Refused."""
+    try:
+        found = _unread(write, sent)
+        if found and write.validation is FieldValidation.STRICT:
+            raise Undecodable(f"strict decoding error: {', '.join(found)}")
+    except Undecodable as error:
+        raise undecodable(write.resource, error) from error
+    return found
+
+
+def _unread(write: Write, sent: Object) -> Sequence[str]:
+    unknown = read(write.resource, sent)
+    return () if write.validation is FieldValidation.IGNORE else unknown
+
+
+def _check_name(write: Write, sent: Object) -> None:
+    name = text(sent, "metadata", "name")
+    if not name:
+        raise refusals.bad(
+            f"the name of the object ({write.name} based on URL) was undeterminable: name must be "
+            "provided"
+        )
+    if name != write.name:
+        raise refusals.bad(
+            f"the name of the object ({name}) does not match the name on the URL ({write.name})"
+        )
+
+
+def _check_uid(resource: Resource, meta: Object, current: Object) -> None:
+    """A uid that is sent is a condition. Raises Refused."""
+    asked, found = text(meta, "uid"), text(current, "metadata", "uid")
+    if asked and asked != found:
+        name = resource.name
+        why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
+        raise refusals.conflict(name.group, name.plural, text(current, "metadata", "name"), why)
+
+
+def _check_version(write: Write, meta: Object, current: Object) -> None:
+    """Optimistic concurrency; afterwards the version that was sent is the current one."""
+    resource = write.resource
+    asked, found = text(meta, "resourceVersion"), text(current, "metadata", "resourceVersion")
+    if asked and not (asked.isascii() and asked.isdecimal()):
+        raise refusals.storage_error(f'strconv.ParseUint: parsing "{asked}": invalid syntax')
+    if not asked or int(asked) == 0:
+        if not resource.strategy.allows_unconditional_update:
+            fault = metadata.version_needed()
+            raise refusals.invalid(resource.name.group, resource.name.plural, write.name, [fault])
+    elif asked != found:
+        raise refusals.conflict(resource.name.group, resource.name.plural, write.name)
+    meta["resourceVersion"] = found
+
+
+def _suffix() -> str:
+    letters = metadata.SUFFIX_ALPHABET
+    return "".join(secrets.choice(letters) for _ in range(metadata.SUFFIX_LENGTH))
+
+
+def _encoded(obj: Object) -> bytes:
+    return msgspec.json.encode(obj)
