@@ -32,7 +32,7 @@ NAMESPACE = "metadata.namespace"
 _OPERATOR = re.compile("!=|==|=")
 # Either an escaped character or one that has to be escaped.
 _SPECIAL = re.compile(r"\\(.?)|[,=]", re.DOTALL)
-_TERM = re.compile(r"(?:[^,\\]|\\.|\\$)*", re.DOTALL)
+_TERM = re.compile(r"(?:[^,\\]|\\.|\\\Z)*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,29 +87,28 @@ class FieldSelector:
         return None
 
     def matches(self, value_of: Callable[[str], str]) -> bool:
-        return all(
-            requirement.admits(value_of(requirement.path)) for requirement in self.requirements
-        )
+        for requirement in self.requirements:  # not all(...): this runs for each event and reader
+            if not requirement.admits(value_of(requirement.path)):
+                return False
+        return True
 
     def covers(self, other: FieldSelector) -> bool:
         """True only where each object that the other selects is selected by this one."""
-        return self.beyond(other).is_everything
+        return all(map(other._implies, self.requirements))
 
     def beyond(self, other: FieldSelector) -> FieldSelector:
         """What of this selector does not follow from an object being selected by the other."""
-        return FieldSelector(
-            tuple(
-                requirement
-                for requirement in self.requirements
-                if not any(known.implies(requirement) for known in other.requirements)
-            )
-        )
+        rest = tuple(known for known in self.requirements if not other._implies(known))
+        return FieldSelector(rest)
 
     def partition(self, paths: Container[str]) -> tuple[FieldSelector, FieldSelector]:
         """The requirements on these paths, and all others."""
         inside = tuple(known for known in self.requirements if known.path in paths)
         outside = tuple(known for known in self.requirements if known.path not in paths)
         return FieldSelector(inside), FieldSelector(outside)
+
+    def _implies(self, requirement: FieldRequirement) -> bool:
+        return any(known.implies(requirement) for known in self.requirements)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))

@@ -1,9 +1,10 @@
 """Texts as Go reads and writes them, so that messages are kube-apiserver's to the letter.
 
-Owns: quoting (strconv.Quote), integers (strconv.ParseInt, ParseUint) with their errors, and query
-strings (net/url.ParseQuery). Knows nothing of Kubernetes.
+Owns: quoting (strconv.Quote), JSON (encoding/json), integers (strconv.ParseInt, ParseUint) with
+their errors, and query strings (net/url.ParseQuery). Knows nothing of Kubernetes.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from urllib.parse import unquote_plus
@@ -27,12 +28,19 @@ _ESCAPES = {
     "\t": "\\t",
     "\v": "\\v",
 }
+_HTML_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def quote(text: str) -> str:
     """strconv.Quote."""
     return f'"{"".join(map(_quoted, text))}"'
+
+
+def json_text(value: object) -> str:
+    """encoding/json: compact, and safe inside of HTML."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.translate(_HTML_ESCAPES)
 
 
 def parse_int64(text: str) -> int:

@@ -112,23 +112,22 @@ class LabelSelector:
         return not self.requirements
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(
-            requirement.admits(labels.get(requirement.key)) for requirement in self.requirements
-        )
+        for requirement in self.requirements:  # not all(...): this runs for each event and reader
+            if not requirement.admits(labels.get(requirement.key)):
+                return False
+        return True
 
     def covers(self, other: LabelSelector) -> bool:
         """True only where each object that the other selects is selected by this one."""
-        return not self.beyond(other).requirements
+        return all(map(other._implies, self.requirements))
 
     def beyond(self, other: LabelSelector) -> LabelSelector:
         """What of this selector does not follow from an object being selected by the other."""
-        return LabelSelector(
-            tuple(
-                requirement
-                for requirement in self.requirements
-                if not any(known.implies(requirement) for known in other.requirements)
-            )
-        )
+        rest = tuple(known for known in self.requirements if not other._implies(known))
+        return LabelSelector(rest)
+
+    def _implies(self, requirement: Requirement) -> bool:
+        return any(known.implies(requirement) for known in self.requirements)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))

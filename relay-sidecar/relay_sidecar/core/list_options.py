@@ -10,7 +10,6 @@ pkg/endpoints/handlers/get.go (order) and pkg/storage/api_object_versioner.go (v
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,7 +17,7 @@ from http import HTTPStatus
 from typing import NamedTuple, TypeVar
 
 from .fields import NAME, FieldSelector
-from .go_text import parse_int64, parse_uint64, quote
+from .go_text import json_text, parse_int64, parse_uint64, quote
 from .label_parser import BadSelector
 from .labels import LabelSelector
 from .status import Cause, Refused, Status, bad_request, invalid
@@ -40,9 +39,10 @@ class VersionMatch(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """`resource_version` is None where none is asked for, 0 for any. `timeout_seconds` None or 0:
-    as the server likes, below 0: over at once. `limit` 0 or less: none. `send_initial_events` is
-    also set for a watch without a version or from 0, which asks for them in its own way."""
+    """`resource_version` is None where none is asked for, 0 for any, and None beside a continue
+    token, which has its own. `timeout_seconds` None or 0: as the server likes, below 0: over at
+    once. `limit` 0 or less: none. `send_initial_events` is also set for a watch without a version
+    or from 0, which asks for them in its own way."""
 
     is_watch: bool
     labels: LabelSelector
@@ -72,7 +72,7 @@ class ListOptions:
             raise Refused(invalid("ListOptions", causes, group="meta.k8s.io"))
         return replace(
             options,
-            resource_version=_version(told.version, is_list=not options.is_watch),
+            resource_version=_version_asked(options, told.version),
             match=VersionMatch(told.match),
             send_initial_events=bool(is_asked),
         )
@@ -91,6 +91,13 @@ def pinned_name(query: Query) -> str:
     except Refused:
         return ""
     return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
+def _version_asked(options: ListOptions, version: str) -> int | None:
+    if options.is_watch:
+        return _version(version, is_list=False)
+    # The storage looks at the token first, and refuses a version beside a valid one.
+    return None if options.continue_token else _version(version, is_list=True)
 
 
 def get_version(query: Query) -> int | None:
@@ -160,7 +167,8 @@ def _forbidden(why: str, *, field: str = _MATCH) -> Cause:
 
 def _not_supported(match: str, supported: Sequence[str]) -> Cause:
     values = ", ".join(map(quote, supported))
-    message = f"Unsupported value: {_json(match)}: supported values: {values}"
+    # In JSON: to field.NotSupported a ResourceVersionMatch is no string.
+    message = f"Unsupported value: {json_text(match)}: supported values: {values}"
     return Cause("FieldValueNotSupported", message, _MATCH)
 
 
@@ -204,9 +212,3 @@ def _version(text: str, *, is_list: bool) -> int | None:
         # A watch and a GET hand on the storage's error as it is: a 500 without a reason.
         status = Status(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="", message=said)
         raise Refused(status) from error
-
-
-def _json(text: str) -> str:
-    """encoding/json: field.NotSupported gets a ResourceVersionMatch, which is no string to it."""
-    escaped = json.dumps(text, ensure_ascii=False)
-    return escaped.translate({ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})

@@ -9,8 +9,9 @@ Source: k8s.io/apiserver v0.36, pkg/endpoints/request/requestinfo.go.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import unquote
@@ -44,6 +45,8 @@ _VERBS = {
 _PATH_VERBS = ("proxy", "watch")
 # What follows /namespaces/NAME/ and is not a resource in that namespace.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
+# Path segments of characters that need no escape: RFC 3986, 3.3, pchar without pct-encoded.
+_PLAIN = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+")
 # Clients ask for the same few targets again and again, but for versions and time-outs in them.
 _CACHE_SIZE = 1024
 
@@ -68,66 +71,64 @@ class RequestInfo:
 
     @staticmethod
     def parse(method: str, target: str) -> RequestInfo:
-        """`target` as it stands in the request's first line: path and query, percent-encoded."""
+        """`target` as it stands in the request's first line: path and query, percent-encoded.
+
+        Bytes in it that are no UTF-8, as surrogates (PEP 383) or in percent, become U+FFFD.
+        """
         return _parse(method, target)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _parse(method: str, target: str) -> RequestInfo:
-    raw_path, _, raw_query = target.partition("?")
+    told = target.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    raw_path, _, raw_query = told.partition("?")
     path, query = unquote(raw_path), MappingProxyType(parse_query(raw_query))
     outside = RequestInfo(method=method, path=path, query=query, verb=method.lower())
     prefix, *parts = path.strip("/").split("/")
-    group = ""
+    group, parts = (parts[0], parts[1:]) if prefix == "apis" and parts else ("", parts)
     if prefix not in ("api", "apis") or len(parts) < 2:
         return outside
-    if prefix == "apis":
-        group, *parts = parts
-        if len(parts) < 2:
-            return outside
     version, *parts = parts
     verb = _VERBS.get(method, "")
     is_verb_in_path = parts[0] in _PATH_VERBS
     if is_verb_in_path:
         verb, *parts = parts
     namespace, parts = _namespace(parts)
-    plural, name, subresource = (*parts[:3], "", "", "")[:3]
-    if verb == "proxy":
-        subresource = ""
+    plural, name, subresource = (*parts, "", "", "")[:3]
     resource = ResourceName(group, version, plural)
-    is_canonical = not is_verb_in_path and raw_path == _canonical_path(resource, namespace, parts)
     if verb == "get" and not name:
-        verb = "watch" if asks_for_watch(query) else "list"
-        name = pinned_name(query)
+        verb, name = "watch" if asks_for_watch(query) else "list", pinned_name(query)
     elif verb == "delete" and not name:
         verb = "deletecollection"
-    return RequestInfo(
-        method=method,
-        path=path,
-        query=query,
+    return replace(
+        outside,
         verb=verb,
         is_resource=True,
         resource=resource,
         namespace=namespace,
         name=name,
-        subresource=subresource,
+        subresource="" if verb == "proxy" else subresource,
         parts=tuple(parts),
-        is_canonical=is_canonical,
+        is_canonical=not is_verb_in_path
+        and _is_plain(raw_path)
+        and raw_path == _canonical_path(resource, namespace, parts),
     )
 
 
 def _namespace(parts: list[str]) -> tuple[str, list[str]]:
     """The namespace, and the parts from the resource on. Namespaces are in themselves."""
-    if not parts or parts[0] != "namespaces" or len(parts) == 1:
+    if len(parts) < 2 or parts[0] != "namespaces":
         return "", parts
     if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
         return parts[1], parts[2:]
     return parts[1], parts
 
 
+def _is_plain(path: str) -> bool:
+    """Whether nobody on the way could rewrite it."""
+    return _PLAIN.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
+
+
 def _canonical_path(resource: ResourceName, namespace: str, parts: Sequence[str]) -> str:
-    """The path that has these parts; "" where it would need escapes or could be read otherwise."""
-    if any(part in ("", ".", "..") or "%" in part for part in parts):
-        return ""
     within = f"/namespaces/{namespace}" if namespace and parts[0] != "namespaces" else ""
     return f"{resource.api_path}{within}/{'/'.join(parts)}"

@@ -30,12 +30,21 @@ class Scope:
     namespace: str = ""
     labels: LabelSelector = field(default_factory=LabelSelector)
     fields: FieldSelector = field(default_factory=FieldSelector)
+    # With the namespace, which is a field like others: `metadata.namespace=`.
+    _facts: FieldSelector = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        facts = self.fields
+        if self.namespace:
+            of_namespace = FieldRequirement(NAMESPACE, True, self.namespace)
+            facts = FieldSelector.of((*facts.requirements, of_namespace))
+        object.__setattr__(self, "_facts", facts)
 
     @property
     def path(self) -> str:
         """The collection's path, percent-encoded."""
-        namespace = f"/namespaces/{quote(self.namespace)}" if self.namespace else ""
-        return f"{self.resource.api_path}{namespace}/{quote(self.resource.plural)}"
+        namespace = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
+        return f"{self.resource.api_path}{namespace}/{quote(self.resource.plural, safe='')}"
 
     @property
     def params(self) -> dict[str, str]:
@@ -72,14 +81,6 @@ class Scope:
     def matches(self, item: Item) -> bool:
         """Whether an object of the resource is in this scope."""
         return Predicate.of(self.resource, self.labels, self._facts).matches(item)
-
-    @property
-    def _facts(self) -> FieldSelector:
-        """The namespace is a field like others: `metadata.namespace=`."""
-        if not self.namespace:
-            return self.fields
-        of_namespace = FieldRequirement(NAMESPACE, True, self.namespace)
-        return FieldSelector.of((*self.fields.requirements, of_namespace))
 
     def __str__(self) -> str:
         query = "&".join(f"{key}={text}" for key, text in self.params.items())

@@ -7,10 +7,11 @@ pkg/storage/errors.go and pkg/storage/etcd3/errors.go.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
+
+from .go_text import json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Status:
             "code": self.code,
         }
         filled = {key: value for key, value in told.items() if key == "metadata" or value}
-        return json.dumps(filled, separators=(",", ":")).encode() + b"\n"
+        return json_text(filled).encode() + b"\n"
 
 
 class Refused(Exception):
@@ -135,7 +136,7 @@ def expired_continue() -> Status:
     """A continue token that nobody can honour any more: the client lists anew."""
     message = (
         "The provided continue parameter is too old to display a consistent list result. "
-        "You must start a new list without the continue parameter."
+        "You can start a new list without the continue parameter."
     )
     return Status(code=HTTPStatus.GONE, reason="Expired", message=message)
 
