@@ -17,6 +17,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", re.ASCII)
 # Kubernetes' quantities, as far as they are for memory.
 _SIZES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 _SIZE = re.compile(r"(\d{1,20})([kMG]|[KMG]i)?", re.ASCII)
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _HOST = re.compile(r"[a-z0-9_]([-a-z0-9_.]*[a-z0-9_])?", re.ASCII)
 
 
@@ -68,6 +69,11 @@ class Address:
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def dialled(self) -> "Address":
+        """Where this machine reaches it: a listener on every address is on loopback too."""
+        return Address(_LOOPBACK.get(self.host, self.host), self.port)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -23,6 +23,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
+from typing import TypeVar
 
 from .attributes import Attributes
 from .ledger import Ledger
@@ -35,6 +36,8 @@ REJECTED_TTL = 3.0
 MAX_TOKENS = 2048
 MAX_DECISIONS = 16384
 _IDENTITY, _DECISION = "identity/", "decision/"
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +161,17 @@ class Decisions:
 
     def take_unkept(self, *, now: float, wall: float) -> dict[str, bytes | None]:
         """What is to be written since the last time; None is to be deleted."""
-        identities = self._identities.take_unkept(now=now, wall=wall)
-        decisions = self._decisions.take_unkept(now=now, wall=wall)
-        return {_IDENTITY + key: value for key, value in identities.items()} | {
-            _DECISION + key: value for key, value in decisions.items()
-        }
+        return _joined(
+            self._identities.take_unkept(now=now, wall=wall),
+            self._decisions.take_unkept(now=now, wall=wall),
+        )
+
+    def snapshot(self, *, now: float, wall: float) -> dict[str, bytes]:
+        """All that is to be kept, as if nothing had been written yet."""
+        return _joined(
+            self._identities.snapshot(now=now, wall=wall),
+            self._decisions.snapshot(now=now, wall=wall),
+        )
 
     def restore(self, kept: Mapping[str, bytes], *, now: float, wall: float) -> None:
         """What `take_unkept` gave in an earlier life with the same salt."""
@@ -174,6 +183,12 @@ class Decisions:
 
     def _hash(self, text: str) -> str:
         return hmac.new(self._salt, text.encode(), hashlib.sha256).hexdigest()
+
+
+def _joined(identities: Mapping[str, V], decisions: Mapping[str, V]) -> dict[str, V]:
+    return {_IDENTITY + key: value for key, value in identities.items()} | {
+        _DECISION + key: value for key, value in decisions.items()
+    }
 
 
 def _under(prefix: str, kept: Mapping[str, bytes]) -> dict[str, bytes]:

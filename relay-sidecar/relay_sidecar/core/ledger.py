@@ -77,6 +77,13 @@ class Ledger(Generic[F]):
         unkept, self._unkept = self._unkept, set()
         return {key: self._written(key, now=now, wall=wall) for key in unkept}
 
+    def snapshot(self, *, now: float, wall: float) -> dict[str, bytes]:
+        """All that is to be kept, as if nothing had been written yet."""
+        self._unkept.clear()
+        return {
+            key: self._encoded(entry, now=now, wall=wall) for key, entry in self._entries.items()
+        }
+
     def restore(self, kept: Mapping[str, bytes], *, now: float, wall: float) -> None:
         """Leaves out what cannot be read: it is learnt again."""
         found: list[tuple[float, str, F]] = []
@@ -91,4 +98,8 @@ class Ledger(Generic[F]):
 
     def _written(self, key: str, *, now: float, wall: float) -> bytes | None:
         entry = self._entries.get(key)
-        return None if entry is None else msgspec.json.encode((wall - (now - entry.at), entry.fact))
+        return None if entry is None else self._encoded(entry, now=now, wall=wall)
+
+    @staticmethod
+    def _encoded(entry: Entry[F], *, now: float, wall: float) -> bytes:
+        return msgspec.json.encode((wall - (now - entry.at), entry.fact))

@@ -318,6 +318,15 @@ def test_what_is_confirmed_each_minute_is_written_now_and_then(world: World) -> 
     assert writes <= 2 * (KEEPS_PER_LIFE + 1)
 
 
+def test_after_the_disk_failed_all_is_written_anew(world: World) -> None:
+    world.learn()
+    world.learn(token="another", user=User("bert"), allowed=False)
+    written = world.kept()
+    snapshot = world.decisions.snapshot(now=world.now, wall=world.wall)
+    assert snapshot == written
+    assert world.kept() == {}
+
+
 def test_a_change_is_written_at_once(world: World) -> None:
     world.learn()
     world.kept()

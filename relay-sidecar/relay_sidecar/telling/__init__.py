@@ -1,0 +1,1 @@
+"""What the relay tells others about itself, besides its own endpoints."""

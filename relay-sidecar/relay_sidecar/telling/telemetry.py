@@ -1,0 +1,75 @@
+"""OpenTelemetry over OTLP/HTTP: the metrics of `metrics`.
+
+Imported only when OTEL_EXPORTER_OTLP_ENDPOINT is set; endpoint, headers, intervals and resource
+are read by the SDK from the standard OTEL_* variables. Exporting happens in the SDK's own threads,
+from values that the loop took before, so that nothing is looked at while it changes.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+
+from relay_sidecar.metrics import Kind, Metric
+
+SCOPE = "relay_sidecar"
+# Seconds between two looks at the relay; the SDK exports each minute unless told otherwise.
+INTERVAL = 5.0
+
+
+class Measured(Protocol):
+    def measured(self) -> list[Metric]:
+        """As of now."""
+        ...
+
+
+class Telemetry:
+    """Exports from `run` until `close`, which flushes."""
+
+    def __init__(self, relay: Measured, *, namespace: str, version: str) -> None:
+        self._relay = relay
+        self._latest = {metric.name: metric for metric in relay.measured()}
+        resource = Resource.create(
+            {
+                "service.name": "relay-sidecar",
+                "service.version": version,
+                "service.instance.id": socket.gethostname(),
+                "k8s.namespace.name": namespace,
+            }
+        )
+        self._meters = MeterProvider(
+            [PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource
+        )
+        meter = self._meters.get_meter(SCOPE, version)
+        for metric in self._latest.values():
+            make = (
+                meter.create_observable_gauge
+                if metric.kind is Kind.GAUGE
+                else meter.create_observable_counter
+            )
+            make(metric.name, [self._observe(metric.name)], description=metric.text)
+
+    async def run(self) -> None:
+        while True:
+            self._look()
+            await asyncio.sleep(INTERVAL)
+
+    async def close(self) -> None:
+        self._look()
+        await asyncio.to_thread(self._meters.shutdown)
+
+    def _look(self) -> None:
+        self._latest = {metric.name: metric for metric in self._relay.measured()}
+
+    def _observe(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observe(_: CallbackOptions) -> Iterable[Observation]:
+            for labels, value in self._latest[name].samples:
+                yield Observation(value, labels)
+
+        return observe

@@ -1,0 +1,156 @@
+"""What is told about a relay: the /status document, its table, and the Prometheus text."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from relay_sidecar.metrics import Counters, Kind, measure, render
+from relay_sidecar.status import JournalStatus, LinkStatus, RelayStatus, StreamStatus
+from relay_sidecar.status_command import table
+
+PODS = StreamStatus(
+    resource="pods.v1.",
+    namespace="ns",
+    label_selector='app in (a,"b")',
+    field_selector="spec.nodeName=n1",
+    state="live",
+    refusal="",
+    objects=3,
+    size_bytes=4096,
+    resource_version=2**60,
+    age=12.3456,
+    watchers=2,
+)
+NEVER_LISTED = replace(
+    PODS,
+    resource="widgets.v1.example.com",
+    namespace="",
+    label_selector="",
+    field_selector="",
+    state="catching up",
+    refusal="403 Forbidden: widgets is forbidden",
+    objects=0,
+    resource_version=None,
+    age=None,
+    watchers=0,
+)
+STATUS = RelayStatus(
+    version="0.1.0",
+    uptime=3723.0,
+    lack="",
+    access="own",
+    link=LinkStatus(server="https://10.0.0.1:443", is_up=True, down_for=None),
+    journal=JournalStatus(directory="/data", failure=None, note=None),
+    streams=(PODS, NEVER_LISTED),
+    watchers=2,
+    max_watchers=1000,
+    max_objects=100,
+)
+
+
+def samples(text: str) -> dict[str, float]:
+    """By name and labels, as they stand in the text."""
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, _, value = line.rpartition(" ")
+            found[name] = float(value)
+    return found
+
+
+def test_the_document_is_plain_json_with_versions_as_text() -> None:
+    told = json.loads(STATUS.json())
+    assert told["isReady"] is True
+    assert told["link"] == {"server": "https://10.0.0.1:443", "isUp": True, "downSeconds": None}
+    assert told["objects"] == 3
+    assert told["streams"][0]["resourceVersion"] == str(2**60)
+    assert told["streams"][0]["ageSeconds"] == 12.346
+    assert told["streams"][1]["resourceVersion"] is None
+    assert told["streams"][1]["ageSeconds"] is None
+
+
+def test_every_metric_is_described_once_and_named_as_prometheus_wants_it() -> None:
+    metrics = measure(STATUS, Counters())
+    names = [metric.name for metric in metrics]
+    assert len(names) == len(set(names))
+    for metric in metrics:
+        assert re.fullmatch(r"relay_[a-z_]+", metric.name)
+        assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total")
+        assert metric.text.endswith(".")
+
+
+def test_what_streams_hold_is_told_of_each() -> None:
+    told = samples(render(measure(STATUS, Counters())))
+    labels = (
+        'resource="pods.v1.",namespace="ns",label_selector="app in (a,\\"b\\")",'
+        'field_selector="spec.nodeName=n1"'
+    )
+    assert told[f"relay_stream_objects{{{labels}}}"] == 3
+    assert told[f"relay_stream_age_seconds{{{labels}}}"] == 12.3456
+    assert told['relay_streams{state="live"}'] == 1
+    assert told['relay_streams{state="catching up"}'] == 1
+    ages = [name for name in told if name.startswith("relay_stream_age_seconds")]
+    assert len(ages) == 1, "what was never listed has no age"
+
+
+def test_requests_are_counted_by_verb_code_and_source() -> None:
+    counters = Counters()
+    for _ in range(3):
+        counters.answered("list", 200, "cache")
+    counters.answered("get", 503, "upstream")
+    told = samples(render(measure(STATUS, counters)))
+    assert told['relay_requests_total{verb="list",code="200",source="cache"}'] == 3
+    assert told['relay_requests_total{verb="get",code="503",source="upstream"}'] == 1
+
+
+def test_an_outage_and_a_full_disk_are_to_be_seen() -> None:
+    status = replace(
+        STATUS,
+        link=replace(STATUS.link, is_up=False, down_for=7.5),
+        journal=replace(STATUS.journal, failure="disk full"),
+    )
+    told = samples(render(measure(status, Counters())))
+    assert told["relay_link_up{}"] == 0
+    assert told["relay_link_down_seconds{}"] == 7.5
+    assert told["relay_journal_failed{}"] == 1
+    healthy = samples(render(measure(STATUS, Counters())))
+    assert (healthy["relay_link_up{}"], healthy["relay_journal_failed{}"]) == (1, 0)
+
+
+def test_no_selector_breaks_out_of_its_label() -> None:
+    hostile = replace(PODS, label_selector='a="b"} 1\nrelay_link_up{} 0\\')
+    text = render(measure(replace(STATUS, streams=(hostile,)), Counters()))
+    assert [line for line in text.splitlines() if line.startswith("relay_link_up")] == [
+        "relay_link_up{} 1"
+    ]
+
+
+def test_the_table_tells_link_and_streams() -> None:
+    lines = table(STATUS.document()).splitlines()
+    assert lines[0].split() == ["RELAY", "0.1.0,", "up", "for", "1h2m"]
+    assert "LINK      up, to https://10.0.0.1:443" in lines
+    assert any(re.match(r"pods.v1. +ns +app in .* live +3 +4096 +12s +2$", line) for line in lines)
+    assert any(re.match(r"widgets.* \* +- +catching up: 403 .* -  ", line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("link", "told"),
+    [
+        (LinkStatus(server="https://h", is_up=False, down_for=None), "down, to https://h"),
+        (LinkStatus(server="https://h", is_up=False, down_for=90061.0), "down for 1d1h, to"),
+        (LinkStatus(server=None, is_up=True, down_for=None), "none: this relay is the origin"),
+    ],
+)
+def test_the_table_tells_each_state_of_the_link(link: LinkStatus, told: str) -> None:
+    assert told in table(replace(STATUS, link=link, streams=()).document())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0, "0s"), (59, "59s"), (60, "1m0s"), (3600, "1h"), (3723, "1h2m"), (86400 * 8, "8d")],
+)
+def test_ages_are_told_in_two_units(seconds: float, told: str) -> None:
+    first = table(replace(STATUS, uptime=seconds).document()).splitlines()[0]
+    assert first.endswith(f"up for {told}")
