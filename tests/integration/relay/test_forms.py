@@ -60,13 +60,10 @@ def test_r9_who_takes_protobuf_only_gets_it(shared: Place, contents: Contents) -
             assert reply.headers["Content-Type"] == PROTOBUF
             # The magic number of apimachinery's pkg/runtime/serializer/protobuf.
             assert reply.body.startswith(b"k8s\x00")
-    query: Parameters = {
-        "resourceVersion": contents.version(),
-        "timeoutSeconds": 1,
-        "watch": "true",
-    }
+    begin: Parameters = {"resourceVersion": contents.version(), "timeoutSeconds": 1}
     contents.configmap("b")
-    reply = shared.caller().get(path, query, accept=f"{PROTOBUF};stream=watch")
+    watch = {**begin, "watch": "true"}
+    reply = shared.caller().get(path, watch, accept=f"{PROTOBUF};stream=watch")
     assert reply.headers["Content-Type"] == f"{PROTOBUF};stream=watch"
     # A frame is its length, big-endian in four bytes, and its content.
     assert int.from_bytes(reply.body[:4], "big") == len(reply.body) - 4
