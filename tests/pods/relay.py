@@ -135,6 +135,24 @@ class RelayProcess:
             held.release()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def command(self, *arguments: str) -> str:
+        """What a sub-command prints that is told this relay's ports."""
+        done = subprocess.run(
+            [
+                str(Path(sys.executable).parent / "relay-sidecar"),
+                *arguments,
+                f"--listen={LOOPBACK}:{self.port}",
+                f"--status-listen={LOOPBACK}:{self.status_port}",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=START_TIMEOUT,
+            check=False,
+            env=self._environ,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     # ── what it says ──
 
     def log_text(self, *, all_lives: bool = False) -> str:
