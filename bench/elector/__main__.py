@@ -18,13 +18,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.elector import cost, frozen, lease_edits, outage, pace, readyz, startup, takeover
+from bench import pace
+from bench.elector import cost, frozen, lease_edits, outage, readyz, startup, takeover
 from bench.elector.install import ROOT, install
 from bench.elector.poller import Poller
 from bench.elector.rows import Results, Row, table
 from bench.elector.scenario import Result, Scenario, play_beside
-from bench.elector.side import OURS, World, say
+from bench.elector.side import OURS, World
 from bench.elector.targets import rows
+from bench.progress import say
 from tests.controlplane.cluster import ControlPlane
 from tests.peers.build import candidate_binary, client_go_version
 

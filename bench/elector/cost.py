@@ -10,9 +10,7 @@ from dataclasses import replace
 
 from bench.elector.candidate import CandidatePod, Contender
 from bench.elector.install import CHECKOUT
-from bench.elector.pace import TookTooLong, sleep
 from bench.elector.poller import Poller, boottime
-from bench.elector.process import MIB, cpu_seconds, memory
 from bench.elector.scenario import Result, Sample
 from bench.elector.side import (
     CLIENT_GO_TIMING,
@@ -22,8 +20,10 @@ from bench.elector.side import (
     Side,
     World,
     realtime,
-    say,
 )
+from bench.pace import TookTooLong, sleep
+from bench.process import MIB, cpu_seconds, memory
+from bench.progress import say
 from tests.pods.fleet import LEASE, kubeconfig
 
 # Steady at last: first collections, caches and connections are done with.

@@ -5,10 +5,10 @@ counted, whenever it was asked for. A Lease that the woken ex-leader empties was
 """
 
 from bench.elector.candidate import Contender
-from bench.elector.pace import sleep, wait_for
 from bench.elector.poller import boottime
 from bench.elector.scenario import Play, Sample, Scenario
 from bench.elector.side import OURS, THEIRS, Setup, Side, holder
+from bench.pace import sleep, wait_for
 from tests.controlplane.fault import Delay, Fault, Mode
 
 # The successor leads for so long before the old leader wakes up.

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from bench.elector.candidate import Contender
-from bench.elector.pace import sleep
 from bench.elector.poller import boottime
 from bench.elector.scenario import Play, Sample, Scenario
 from bench.elector.side import OURS, THEIRS, Setup, Side
 from bench.elector.timeline import gap
+from bench.pace import sleep
 
 # Client-go notices at its next retry, and works on for its renew deadline.
 OBSERVATION = 12.0

@@ -1,10 +1,10 @@
 """Who leads when the API server refuses everybody for a while, and how soon after healing."""
 
 from bench.elector.candidate import Contender
-from bench.elector.pace import sleep
 from bench.elector.poller import boottime
 from bench.elector.scenario import Play, Sample, Scenario
 from bench.elector.side import OURS, THEIRS, Setup, Side, apply_to_all
+from bench.pace import sleep
 from tests.controlplane.fault import Fault, Mode
 
 # After healing: standbys notice, a change of leader would show.

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
-from bench.elector.pace import TookTooLong, sleep
 from bench.elector.poller import Poller
 from bench.elector.scenario import Result, Sample
-from bench.elector.side import OURS, THEIRS, Setup, Side, World, say
+from bench.elector.side import OURS, THEIRS, Setup, Side, World
+from bench.pace import TookTooLong, sleep
+from bench.progress import say
 
 RATE = 100.0
 SECONDS = 30.0

@@ -10,8 +10,8 @@ from statistics import median
 
 from bench.elector.scenario import Result
 from bench.elector.side import OURS, THEIRS
+from bench.figures import NOT_MEASURED, columns, number, spread
 
-NOT_MEASURED = "-"
 Judge = Callable[[Sequence[float], Sequence[float]], bool]
 
 
@@ -51,26 +51,10 @@ class Results:
         return list(dict.fromkeys(scenario for scenario, _ in self._results))
 
 
-def spread(values: Sequence[float], unit: str) -> str:
-    """Median, and the range where there is more than one value."""
-    if not values:
-        return NOT_MEASURED
-    middle = f"{_number(median(values))} {unit}".rstrip()
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({_number(min(values))}..{_number(max(values))}, n={len(values)})"
-
-
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     if not ours or not theirs or median(theirs) == 0:
         return NOT_MEASURED
-    return f"{_number(median(ours) / median(theirs))}x"
-
-
-def _number(value: float) -> str:
-    if value == 0 or abs(value) >= 100:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
+    return f"{number(median(ours) / median(theirs))}x"
 
 
 def row(
@@ -108,17 +92,9 @@ def all_at_most(limit: float) -> Judge:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Columns as wide as their widest cell."""
-    header = ("", OURS, THEIRS, "ratio", "to reach", "reached")
     verdict = {None: "", True: "yes", False: "NO"}
-    lines = [header] + [
+    lines = [
         (each.what, each.ours, each.theirs, each.ratio, each.target, verdict[each.is_met])
         for each in rows
     ]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    rule = "  ".join("-" * width for width in widths)
-    text = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-    return "\n".join([text[0], rule, *text[1:]])
+    return columns(("", OURS, THEIRS, "ratio", "to reach", "reached"), lines)

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from bench.elector.candidate import Contender
-from bench.elector.pace import TookTooLong, stop
 from bench.elector.poller import Poller
-from bench.elector.side import Setup, Side, World, say
+from bench.elector.side import Setup, Side, World
 from bench.elector.timeline import overlap
+from bench.pace import TookTooLong, stop
+from bench.progress import say
 
 # What one run measured; seconds, counts, or truth.
 Sample = dict[str, float]

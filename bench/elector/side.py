@@ -5,7 +5,6 @@ under the control plane's guardian, so none outlives the benchmark, however that
 """
 
 import random
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -18,9 +17,9 @@ from typing import Self
 from bench.elector.candidate import CandidatePod, Contender
 from bench.elector.install import Sidecar
 from bench.elector.main_process import MainProcess
-from bench.elector.pace import sleep, wait_for
 from bench.elector.poller import Poller, Target, boottime
 from bench.elector.timeline import Reply, first_200
+from bench.pace import sleep, wait_for
 from tests.controlplane.audit import AuditEvent
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault import Fault
@@ -248,8 +247,3 @@ def realtime(at: float) -> float:
 def apply_to_all(side: Side, fault: Fault) -> None:
     for pod in side.pods:
         side.link(pod).apply(fault)
-
-
-def say(text: str) -> None:
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-    sys.stderr.flush()

@@ -3,11 +3,12 @@
 import socket
 
 from bench.elector.candidate import CandidatePod, Contender
-from bench.elector.pace import TookTooLong, sleep
 from bench.elector.poller import REQUEST, boottime
-from bench.elector.process import cpu_seconds
 from bench.elector.scenario import Result, Sample
-from bench.elector.side import CLIENT_GO_TIMING, OURS, THEIRS, World, say
+from bench.elector.side import CLIENT_GO_TIMING, OURS, THEIRS, World
+from bench.pace import TookTooLong, sleep
+from bench.process import cpu_seconds
+from bench.progress import say
 from tests.controlplane.reservation import Reservation
 from tests.pods.elector import ELECTOR_RULES, ElectorPod
 from tests.pods.fleet import Fleet, kubeconfig

@@ -1,10 +1,10 @@
 """How long nobody leads after the leader is killed, terminated or cut off."""
 
 from bench.elector.candidate import Contender
-from bench.elector.pace import sleep, wait_for
 from bench.elector.poller import boottime
 from bench.elector.scenario import Play, Sample, Scenario
 from bench.elector.side import LEASE_DURATION, OURS, THEIRS, Setup, Side
+from bench.pace import sleep, wait_for
 from tests.controlplane.fault import Fault, Mode
 
 # How long a leader that was cut off is looked at beside its successor: client-go's renew

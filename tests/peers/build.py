@@ -68,7 +68,13 @@ def _required_client_go(module_file: Path) -> str:
 
 
 def _binary(name: str, module_file: Path) -> Path:
-    program = _program(name, module_file)
+    return local_binary(name, module_file, version=f"v{_required_client_go(module_file)}")
+
+
+def local_binary(name: str, module_file: Path, *, version: str) -> Path:
+    """The program of the sources beside its module file, as `candidate_binary`; the cache has it
+    under its name, version and sources."""
+    program = _program(name, module_file, version)
     target = _cached_path(program)
     if target.exists():
         return target
@@ -79,13 +85,12 @@ def _binary(name: str, module_file: Path) -> Path:
     return target
 
 
-def _program(name: str, module_file: Path) -> Program:
+def _program(name: str, module_file: Path, version: str) -> Program:
     digest = hashlib.sha256()
     sources = sorted(module_file.parent.glob("*.go"))
     for path in (*sources, module_file, module_file.with_suffix(".sum")):
         digest.update(path.read_bytes())
-    full_version = f"v{_required_client_go(module_file)}-{digest.hexdigest()[:12]}"
-    return Program(name, name, full_version, ".")
+    return Program(name, name, f"{version}-{digest.hexdigest()[:12]}", ".")
 
 
 def _build(program: Program, module_file: Path, target: Path) -> None:
