@@ -111,7 +111,7 @@ class _Places(web.Server):
     def __init__(self, handler: Handler, *, handler_cancellation: bool, **options: Any) -> None:
         super().__init__(handler, handler_cancellation=handler_cancellation, **options)
         self._made = 0
-        self._expected: dict[RequestHandler[web.BaseRequest], float] = {}
+        self._expected: dict[RequestHandler, float] = {}
 
     @property
     def taken(self) -> int:
@@ -123,21 +123,17 @@ class _Places(web.Server):
             del self._expected[handler]
         return self._made + len(self._expected)
 
-    def __call__(self) -> RequestHandler[web.BaseRequest]:
+    def __call__(self) -> RequestHandler:
         handler = super().__call__()
         self._expected[handler] = asyncio.get_running_loop().time()
         return handler
 
-    def connection_made(
-        self, handler: RequestHandler[web.BaseRequest], transport: asyncio.Transport
-    ) -> None:
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         self._expected.pop(handler, None)
         self._made += 1
         super().connection_made(handler, transport)
 
-    def connection_lost(
-        self, handler: RequestHandler[web.BaseRequest], exc: BaseException | None = None
-    ) -> None:
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         self._made -= 1
         super().connection_lost(handler, exc)
 

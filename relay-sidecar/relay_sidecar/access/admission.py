@@ -1,0 +1,37 @@
+"""What the web layer asks before it answers, and what it is told about whoever asks it.
+
+Owns the words only. A token is a secret: a `Caller` does not print it, and no message holds one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aiohttp.web_request import BaseRequest
+
+from relay_sidecar.core.request import RequestInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`token` is "" where everybody acts with the relay's rights."""
+
+    token: str = field(default="", repr=False)
+
+
+class Access(Protocol):
+    async def admit(self, request: BaseRequest) -> Caller:
+        """Raises `Refused` (401, 403)."""
+        ...
+
+    async def may(
+        self, caller: Caller, info: RequestInfo, *, label_selector: str, field_selector: str
+    ) -> float:
+        """Until when (monotonic seconds) the caller may read this; then it is to be asked again,
+        while what was begun goes on. Raises `Refused` (401, 403, 503)."""
+        ...
+
+    def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
+        """What stands in the place of the Authorization that the caller sent: without one, the
+        relay's own credentials."""
+        ...

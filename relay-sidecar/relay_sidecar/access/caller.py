@@ -1,0 +1,223 @@
+"""`--access caller`: each caller with the rights of its own token, which upstream decides about.
+
+Guarantees: nothing that the relay keeps is shown to anybody whom upstream did not allow exactly
+that, within `--access-ttl`, or while it is out of reach within `--access-offline-ttl`; that holds
+over a restart too. Whoever cannot be verified gets 503, never an answer; many who want the same are
+asked about once. What is passed on upstream carries the caller's token, and is judged there.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from typing import Protocol
+
+from aiohttp import hdrs
+from aiohttp.web_request import BaseRequest
+
+from kubeapi import ApiError, Forbidden, Unreachable
+from relay_sidecar.access.admission import Caller
+from relay_sidecar.clock import boottime
+from relay_sidecar.core.attributes import Attributes
+from relay_sidecar.core.decisions import Ask, Decisions, Rejected, Standing, User, Verdict
+from relay_sidecar.core.request import RequestInfo
+from relay_sidecar.core.status import Refused, forbidden, unauthorized, unavailable
+from relay_sidecar.core.tokens import bearer_token
+from relay_sidecar.journal.records import Kept
+from relay_sidecar.log import fields, logger
+
+# The journal's space in which decisions are kept.
+SPACE = "access"
+SALT = b"salt"
+SALT_LENGTH = 32
+# Whose it is, what it may, and the same again for a token that changed hands meanwhile.
+MAX_QUESTIONS = 4
+
+
+class Reviewer(Protocol):
+    """Upstream, asked with the caller's token. Both raise `ApiError` and `Unreachable`."""
+
+    async def who(self, token: str) -> User: ...
+
+    async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]: ...
+
+
+class Journal(Protocol):
+    async def commit(self, *records: Kept) -> None:
+        """Returns when they are kept, or cannot be."""
+        ...
+
+    def rewrite_from(self, state: Callable[[], Iterable[Kept]]) -> None:
+        """How to get all that is to be kept, after a time in which nothing could be."""
+        ...
+
+
+class CallerAccess:
+    def __init__(
+        self,
+        reviewer: Reviewer,
+        decisions: Decisions,
+        journal: Journal,
+        *,
+        is_up: Callable[[], bool],
+    ) -> None:
+        self._reviewer = reviewer
+        self._decisions = decisions
+        self._journal = journal
+        self._is_up = is_up
+        self._asking: dict[Hashable, asyncio.Task[None]] = {}
+
+    @classmethod
+    async def open(
+        cls,
+        reviewer: Reviewer,
+        journal: Journal,
+        kept: Mapping[bytes, bytes],
+        *,
+        is_up: Callable[[], bool],
+        ttl: float,
+        offline_ttl: float,
+    ) -> "CallerAccess":
+        """`kept`: what an earlier life left in the journal's space `SPACE`."""
+        salt = kept.get(SALT, b"")
+        if len(salt) != SALT_LENGTH:
+            salt = secrets.token_bytes(SALT_LENGTH)
+            await journal.commit(Kept(SPACE, SALT, salt))
+        decisions = Decisions(salt=salt, ttl=ttl, offline_ttl=offline_ttl)
+        readable = {key.decode(errors="replace"): value for key, value in kept.items()}
+        decisions.restore(readable, now=boottime(), wall=time.time())
+
+        def state() -> list[Kept]:
+            known = decisions.snapshot(now=boottime(), wall=time.time())
+            return [Kept(SPACE, SALT, salt), *_records(known)]
+
+        journal.rewrite_from(state)
+        return cls(reviewer, decisions, journal, is_up=is_up)
+
+    async def close(self) -> None:
+        """Ends the questions that are open."""
+        asking = tuple(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    async def admit(self, request: BaseRequest) -> Caller:
+        """Whose the token is, `may` asks: what is passed on, upstream looks at itself."""
+        token = bearer_token(request.headers.get(hdrs.AUTHORIZATION))
+        if token is None:
+            raise Refused(unauthorized())
+        return Caller(token)
+
+    async def may(
+        self, caller: Caller, info: RequestInfo, *, label_selector: str, field_selector: str
+    ) -> float:
+        attributes = attributes_of(info, label_selector, field_selector)
+        match await self._verdict(caller.token, attributes):
+            case Standing(True, _, _, until):
+                return time.monotonic() + until - boottime()
+            case Standing(False, user, reason, _):
+                raise Refused(attributes.refusal(user, reason))
+            case Rejected():
+                raise Refused(unauthorized())
+            case _:
+                raise Refused(
+                    unavailable(
+                        "who asks, and whether that is allowed, only the API server can say: "
+                        "it is out of reach, and has not said so before"
+                    )
+                )
+
+    def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
+        return {hdrs.AUTHORIZATION: f"Bearer {caller.token}"}
+
+    async def _verdict(self, token: str, attributes: Attributes) -> Verdict:
+        try:
+            for _ in range(MAX_QUESTIONS):
+                verdict = self._judge(token, attributes, is_online=self._is_up())
+                if not isinstance(verdict, Ask):
+                    return verdict
+                if verdict.who:
+                    await self._once(token, lambda: self._ask_who(token))
+                else:
+                    await self._once((token, attributes), lambda: self._ask(token, attributes))
+        except Unreachable as error:
+            logger.warning("a caller could not be verified", extra=fields(why=error))
+        except ApiError as error:
+            _raise_for(error)
+            logger.warning("a caller could not be verified", extra=fields(why=error))
+        return self._judge(token, attributes, is_online=False)
+
+    def _judge(self, token: str, attributes: Attributes, *, is_online: bool) -> Verdict:
+        return self._decisions.judge(
+            token, attributes, now=boottime(), wall=time.time(), is_online=is_online
+        )
+
+    async def _ask_who(self, token: str) -> None:
+        try:
+            user = await self._reviewer.who(token)
+            self._decisions.identified(token, user, now=boottime())
+        except ApiError as error:
+            if error.status != 401:
+                raise
+            self._decisions.rejected(token, now=boottime())
+        await self._keep()
+
+    async def _ask(self, token: str, attributes: Attributes) -> None:
+        try:
+            allowed, reason = await self._reviewer.may(token, attributes)
+            self._decisions.decided(
+                token, attributes, allowed=allowed, reason=reason, now=boottime()
+            )
+        except ApiError as error:
+            if error.status != 401:
+                raise
+            self._decisions.rejected(token, now=boottime())
+        await self._keep()
+
+    async def _keep(self) -> None:
+        unkept = self._decisions.take_unkept(now=boottime(), wall=time.time())
+        if unkept:
+            await self._journal.commit(*_records(unkept))
+
+    async def _once(self, key: Hashable, ask: Callable[[], Awaitable[None]]) -> None:
+        """One question at a time for all who want to know; who leaves does not end it."""
+        task = self._asking.get(key)
+        if task is None:
+            task = asyncio.ensure_future(ask())
+            self._asking[key] = task
+            task.add_done_callback(lambda done: self._answered(key, done))
+        await asyncio.shield(task)
+
+    def _answered(self, key: Hashable, task: asyncio.Task[None]) -> None:
+        del self._asking[key]
+        if not task.cancelled():
+            task.exception()  # whoever still waits gets it; if nobody does, it is nobody's
+
+
+def _records(entries: Mapping[str, bytes | None]) -> list[Kept]:
+    return [Kept(SPACE, key.encode(), value) for key, value in entries.items()]
+
+
+def attributes_of(info: RequestInfo, label_selector: str, field_selector: str) -> Attributes:
+    if not info.is_resource:
+        return Attributes(verb=info.verb, path=info.path)
+    return Attributes(
+        verb=info.verb,
+        group=info.resource.group,
+        version=info.resource.version,
+        resource=info.resource.plural,
+        subresource=info.subresource,
+        namespace=info.namespace,
+        name=info.name,
+        field_selector=field_selector,
+        label_selector=label_selector,
+    )
+
+
+def _raise_for(error: ApiError) -> None:
+    """What an API server that can decide says about the question; for others, what is known
+    decides, as if it were out of reach."""
+    if isinstance(error, Forbidden):
+        raise Refused(forbidden("", why=f"upstream reviews no access: {error.message}")) from error
+    if error.is_refusal and error.status != 429:
+        raise Refused(unavailable(f"upstream does not review access: {error}")) from error

@@ -1,0 +1,102 @@
+"""`--access own`: everybody acts with the relay's rights, so only this machine may come.
+
+Guarantees: a web page cannot use a browser on this machine to read or write (DNS rebinding: the
+Host is another's; cross-site requests: there is an Origin); with `--local-token-file` nobody gets
+in without the token, which may be replaced at any time.
+"""
+
+import hmac
+import math
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+
+from aiohttp import hdrs
+from aiohttp.web_request import BaseRequest
+
+from kubeapi.credentials import WatchedFile
+from relay_sidecar.access.admission import Caller
+from relay_sidecar.config.values import Address, BadInput
+from relay_sidecar.core.request import RequestInfo
+from relay_sidecar.core.status import Refused, Status, forbidden, unauthorized
+from relay_sidecar.core.tokens import bearer_token
+
+_EVERYBODY = Caller()
+
+
+class OwnAccess:
+    """Raises `BadInput` where there is no token in the file."""
+
+    def __init__(
+        self, listen: Address, *, allowed_hosts: Iterable[str] = (), token_file: Path | None = None
+    ) -> None:
+        self._hosts = frozenset({"localhost", listen.host, *allowed_hosts})
+        self._token = None if token_file is None else _watched(token_file)
+
+    async def admit(self, request: BaseRequest) -> Caller:
+        hosts = request.headers.getall(hdrs.HOST, [])
+        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+            raise Refused(_foreign(f"the Host {', '.join(hosts) or 'that is missing'}"))
+        for origin in request.headers.getall(hdrs.ORIGIN, []):
+            if not _is_same_websocket(request, origin, hosts[0]):
+                raise Refused(_foreign(f"the Origin {origin}"))
+        if self._token is not None:
+            given = bearer_token(request.headers.get(hdrs.AUTHORIZATION)) or ""
+            if not hmac.compare_digest(given.encode(), self._token.get().encode()):
+                raise Refused(unauthorized())
+        return _EVERYBODY
+
+    async def may(
+        self, caller: Caller, info: RequestInfo, *, label_selector: str, field_selector: str
+    ) -> float:
+        return math.inf
+
+    def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
+        return {}
+
+    def _is_ours(self, host: str) -> bool:
+        name = _name(host)
+        try:
+            address = ip_address(name)
+        except ValueError:
+            return name in self._hosts
+        return address.is_loopback or str(address) in self._hosts
+
+
+def _name(host: str) -> str:
+    """Of `name`, `name:port`, `[address]:port`."""
+    text = host.strip().lower()
+    name, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or (":" in name and not name.endswith("]")):
+        name = text
+    if name.startswith("[") and name.endswith("]"):
+        return name[1:-1]
+    return name.removesuffix(".")
+
+
+def _is_same_websocket(request: BaseRequest, origin: str, host: str) -> bool:
+    """The package websocket-client, and so the Python client's exec, names the server itself."""
+    is_websocket = request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
+    return is_websocket and origin in (f"http://{host}", f"https://{host}")
+
+
+def _foreign(what: str) -> Status:
+    why = f"{what} is not this relay's; --allowed-host names more"
+    return forbidden("", why=why)
+
+
+def _watched(path: Path) -> WatchedFile[str]:
+    try:
+        return WatchedFile(path, _read_token)
+    except (OSError, ValueError) as error:
+        told = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise BadInput(
+            f"--local-token-file {path}: {told}; write the token that callers shall bring into it"
+        ) from error
+
+
+def _read_token(path: Path) -> str:
+    text = path.read_text().strip()
+    if bearer_token(f"Bearer {text}") != text:
+        raise ValueError("that is no token")
+    return text
