@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents
+from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.place import ALL, RELAYS, Kind, Place
 
 
@@ -49,6 +49,12 @@ def one_relay(control_plane: ControlPlane) -> Iterator[Place]:
 def contents(control_plane: ControlPlane, namespace: str) -> Contents:
     """Objects in a fresh namespace, made in the cloud."""
     return Contents(control_plane, namespace)
+
+
+@pytest.fixture(scope="session")
+def widgets(control_plane: ControlPlane) -> Widgets:
+    """A CRD for all tests that leave it as it is: making one takes two seconds."""
+    return Widgets(control_plane)
 
 
 def check_logs(place: Place) -> None:

@@ -131,7 +131,12 @@ class Widgets:
         self.resource = f"{self.plural}.v1.{self.group}"
         self.name = f"{self.plural}.{self.group}"
         self.api_version = f"{self.group}/v1"
-        expect(plane.admin.post(CRDS, self._definition(selectable)))
+        self._selectable = selectable
+        self.define()
+
+    def define(self) -> None:
+        """Makes it, the first time or after `delete`."""
+        expect(self._plane.admin.post(CRDS, self._definition()))
         self._wait_served()
 
     def create(self, contents: Contents, name: str, **spec: Any) -> Json:
@@ -148,16 +153,22 @@ class Widgets:
         expect(self._plane.admin.put(path, definition))
 
     def delete(self) -> None:
-        expect(self._plane.admin.delete(f"{CRDS}/{self.name}"))
+        """Returns when neither it nor any object of it is there."""
+        path = f"{CRDS}/{self.name}"
+        expect(self._plane.admin.delete(path))
+        deadline = time.monotonic() + ESTABLISHED_TIMEOUT
+        while (answer := self._plane.admin.get(path))[0] != 404:
+            assert time.monotonic() < deadline, answer
+            time.sleep(POLL_INTERVAL)
 
-    def _definition(self, selectable: tuple[str, ...]) -> Json:
+    def _definition(self) -> Json:
         properties = {"site": {"type": "string"}, "size": {"type": "integer"}}
         version: Json = {
             "name": "v1",
             "served": True,
             "storage": True,
             "subresources": {"status": {}},
-            "selectableFields": [{"jsonPath": path} for path in selectable],
+            "selectableFields": [{"jsonPath": path} for path in self._selectable],
             "additionalPrinterColumns": [
                 {"name": "Site", "type": "string", "jsonPath": ".spec.site"}
             ],

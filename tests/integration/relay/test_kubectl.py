@@ -126,8 +126,7 @@ def test_r9_kubectl_creates_patches_labels_edits_and_deletes(
     assert contents.list("configmaps")["items"] == []
 
 
-def test_r9_kubectl_discovers(kubectl: Kubectl, shared: Place, contents: Contents) -> None:
-    widgets = Widgets(shared.plane)
+def test_r9_kubectl_discovers(kubectl: Kubectl, contents: Contents, widgets: Widgets) -> None:
     widgets.create(contents, "w", site="north")
     resources = kubectl.run("api-resources", "-o", "name").expect().split()
     assert {"configmaps", "pods", "deployments.apps", widgets.name} <= set(resources)

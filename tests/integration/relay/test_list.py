@@ -292,9 +292,8 @@ def test_r3_an_unknown_field_of_pods_is_refused_not_empty(
 
 
 def test_r3_selectable_fields_of_a_crd_select_and_others_are_refused(
-    shared: Place, contents: Contents
+    shared: Place, contents: Contents, widgets: Widgets
 ) -> None:
-    widgets = Widgets(shared.plane)
     for name, site in (("w1", "north"), ("w2", "south"), ("w3", "north")):
         widgets.create(contents, name, site=site)
     contents.create(widgets.resource, "w4", apiVersion=widgets.api_version, kind="Widget")

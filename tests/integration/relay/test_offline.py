@@ -93,12 +93,14 @@ def see(it: Offline, contents: Contents) -> None:
     params=WAYS,
     ids=lambda way: f"{way[0].value}-{'black-hole' if way[1] else 'refused'}",
 )
-def offline(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[Offline]:
+def offline(
+    request: pytest.FixtureRequest, control_plane: ControlPlane, widgets: Widgets
+) -> Iterator[Offline]:
     """Seen and then cut off; nobody heals it."""
     kind, black_hole = request.param
     contents = Contents(control_plane, control_plane.create_namespace())
     with Place(kind, control_plane) as place:
-        it = Offline(place, contents, Widgets(control_plane))
+        it = Offline(place, contents, widgets)
         see(it, contents)
         place.cut(black_hole=black_hole)
         # What nobody here can know.

@@ -32,9 +32,8 @@ ends = pytest.mark.parametrize("how", ["killed", "terminated"])
 
 @ends
 def test_r5_a_restart_offline_answers_the_same_with_the_same_versions(
-    one_relay: Place, contents: Contents, how: str
+    one_relay: Place, contents: Contents, widgets: Widgets, how: str
 ) -> None:
-    widgets = Widgets(one_relay.plane)
     widgets.create(contents, "w", site="north")
     for number in range(3):
         contents.configmap(f"a{number}", labels={"n": str(number)})

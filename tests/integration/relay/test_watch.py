@@ -316,8 +316,9 @@ def test_r3_transitions_are_the_same_whichever_stream_they_come_from(
         assert first.object["status"]["phase"] == "Pending"
 
 
-def test_r3_selectable_fields_of_a_crd_tell_transitions(shared: Place, contents: Contents) -> None:
-    widgets = Widgets(shared.plane)
+def test_r3_selectable_fields_of_a_crd_tell_transitions(
+    shared: Place, contents: Contents, widgets: Widgets
+) -> None:
     widgets.create(contents, "w", site="north")
     version = contents.version(widgets.resource)
     # A stream of everything, which has to be narrowed here.
