@@ -1,0 +1,42 @@
+"""What the relay knows, on disk: it is there again after a restart, kill -9 included.
+
+records   what is told to it, and what it tells
+journal   the asyncio side: who waits, what happens while the disk fails
+writer    the thread: groups, order, failures
+database  one open database: transactions, checkpoints, making it smaller
+tables    what a record changes
+rows      the tables on disk; reading them back
+files     who may read and write them; what is set aside
+"""
+
+from relay_sidecar.journal.files import DirectoryInUse
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import (
+    Dropped,
+    Forgotten,
+    Kept,
+    Moved,
+    Record,
+    Replaced,
+    Saved,
+    SavedStream,
+    Seen,
+    SeenObject,
+    Used,
+)
+
+__all__ = [
+    "DirectoryInUse",
+    "Dropped",
+    "Forgotten",
+    "Journal",
+    "Kept",
+    "Moved",
+    "Record",
+    "Replaced",
+    "Saved",
+    "SavedStream",
+    "Seen",
+    "SeenObject",
+    "Used",
+]

@@ -1,0 +1,115 @@
+"""What is told to the journal, and what it tells after a restart.
+
+Times (`at`) are unix seconds. A record stands for itself: whatever it holds is the journal's from
+then on and is not changed by anybody.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from relay_sidecar.core.objects import Item, Key
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.core.scope import Scope
+
+# Kept in memory only, whoever asks for it to be written.
+_SECRETS = ("", "secrets")
+
+
+class Replaced(Struct, frozen=True, eq=False):
+    """A stream's complete list at `cursor`, which upstream told at `at`."""
+
+    scope: Scope
+    kind: str
+    api_version: str
+    cursor: int
+    items: Sequence[Item]
+    at: float
+
+
+class Moved(Struct, frozen=True, eq=False):
+    """A stream has come from cursor `after` to `cursor` by these changes, in order; None is for a
+    deletion. Without changes it is a bookmark."""
+
+    scope: Scope
+    after: int
+    cursor: int
+    changes: Sequence[tuple[Key, Item | None]]
+    at: float
+
+
+class Dropped(Struct, frozen=True, eq=False):
+    """A stream, and all that it holds."""
+
+    scope: Scope
+
+
+class Used(Struct, frozen=True, eq=False):
+    """Somebody read the stream."""
+
+    scope: Scope
+    at: float
+
+
+class Seen(Struct, frozen=True, eq=False):
+    """An object as upstream answered it at `at`, outside of any stream."""
+
+    resource: ResourceName
+    item: Item
+    at: float
+
+
+class Forgotten(Struct, frozen=True, eq=False):
+    """An object that was `Seen`."""
+
+    resource: ResourceName
+    key: Key
+
+
+class Kept(Struct, frozen=True, eq=False):
+    """Whatever its owner wants back under `key` of its `space`; None removes it."""
+
+    space: str
+    key: bytes
+    value: bytes | None
+
+
+Record = Replaced | Moved | Dropped | Used | Seen | Forgotten | Kept
+
+
+class SavedStream(Struct, frozen=True, eq=False):
+    """`items` are all that the stream held at `cursor`, as upstream said last at `confirmed_at`."""
+
+    scope: Scope
+    kind: str
+    api_version: str
+    cursor: int
+    items: list[Item]
+    used_at: float
+    confirmed_at: float
+
+
+class SeenObject(Struct, frozen=True, eq=False):
+    resource: ResourceName
+    item: Item
+    seen_at: float
+
+
+class Saved(Struct, frozen=True, eq=False):
+    """What the journal held; `kept` by space. `note`: why something that was there is not told."""
+
+    streams: Sequence[SavedStream] = ()
+    seen: Sequence[SeenObject] = ()
+    kept: Mapping[str, Mapping[bytes, bytes]] = {}
+    note: str | None = None
+
+
+def is_secret(record: Record) -> bool:
+    match record:
+        case Moved() | Replaced() | Dropped() | Used():
+            resource = record.scope.resource
+        case Seen() | Forgotten():
+            resource = record.resource
+        case Kept():
+            return False
+    return (resource.group, resource.plural) == _SECRETS

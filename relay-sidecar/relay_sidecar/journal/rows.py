@@ -1,0 +1,234 @@
+"""The journal's tables as they lie on disk, and reading them back.
+
+Guarantees: `load` tells exactly what was written, or raises `Unusable`: each row has a checksum,
+and each stream the sum and number of those of its objects (kept by triggers), so that even a page
+that the disk forgot to write is noticed. What was written is read in one pass.
+"""
+
+import sqlite3
+import zlib
+from collections import defaultdict
+from sys import intern
+
+import msgspec
+from msgspec import Struct
+
+from relay_sidecar.core.fields import FieldSelector
+from relay_sidecar.core.labels import LabelSelector
+from relay_sidecar.core.objects import Item
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.core.scope import Scope
+from relay_sidecar.journal.records import Saved, SavedStream, SeenObject
+
+# Of these tables; a release that changes them counts on.
+SCHEMA_VERSION = 1
+
+SCHEMA = """
+CREATE TABLE stream (
+  id INTEGER PRIMARY KEY,
+  scope TEXT NOT NULL UNIQUE,
+  kind TEXT NOT NULL,
+  api_version TEXT NOT NULL,
+  cursor INTEGER NOT NULL,
+  confirmed_at REAL NOT NULL,
+  used_at REAL NOT NULL,
+  digest INTEGER NOT NULL,
+  objects INTEGER NOT NULL DEFAULT 0,
+  objects_digest INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE object (
+  id INTEGER PRIMARY KEY,
+  stream INTEGER NOT NULL,
+  namespace TEXT NOT NULL,
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  digest INTEGER NOT NULL,
+  raw BLOB NOT NULL,
+  UNIQUE (stream, namespace, name)
+);
+CREATE TRIGGER object_inserted AFTER INSERT ON object BEGIN
+  UPDATE stream SET objects = objects + 1, objects_digest = objects_digest + new.digest
+  WHERE id = new.stream;
+END;
+CREATE TRIGGER object_updated AFTER UPDATE ON object BEGIN
+  UPDATE stream SET objects_digest = objects_digest + new.digest - old.digest
+  WHERE id = new.stream;
+END;
+CREATE TRIGGER object_deleted AFTER DELETE ON object BEGIN
+  UPDATE stream SET objects = objects - 1, objects_digest = objects_digest - old.digest
+  WHERE id = old.stream;
+END;
+CREATE TABLE seen (
+  id INTEGER PRIMARY KEY,
+  resource TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  seen_at REAL NOT NULL,
+  digest INTEGER NOT NULL,
+  raw BLOB NOT NULL,
+  UNIQUE (resource, namespace, name)
+);
+CREATE TABLE kept (
+  id INTEGER PRIMARY KEY,
+  space TEXT NOT NULL,
+  key BLOB NOT NULL,
+  value BLOB NOT NULL,
+  digest INTEGER NOT NULL,
+  UNIQUE (space, key)
+);
+"""
+
+
+class Unusable(Exception):
+    """What is on disk is not what this release wrote there."""
+
+
+class Standing(Struct):
+    """Where a stream stands on disk. `seal`: checksum of what of its row does not move."""
+
+    id: int
+    cursor: int
+    seal: int
+
+
+class _Content(Struct):
+    """What of a stream's objects was read up to now."""
+
+    items: list[Item]
+    digest: int = 0
+
+
+def resource_text(resource: ResourceName) -> str:
+    return f"{resource.group}/{resource.version}/{resource.plural}"
+
+
+def scope_text(scope: Scope) -> str:
+    resource = scope.resource
+    named = (resource.group, resource.version, resource.plural, scope.namespace)
+    return msgspec.json.encode((*named, str(scope.labels), str(scope.fields))).decode()
+
+
+def item_digest(item: Item) -> int:
+    namespace, name = item.key
+    return zlib.crc32(item.raw, zlib.crc32(f"{item.version} {namespace} {name}".encode()))
+
+
+def kept_digest(space: str, key: bytes, value: bytes) -> int:
+    return zlib.crc32(value, zlib.crc32(key, zlib.crc32(space.encode())))
+
+
+def stream_seal(scope: str, kind: str, api_version: str) -> int:
+    return zlib.crc32(f"{scope} {kind} {api_version}".encode())
+
+
+def stream_digest(seal: int, cursor: int, confirmed_at: float) -> int:
+    return zlib.crc32(f"{cursor} {float(confirmed_at)}".encode(), seal)
+
+
+def read_standings(connection: sqlite3.Connection) -> dict[Scope, Standing]:
+    """Of all streams. Raises `Unusable`."""
+    rows = connection.execute("SELECT id, scope, cursor, kind, api_version FROM stream")
+    return {
+        _scope(scope): Standing(number, cursor, stream_seal(scope, kind, api_version))
+        for number, scope, cursor, kind, api_version in rows.fetchall()
+    }
+
+
+def load(connection: sqlite3.Connection) -> Saved:
+    """Everything. Raises `Unusable`."""
+    # The indexes too: with a wrong one, a later write would go astray.
+    [(found,)] = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    if found != "ok":
+        raise Unusable(" ".join(str(found).split()))
+    return Saved(
+        streams=_load_streams(connection),
+        seen=_load_seen(connection),
+        kept=_load_kept(connection),
+    )
+
+
+def _load_streams(connection: sqlite3.Connection) -> list[SavedStream]:
+    contents = _load_objects(connection)
+    streams = []
+    rows = connection.execute(
+        "SELECT id, scope, kind, api_version, cursor, confirmed_at, used_at, digest, objects,"
+        " objects_digest FROM stream"
+    )
+    for number, scope, kind, api_version, cursor, confirmed_at, used_at, *sums in rows.fetchall():
+        content = contents.pop(number, None) or _Content([])
+        digest = stream_digest(stream_seal(scope, kind, api_version), cursor, confirmed_at)
+        if sums != [digest, len(content.items), content.digest]:
+            raise Unusable(f"the objects of {scope} are not those of its cursor {cursor}")
+        streams.append(
+            SavedStream(
+                _scope(scope), kind, api_version, cursor, content.items, used_at, confirmed_at
+            )
+        )
+    if contents:
+        raise Unusable("objects of no stream")
+    return streams
+
+
+def _load_objects(connection: sqlite3.Connection) -> dict[int, _Content]:
+    """By the stream's id."""
+    contents: defaultdict[int, _Content] = defaultdict(lambda: _Content([]))
+    for stream, namespace, name, version, digest, raw in connection.execute(
+        "SELECT stream, namespace, name, version, digest, raw FROM object"
+    ):
+        item = _item(namespace, name, version, raw, digest)
+        content = contents[stream]
+        content.items.append(item)
+        content.digest += digest
+    return contents
+
+
+def _load_seen(connection: sqlite3.Connection) -> list[SeenObject]:
+    rows = connection.execute(
+        "SELECT resource, namespace, name, version, digest, raw, seen_at FROM seen"
+    )
+    return [
+        SeenObject(_resource(resource), _item(namespace, name, version, raw, digest), seen_at)
+        for resource, namespace, name, version, digest, raw, seen_at in rows
+    ]
+
+
+def _load_kept(connection: sqlite3.Connection) -> dict[str, dict[bytes, bytes]]:
+    spaces: defaultdict[str, dict[bytes, bytes]] = defaultdict(dict)
+    for space, key, value, digest in connection.execute(
+        "SELECT space, key, value, digest FROM kept"
+    ):
+        if kept_digest(space, key, value) != digest:
+            raise Unusable(f"the checksum of a row of {space} is wrong")
+        spaces[space][key] = value
+    return dict(spaces)
+
+
+def _item(namespace: str, name: str, version: int, raw: bytes, digest: int) -> Item:
+    # Few namespaces, many objects.
+    item = Item((intern(namespace), name), version, raw)
+    if item_digest(item) != digest:
+        raise Unusable(f"the checksum of {namespace}/{name} at version {version} is wrong")
+    return item
+
+
+def _resource(text: str) -> ResourceName:
+    parts = text.split("/")
+    if len(parts) != 3:
+        raise Unusable(f"{text!r} is not the name of a resource")
+    return ResourceName(*parts)
+
+
+def _scope(text: str) -> Scope:
+    try:
+        group, version, plural, namespace, labels, fields = msgspec.json.decode(
+            text, type=tuple[str, str, str, str, str, str]
+        )
+        return Scope(
+            ResourceName(group, version, plural),
+            namespace,
+            LabelSelector.parse(labels),
+            FieldSelector.parse(fields),
+        )
+    except ValueError as error:  # of JSON or of a selector
+        raise Unusable(f"{text!r} is not the scope of a stream: {error}") from error

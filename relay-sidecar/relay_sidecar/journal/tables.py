@@ -1,0 +1,228 @@
+"""What each record changes in the journal's tables.
+
+Guarantees: a stream moves on only from the cursor at which it stands, else `OutOfStep`; of a list
+that replaces another only what differs is written. Transactions, and what becomes of this object
+when one fails (it is thrown away), are the caller's.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from relay_sidecar.core.objects import Item, Key
+from relay_sidecar.core.scope import Scope
+from relay_sidecar.journal.records import (
+    Dropped,
+    Forgotten,
+    Kept,
+    Moved,
+    Record,
+    Replaced,
+    Seen,
+    Used,
+)
+from relay_sidecar.journal.rows import (
+    Standing,
+    item_digest,
+    kept_digest,
+    resource_text,
+    scope_text,
+    stream_digest,
+    stream_seal,
+)
+
+_PUT_STREAM = """
+INSERT INTO stream (scope, kind, api_version, cursor, confirmed_at, used_at, digest)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope) DO UPDATE
+SET kind = excluded.kind, api_version = excluded.api_version, cursor = excluded.cursor,
+    confirmed_at = excluded.confirmed_at, digest = excluded.digest
+"""
+_MOVE_STREAM = "UPDATE stream SET cursor = ?, confirmed_at = ?, digest = ? WHERE id = ?"
+_PUT_OBJECT = """
+INSERT INTO object (stream, namespace, name, version, digest, raw) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (stream, namespace, name) DO UPDATE
+SET version = excluded.version, digest = excluded.digest, raw = excluded.raw
+"""
+_DELETE_OBJECT = "DELETE FROM object WHERE stream = ? AND namespace = ? AND name = ?"
+_PUT_SEEN = """
+INSERT INTO seen (resource, namespace, name, version, seen_at, digest, raw)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (resource, namespace, name) DO UPDATE
+SET version = excluded.version, seen_at = excluded.seen_at, digest = excluded.digest,
+    raw = excluded.raw
+"""
+_DELETE_SEEN = "DELETE FROM seen WHERE resource = ? AND namespace = ? AND name = ?"
+_PUT_KEPT = """
+INSERT INTO kept (space, key, value, digest) VALUES (?, ?, ?, ?)
+ON CONFLICT (space, key) DO UPDATE SET value = excluded.value, digest = excluded.digest
+WHERE value <> excluded.value
+"""
+_DELETE_KEPT = "DELETE FROM kept WHERE space = ? AND key = ?"
+
+# Bytes that a record costs in the WAL besides those of its objects: the page with the object is
+# written whole, and the page with the stream.
+_RECORD_OVERHEAD = 8192
+
+
+T = TypeVar("T")
+
+
+class OutOfStep(Exception):
+    """What is to be written does not follow from what is on disk."""
+
+
+class Progress:
+    """Counts up with whatever is done, so that others can tell work from standstill."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+
+class Tables:
+    """`written`: bytes, roughly, since it was last set to 0; `has_freed`: whether much went."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, standing: dict[Scope, Standing], progress: Progress
+    ) -> None:
+        self.written = 0
+        self.has_freed = False
+        self._run = connection.execute
+        self._run_each = connection.executemany
+        self._standing = standing
+        self._progress = progress
+
+    def apply(self, record: Record) -> None:
+        """Raises `OutOfStep` and sqlite3's errors, after which the transaction is to be undone."""
+        self.written += _RECORD_OVERHEAD
+        self._progress.steps += 1
+        match record:
+            case Moved():
+                self._move(record)
+            case Seen():
+                self._see(record)
+            case Kept():
+                self._keep(record)
+            case Used():
+                standing = self._standing.get(record.scope)
+                if standing is not None:
+                    self._run(
+                        "UPDATE stream SET used_at = ? WHERE id = ?", (record.at, standing.id)
+                    )
+            case Forgotten():
+                self._run(_DELETE_SEEN, (resource_text(record.resource), *record.key))
+            case Replaced():
+                self._replace(record)
+            case Dropped():
+                self._drop(record.scope)
+
+    def become(self, records: Iterable[Record]) -> None:
+        """Makes the tables hold what these records tell, and nothing else."""
+        scopes: set[Scope] = set()
+        seen: set[tuple[str, str, str]] = set()
+        kept: set[tuple[str, bytes]] = set()
+        for record in records:
+            self.apply(record)
+            match record:
+                case Replaced():
+                    scopes.add(record.scope)
+                case Seen():
+                    seen.add((resource_text(record.resource), *record.item.key))
+                case Kept():
+                    kept.add((record.space, record.key))
+        for scope in self._standing.keys() - scopes:
+            self._drop(scope)
+        rows = set(self._run("SELECT resource, namespace, name FROM seen").fetchall())
+        self._run_each(_DELETE_SEEN, rows - seen)
+        rows = set(self._run("SELECT space, key FROM kept").fetchall())
+        self._run_each(_DELETE_KEPT, rows - kept)
+        self.has_freed = True
+
+    def _move(self, record: Moved) -> None:
+        standing = self._standing.get(record.scope)
+        if standing is None or standing.cursor != record.after:
+            at = "unknown" if standing is None else f"at {standing.cursor}"
+            raise OutOfStep(f"{record.scope} is {at} on disk, its changes follow {record.after}")
+        if len(record.changes) == 1:
+            [(key, item)] = record.changes
+            self._write(standing.id, {key: item})
+        elif record.changes:
+            self._write(standing.id, dict(record.changes))
+        digest = stream_digest(standing.seal, record.cursor, record.at)
+        self._run(_MOVE_STREAM, (record.cursor, record.at, digest, standing.id))
+        standing.cursor = record.cursor
+
+    def _write(self, stream: int, changes: dict[Key, Item | None]) -> None:
+        gone = [(stream, *key) for key, item in changes.items() if item is None]
+        if gone:
+            self._run_each(_DELETE_OBJECT, self._counted(gone))
+        if len(gone) < len(changes):
+            items = (item for item in changes.values() if item is not None)
+            self._run_each(_PUT_OBJECT, self._counted(self._object_rows(stream, items)))
+
+    def _object_rows(
+        self, stream: int, items: Iterable[Item]
+    ) -> Iterator[tuple[int, str, str, int, int, bytes]]:
+        for item in items:
+            namespace, name = item.key
+            self.written += len(item.raw)
+            yield stream, namespace, name, item.version, item_digest(item), item.raw
+
+    def _replace(self, record: Replaced) -> None:
+        scope, text = record.scope, scope_text(record.scope)
+        seal = stream_seal(text, record.kind, record.api_version)
+        digest = stream_digest(seal, record.cursor, record.at)
+        told = (text, record.kind, record.api_version, record.cursor)
+        self._run(_PUT_STREAM, (*told, record.at, record.at, digest))
+        changes: dict[Key, Item | None] = {item.key: item for item in record.items}
+        standing = self._standing.get(scope)
+        if standing is None:
+            [(number,)] = self._run("SELECT id FROM stream WHERE scope = ?", (text,)).fetchall()
+            self._standing[scope] = Standing(number, record.cursor, seal)
+        else:
+            number = standing.id
+            standing.cursor, standing.seal = record.cursor, seal
+            self._leave_out_what_is_there(number, changes)
+        self._write(number, changes)
+
+    def _leave_out_what_is_there(self, stream: int, changes: dict[Key, Item | None]) -> None:
+        rows = self._run(
+            "SELECT namespace, name, version, raw FROM object WHERE stream = ?", (stream,)
+        )
+        for namespace, name, version, raw in self._counted(rows):
+            key = (namespace, name)
+            item = changes.get(key)
+            if item is None:
+                changes[key] = None
+                self.has_freed = True
+            elif item.version == version and item.raw == raw:
+                del changes[key]
+
+    def _drop(self, scope: Scope) -> None:
+        standing = self._standing.pop(scope, None)
+        if standing is not None:
+            self._run("DELETE FROM object WHERE stream = ?", (standing.id,))
+            self._run("DELETE FROM stream WHERE id = ?", (standing.id,))
+            self.has_freed = True
+
+    def _see(self, record: Seen) -> None:
+        item = record.item
+        self.written += len(item.raw)
+        row = (item.version, record.at, item_digest(item), item.raw)
+        self._run(_PUT_SEEN, (resource_text(record.resource), *item.key, *row))
+
+    def _keep(self, record: Kept) -> None:
+        if record.value is None:
+            self._run(_DELETE_KEPT, (record.space, record.key))
+            return
+        self.written += len(record.value)
+        digest = kept_digest(record.space, record.key, record.value)
+        self._run(_PUT_KEPT, (record.space, record.key, record.value, digest))
+
+    def _counted(self, rows: Iterable[T]) -> Iterator[T]:
+        progress = self._progress
+        for row in rows:
+            progress.steps += 1
+            yield row
