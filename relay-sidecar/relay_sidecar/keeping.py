@@ -1,28 +1,30 @@
-"""What of the streams outlasts a restart: told to the journal, and brought back from it.
+"""What of the streams and of single objects outlasts a restart.
 
-A delivery waits until its step is in the journal, but not for ever: a disk that stalls makes the
-relay forgetful, not deaf.
+Told to the journal before it is told to anybody, and brought back from it. The journal sees to it
+that a disk which stalls or fails makes the relay forgetful, not deaf.
 """
 
-import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from relay_sidecar.core.objects import Event, EventType, Item, Key, Page
-from relay_sidecar.journal.records import Dropped, Moved, Record, Replaced, Saved, Seen, Used
-from relay_sidecar.log import fields, logger
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.journal.records import (
+    Dropped,
+    Forgotten,
+    Moved,
+    Record,
+    Replaced,
+    Saved,
+    Seen,
+    Used,
+)
 from relay_sidecar.stream import Stream
 from relay_sidecar.streams import Streams
 
-# Seconds that a delivery waits for the disk; a worn SD card takes tenths of one to erase a block.
-LONGEST_COMMIT = 1.0
-
 
 class Journal(Protocol):
-    @property
-    def needs_rewrite(self) -> bool: ...
-
     async def commit(self, *records: Record) -> None:
         """Returns when it is on disk, or when it cannot be."""
         ...
@@ -31,10 +33,13 @@ class Journal(Protocol):
 class Keeping:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._late: set[asyncio.Task[None]] = set()
 
     async def replaced(self, stream: Stream, page: Page) -> None:
-        await self._commit(_whole(stream, page.kind, page.api_version, page.version, page.items))
+        await self._journal.commit(
+            Replaced(
+                stream.scope, page.kind, page.api_version, page.version, page.items, time.time()
+            )
+        )
 
     async def moved(self, stream: Stream, events: Sequence[Event]) -> None:
         after = stream.collection.cursor
@@ -47,57 +52,43 @@ class Keeping:
             if event.item is not None
         ]
         cursor = news[-1].version
-        await self._commit(Moved(stream.scope, after, cursor, changes, time.time()))
+        await self._journal.commit(Moved(stream.scope, after, cursor, changes, time.time()))
 
-    async def dropped(self, stream: Stream) -> None:
-        await self._commit(Dropped(stream.scope))
+    async def dropped(self, *streams: Stream) -> None:
+        await self._journal.commit(*(Dropped(stream.scope) for stream in streams))
 
-    async def used(self, streams: Sequence[Stream]) -> None:
+    async def used(self, *streams: Stream) -> None:
         now = time.time()
-        await self._commit(*(Used(stream.scope, now) for stream in streams))
+        await self._journal.commit(*(Used(stream.scope, now) for stream in streams))
 
-    async def seen(self, *records: Seen) -> None:
-        await self._commit(*records)
+    async def seen(self, resource: ResourceName, item: Item) -> None:
+        await self._journal.commit(Seen(resource, item, time.time()))
 
-    async def rewrite(self, streams: Streams) -> None:
-        """Everything anew, where the disk missed something."""
-        if not self._journal.needs_rewrite:
-            return
-        await self._journal.commit(
-            *(
-                _whole(
-                    stream,
-                    stream.list_kind,
-                    stream.api_version,
-                    stream.collection.cursor,
-                    tuple(stream.collection.objects.values()),
-                )
-                for stream in streams
-                if stream.collection.is_synced
+    async def forgotten(self, resource: ResourceName, key: Key) -> None:
+        await self._journal.commit(Forgotten(resource, key))
+
+
+def everything(streams: Streams) -> Iterator[Record]:
+    """What a disk that missed something is to be given."""
+    for stream in streams:
+        if stream.collection.is_synced:
+            yield Replaced(
+                stream.scope,
+                stream.list_kind,
+                stream.api_version,
+                stream.collection.cursor,
+                tuple(stream.collection.objects.values()),
+                stream.confirmed_at,
             )
-        )
-
-    async def _commit(self, *records: Record) -> None:
-        task = asyncio.ensure_future(self._journal.commit(*records))
-        done, _ = await asyncio.wait([task], timeout=LONGEST_COMMIT)
-        if done:
-            task.result()
-            return
-        logger.warning("the disk is slow", extra=fields(waited=LONGEST_COMMIT))
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
+    for resource, item, at in streams.seen():
+        yield Seen(resource, item, at)
 
 
-def restore(streams: Streams, saved: Saved, *, now: float) -> None:
-    """The streams and objects as the last run left them."""
+def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> None:
+    """The streams and objects as the last run left them; times of use become monotonic ones."""
     for one in saved.streams:
         page = Page(one.kind, one.api_version, one.cursor, "", one.items)
-        streams.restore(one.scope, page, confirmed_at=one.confirmed_at, now=now)
+        used_at = now - max(wall - one.used_at, 0.0)
+        streams.restore(one.scope, page, confirmed_at=one.confirmed_at, now=used_at)
     for seen in saved.seen:
         streams.remember(seen.resource, seen.item, at=seen.seen_at)
-
-
-def _whole(
-    stream: Stream, kind: str, api_version: str, cursor: int, items: Sequence[Item]
-) -> Replaced:
-    return Replaced(stream.scope, kind, api_version, cursor, items, time.time())

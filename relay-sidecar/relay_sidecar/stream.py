@@ -37,8 +37,8 @@ class Stream:
 
     @property
     def kind(self) -> str:
-        """Of one object. By convention a list's kind is that of its items with "List" behind."""
-        return self.list_kind.removesuffix("List")
+        """Of one object."""
+        return self.collection.kind
 
     @property
     def watchers(self) -> int:
@@ -76,9 +76,9 @@ class Stream:
         self.list_kind, self.api_version = page.kind, page.api_version
         self._sorted = None
         self._bodies.clear()
-        self.collection.replace(
-            page.items, page.version, kind=self.kind, api_version=page.api_version
-        )
+        # By convention a list's kind is that of its items with "List" behind.
+        kind = page.kind.removesuffix("List")
+        self.collection.replace(page.items, page.version, kind=kind, api_version=page.api_version)
         self.refusal = None
         if was_synced:
             self.relists += 1

@@ -173,6 +173,10 @@ class Streams:
         stream.replace(page, gone=expired())
         stream.confirmed_at = confirmed_at
 
+    def adopt(self, stream: Stream) -> None:
+        """A stream that somebody else moves."""
+        self._streams.setdefault(stream.scope.resource, {})[stream.scope] = stream
+
     def drop(self, stream: Stream, status: Status | None) -> None:
         """Forgets it and what it holds."""
         self._upstream.stop(stream)
@@ -190,6 +194,10 @@ class Streams:
             return False  # of the token, which is to be renewed, not of the data
         self.drop(stream, expired())
         return True
+
+    def unused(self, *, now: float) -> list[Stream]:
+        """Those that nobody has read for so long that they are to be dropped."""
+        return [stream for stream in self if now - stream.used_at > self.limits.retain]
 
     def close_idle(self, *, now: float) -> list[Stream]:
         """Stops the streams that nobody reads; their data stays. Returns those stopped."""
@@ -226,6 +234,11 @@ class Streams:
         self._seen.move_to_end(place)
         while len(self._seen) > self.limits.max_seen:
             self._seen.popitem(last=False)
+
+    def seen(self) -> Iterator[tuple[ResourceName, Item, float]]:
+        """The objects that are remembered, with the wall time at which upstream told them."""
+        for (resource, _), (item, at) in tuple(self._seen.items()):
+            yield resource, item, at
 
     def forget(self, resource: ResourceName, key: Key) -> None:
         self._seen.pop((resource, key), None)

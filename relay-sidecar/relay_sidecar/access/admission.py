@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from aiohttp.web import RequestKey
 from aiohttp.web_request import BaseRequest
 
 from relay_sidecar.core.request import RequestInfo
@@ -17,6 +18,10 @@ class Caller:
     """`token` is "" where everybody acts with the relay's rights."""
 
     token: str = field(default="", repr=False)
+
+
+# Who sent a request, once it has been admitted.
+CALLER = RequestKey("caller", Caller)
 
 
 class Access(Protocol):

@@ -7,6 +7,7 @@ time), unless upstream cannot be asked: then what is known is told, with its age
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 
 from aiohttp import web
@@ -122,8 +123,13 @@ class Reading:
 
 def by_name(info: RequestInfo) -> Scope:
     """What a GET covers."""
-    fields = FieldSelector.of((FieldRequirement(NAME, True, info.name),))
-    return Scope(info.resource, key_of(info)[0], LabelSelector(), fields)
+    return _by_name(info.resource, *key_of(info))
+
+
+@lru_cache(maxsize=4096)
+def _by_name(resource: ResourceName, namespace: str, name: str) -> Scope:
+    fields = FieldSelector.of((FieldRequirement(NAME, True, name),))
+    return Scope(resource, namespace, LabelSelector(), fields)
 
 
 def key_of(info: RequestInfo) -> Key:

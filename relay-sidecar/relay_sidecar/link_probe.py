@@ -1,0 +1,104 @@
+"""Keeps asking upstream whether it is there, and tells whoever wants to know when that changes.
+
+The judgement is `core.link`'s. A probe has a connection of its own and a hard deadline, so that a
+black hole is noticed as surely as a refusal.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from kubeapi import ApiTransport, TooLong, Unreachable
+from relay_sidecar.core.link import Link, Outcome
+from relay_sidecar.log import fields, logger
+
+# Anybody may ask for it, and a relay that is upstream answers it too.
+PATH = "/livez"
+# What a gateway says when there is no API server behind it.
+NOBODY_THERE = frozenset({502, 503, 504})
+MAX_ANSWER = 64 * 1024
+
+
+class LinkProbe:
+    """`changed` is called with the new verdict."""
+
+    def __init__(
+        self, transport: ApiTransport, link: Link, *, changed: Callable[[bool], None]
+    ) -> None:
+        self._transport = transport
+        self._link = link
+        self._changed = changed
+        self._told: bool | None = None
+        self._kick = asyncio.Event()
+        self.changes = 0
+        # Unix time of the latest answer.
+        self.answered_at = 0.0
+
+    @property
+    def is_up(self) -> bool:
+        return self._link.is_up(time.monotonic())
+
+    @property
+    def down_for(self) -> float | None:
+        """Seconds; None while it is up, or nobody knows yet."""
+        now = time.monotonic()
+        since = self._link.down_since(now)
+        return None if since is None else now - since
+
+    @property
+    def is_known(self) -> bool:
+        return self._link.is_known
+
+    def met(self, outcome: Outcome) -> None:
+        """A request of anybody met with this."""
+        if outcome is Outcome.ANSWERED:
+            self.answered_at = time.time()
+        self._link.met(outcome, time.monotonic())
+        self._tell()
+        self._kick.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            self._kick.clear()
+            delay = self._link.wake_at - time.monotonic()
+            if delay > 0:
+                try:
+                    async with asyncio.timeout(delay):
+                        await self._kick.wait()
+                except TimeoutError:
+                    pass
+                continue
+            self._link.probing(time.monotonic())
+            outcome = await self._probe()
+            if outcome is Outcome.ANSWERED:
+                self.answered_at = time.time()
+            self._link.probed(outcome, time.monotonic())
+            self._tell()
+
+    async def _probe(self) -> Outcome:
+        try:
+            async with (
+                asyncio.timeout(self._link.probe_timeout),
+                self._transport.exchange(
+                    "GET", PATH, header_timeout=self._link.probe_timeout
+                ) as answer,
+            ):
+                await answer.read(limit=MAX_ANSWER)
+        except TimeoutError:
+            return Outcome.TIMED_OUT
+        except (Unreachable, TooLong) as error:
+            is_late = isinstance(error.__cause__, TimeoutError)
+            return Outcome.TIMED_OUT if is_late else Outcome.REFUSED
+        return Outcome.REFUSED if answer.status in NOBODY_THERE else Outcome.ANSWERED
+
+    def _tell(self) -> None:
+        is_up = self.is_up
+        if not self._link.is_known or is_up == self._told:
+            return
+        if self._told is not None:
+            self.changes += 1
+        self._told = is_up
+        message = "upstream is reached" if is_up else "upstream is out of reach"
+        logger.info(message, extra=fields(server=self._transport.url))
+        self._changed(is_up)

@@ -1,0 +1,155 @@
+"""The Kubernetes API of `--origin local`: reads come from the origin's own collections.
+
+LIST, WATCH and GET are answered by the same code as elsewhere, from one stream per resource that
+is always live; all else the origin answers. Leases are served here: nobody else has them.
+"""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from aiohttp import web
+
+from relay_sidecar.access.admission import Access, Caller
+from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.core.scope import Scope
+from relay_sidecar.core.status import Refused, Status, expired, not_acceptable
+from relay_sidecar.core.store import Change
+from relay_sidecar.origin.answer import Answer
+from relay_sidecar.origin.origin import Origin
+from relay_sidecar.stream import Stream
+from relay_sidecar.web.answers import status_answer
+from relay_sidecar.web.gets import Gets
+from relay_sidecar.web.lists import Lists
+from relay_sidecar.web.reading import Reading, takes_whole
+from relay_sidecar.web.watches import Watches
+
+# Bytes; kube-apiserver's limit of a request's body.
+MAX_BODY = 3 * 1024 * 1024
+
+
+class Upstream:
+    """There is none: streams are moved by the origin, and none is ever behind."""
+
+    is_up = True
+
+    def start(self, stream: Stream) -> None:
+        """It runs."""
+
+    def stop(self, stream: Stream) -> None:
+        """It runs for ever."""
+
+    def runs(self, stream: Stream) -> bool:
+        return True
+
+    def is_live(self, stream: Stream) -> bool:
+        return True
+
+
+class LocalApi:
+    def __init__(
+        self,
+        access: Access,
+        reading: Reading,
+        origin: Origin,
+        *,
+        lists: Lists,
+        gets: Gets,
+        watches: Watches,
+    ) -> None:
+        self._access = access
+        self._reading = reading
+        self._origin = origin
+        self._lists = lists
+        self._gets = gets
+        self._watches = watches
+        origin.subscribe(self._changed)
+        origin.on_renewal(self._renewed)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._answer(request)
+        except Refused as refused:
+            return status_answer(refused.status)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        caller = await self._access.admit(request)
+        info = RequestInfo.parse(request.method, request.raw_path)
+        if is_read(info) and self._has(info.resource):
+            return await self._read(request, info, caller)
+        if not info.is_resource and request.method == "GET":
+            found = await self._origin.document(info.path, request.headers.get("Accept", ""))
+            if found is not None:
+                return _response(found)
+        body = await _body(request)
+        return _response(await self._origin.write(info, headers=request.headers, body=body))
+
+    async def _read(
+        self, request: web.BaseRequest, info: RequestInfo, caller: Caller
+    ) -> web.StreamResponse:
+        wanted = representation(request.headers.get("Accept", ""))
+        if not takes_whole(wanted):
+            raise Refused(not_acceptable(("application/json",)))
+        if info.verb == "get":
+            return await self._gets.answer(request, info, get_version(info.query), wanted)
+        options = ListOptions.parse(info.query)
+
+        async def permit() -> float:
+            return await self._access.may(
+                caller,
+                info,
+                label_selector=str(options.labels),
+                field_selector=str(options.fields),
+            )
+
+        if info.verb == "watch":
+            return await self._watches.answer(request, info, options, wanted, permit)
+        await permit()
+        return await self._lists.answer(request, info, options, wanted)
+
+    def _has(self, name: ResourceName) -> bool:
+        """Whether it is served; its stream then stands at the version of now."""
+        resource = self._origin.resource(name)
+        if resource is None:
+            return False
+        collection = self._origin.collection(name)
+        known = next(iter(self._reading.streams.of(name)), None)
+        if known is None:
+            stream = Stream(Scope(name), collection, now=self._reading.now())
+            stream.list_kind, stream.api_version = resource.list_kind, name.api_version
+            self._reading.streams.adopt(stream)
+        return True
+
+    def _changed(self, name: ResourceName, changes: Sequence[Change]) -> None:
+        for stream in self._reading.streams.of(name):
+            stream.publish(changes)
+            stream.nudge()
+
+    def _renewed(self, name: ResourceName) -> None:
+        """What is known of it is from another schema: clients begin anew."""
+        for stream in self._reading.streams.of(name):
+            self._reading.streams.drop(stream, expired())
+
+
+def is_read(info: RequestInfo) -> bool:
+    return info.is_resource and info.verb in ("get", "list", "watch") and not info.subresource
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """Raises `Refused`."""
+    found = bytearray()
+    async for chunk in request.content.iter_any():
+        found += chunk
+        if len(found) > MAX_BODY:
+            raise Refused(
+                Status(
+                    code=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    reason="RequestEntityTooLarge",
+                    message=f"limit is {MAX_BODY}",
+                )
+            )
+    return bytes(found)
+
+
+def _response(answer: Answer) -> web.Response:
+    return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
