@@ -60,7 +60,9 @@ class Status:
             "details": self.details,
             "code": self.code,
         }
-        filled = {key: value for key, value in told.items() if key == "metadata" or value}
+        # NewForbidden gives details in any case, of a path that is no resource empty ones.
+        kept = ("metadata", "details") if self.code == HTTPStatus.FORBIDDEN else ("metadata",)
+        filled = {key: value for key, value in told.items() if key in kept or value}
         return json_text(filled).encode() + b"\n"
 
 
