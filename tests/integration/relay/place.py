@@ -22,6 +22,8 @@ from tests.pods.relay import RelayProcess
 
 # Seconds between two probes of the link: a third of the default, so that tests of cuts are quick.
 PROBE_INTERVAL = "300ms"
+# How the tests call themselves where they ask the API server itself.
+CLOUD = "cloud"
 
 
 class Kind(enum.Enum):
@@ -118,7 +120,7 @@ class Place:
     @property
     def cloud(self) -> Caller:
         """What asks the API server itself, past every link and relay."""
-        return Caller(self.plane.server, context=self.plane.tls(), headers={"User-Agent": "cloud"})
+        return Caller(self.plane.server, context=self.plane.tls(), headers={"User-Agent": CLOUD})
 
     def kubeconfig(self, *, namespace: str = "default") -> Path:
         """For clients that connect here; lives as long as the control plane."""

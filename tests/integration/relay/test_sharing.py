@@ -1,0 +1,236 @@
+"""R2 and R3: one upstream stream per thing, as narrow as it was asked for; what bounds streams."""
+
+import time
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.integration.relay.objects import Contents, collection
+from tests.integration.relay.place import Kind, Place
+from tests.integration.relay.upstream import of_relays, parameter, requests, verbs
+from tests.integration.relay.watched import Watched, wait_equal
+from tests.peers.informers import InformerProcess
+from tests.pods.caller import Parameters
+from tests.pods.observer import wait_for
+
+ANY: Parameters = {"resourceVersion": "0"}
+LONG: Parameters = {"timeoutSeconds": 120}
+WATCH_LIST: Parameters = {
+    "sendInitialEvents": "true",
+    "resourceVersionMatch": "NotOlderThan",
+    "allowWatchBookmarks": "true",
+}
+SOON = 20.0
+
+
+@pytest.mark.parametrize("watch_list", [True, False], ids=["watch-list", "list"])
+def test_r2_twenty_equal_clients_share_one_upstream_watch(
+    relayed: Place, contents: Contents, watch_list: bool
+) -> None:
+    contents.configmap("a")
+    watched = [
+        Watched("typed", "configmaps", contents.namespace),
+        Watched("dynamic", "configmaps", contents.namespace),
+    ]
+    specs = [each.spec for each in watched]
+    with InformerProcess(relayed.kubeconfig(), specs, count=10, watch_list=watch_list) as informers:
+        wait_equal(informers, watched, relayed)
+        contents.configmap("b")
+        wait_equal(informers, watched, relayed)
+        informers.check()
+    asked = requests(relayed.plane, contents.namespace)
+    assert sorted(verbs(asked)) == ["list", "watch"], asked
+
+
+def test_r2_twenty_clients_that_begin_at_once_share_one_upstream_watch(
+    one_relay: Place, contents: Contents
+) -> None:
+    contents.configmaps(3)
+    path = contents.path("configmaps")
+    watchings = []
+    try:
+        for number in range(20):
+            query = {**LONG, **(WATCH_LIST if number % 2 else ANY)}
+            watchings.append(one_relay.caller().watch(path, query))
+        for each in watchings:
+            each.wait_for(lambda it: len(it.events()) == 3, what="initial events")
+        contents.configmap("b")
+        for each in watchings:
+            each.wait_for(lambda it: ("ADDED", "b") in it.told(), what="b")
+    finally:
+        for each in watchings:
+            each.__exit__(None, None, None)
+    assert sorted(verbs(requests(one_relay.plane, contents.namespace))) == ["list", "watch"]
+
+
+def test_r2_what_an_open_stream_covers_needs_no_other(one_relay: Place, contents: Contents) -> None:
+    for number in range(4):
+        contents.configmap(f"a{number}", labels={"x": str(number % 2), "y": "1"})
+    caller, path = one_relay.caller(), contents.path("configmaps")
+    caller.get(path, {"labelSelector": "y=1", "resourceVersion": contents.version()}).expect()
+    since = time.time()
+    metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    for selectors in (
+        {"labelSelector": "y=1,x=0"},
+        {"labelSelector": "x in (0),y==1"},
+        {"labelSelector": "y=1", "fieldSelector": "metadata.name=a2"},
+    ):
+        query: Parameters = {**ANY, **selectors}
+        assert caller.get(path, query).names[-1] == "a2"
+        assert caller.get(path, query, accept=metadata).names[-1] == "a2"
+        with caller.watch(path, {**LONG, **query}) as watching:
+            watching.wait_for(lambda it: "a2" in {each.name for each in it.events()}, what="a2")
+    assert not requests(one_relay.plane, contents.namespace, since=since)
+
+
+def test_r2_a_stream_of_all_namespaces_serves_each_of_them(
+    one_relay: Place, contents: Contents
+) -> None:
+    contents.configmap("a")
+    caller = one_relay.caller()
+    everywhere: Parameters = {"resourceVersion": contents.version()}
+    caller.get(collection("configmaps"), everywhere).expect()
+    since = time.time()
+    assert caller.get(contents.path("configmaps"), ANY).names == ["a"]
+    with caller.watch(contents.path("configmaps"), {**LONG, **WATCH_LIST}) as watching:
+        watching.wait_initial_end()
+        assert watching.told() == [("ADDED", "a")]
+    assert not requests(one_relay.plane, contents.namespace, since=since)
+
+
+def test_r3_selectors_travel_upstream(relayed: Place, contents: Contents) -> None:
+    contents.pod("mine", node="n1", labels={"x": "1"})
+    contents.pod("other", node="n2", labels={"x": "1"})
+    selectors: Parameters = {"fieldSelector": "spec.nodeName=n1", "labelSelector": "x in (1)"}
+    path = contents.path("pods")
+    with relayed.caller().watch(path, {**LONG, **WATCH_LIST, **selectors}) as watching:
+        watching.wait_initial_end()
+        assert watching.told() == [("ADDED", "mine")]
+        contents.pod("mine-too", node="n1", labels={"x": "1"})
+        watching.wait_told(("ADDED", "mine"), ("ADDED", "mine-too"))
+    asked = of_relays(relayed.plane, contents.namespace, resource="pods")
+    assert sorted(verbs(asked)) == ["list", "watch"]
+    for each in asked:
+        assert parameter(each, "fieldSelector") == "spec.nodeName=n1"
+        assert parameter(each, "labelSelector") in ("x in (1)", "x=1")
+
+
+def test_r3_of_one_object_only_that_one_is_asked_for(one_relay: Place, contents: Contents) -> None:
+    """As kubelet watches each ConfigMap and Secret of its pods."""
+    for name in ("a", "b", "c"):
+        contents.configmap(name)
+    watchings = []
+    path = contents.path("configmaps")
+    try:
+        for name in ("a", "b"):
+            selector = {"fieldSelector": f"metadata.name={name}"}
+            watchings.append(one_relay.caller().watch(path, {**LONG, **WATCH_LIST, **selector}))
+        for each in watchings:
+            each.wait_initial_end()
+    finally:
+        for each in watchings:
+            each.__exit__(None, None, None)
+    selectors = {
+        parameter(each, "fieldSelector") for each in of_relays(one_relay.plane, contents.namespace)
+    }
+    assert selectors == {"metadata.name=a", "metadata.name=b"}
+
+
+def test_r2_streams_are_told_in_the_status(one_relay: Place, contents: Contents) -> None:
+    contents.configmap("a")
+    path = contents.path("configmaps")
+    with one_relay.caller().watch(path, {**LONG, **WATCH_LIST}) as watching:
+        watching.wait_initial_end()
+        assert contents.namespace in str(one_relay.relay.status())
+        assert "configmaps" in one_relay.relay.command("status")
+        assert "relay_" in one_relay.relay.metrics()
+
+
+def test_r2_a_stream_that_nobody_reads_is_closed_and_opened_again(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    contents.configmap("a")
+    path = contents.path("configmaps")
+    with Place(Kind.RELAY, control_plane, flags=["--idle-timeout=1s"]) as place:
+        caller = place.caller()
+        caller.get(path, {"resourceVersion": contents.version()}).expect()
+
+        def ended() -> bool:
+            found = control_plane.audit(namespace=contents.namespace, verb="watch")
+            return any(each.user_agent.startswith("relay-sidecar") for each in found)
+
+        wait_for(ended, timeout=SOON, what="the end of the upstream watch")
+        contents.configmap("b")
+        # Online, never older than what a live stream would tell.
+        version = contents.version()
+        assert caller.get(path, {"resourceVersion": version}).names == ["a", "b"]
+        wait_for(
+            lambda: verbs(of_relays(control_plane, contents.namespace)).count("watch") >= 2,
+            timeout=SOON,
+            what="another watch",
+        )
+        place.cut()
+        assert caller.get(path, ANY).names == ["a", "b"]
+
+
+def test_r4_preloaded_streams_are_known_though_nobody_asked(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    contents.configmap("a")
+    contents.pod("mine", node="n1")
+    contents.pod("other", node="n2")
+    space = contents.namespace
+    flags = [
+        f"--preload=configmaps?namespace={space}",
+        f"--preload=pods?namespace={space}&fieldSelector=spec.nodeName=n1",
+    ]
+    with Place(Kind.RELAY, control_plane, flags=flags) as place:
+        wait_for(
+            lambda: (
+                "watch" in verbs(of_relays(control_plane, space))
+                and "watch" in verbs(of_relays(control_plane, space, resource="pods"))
+            ),
+            timeout=SOON,
+            what="the upstream watches",
+        )
+        place.cut()
+        caller = place.caller()
+        assert caller.get(contents.path("configmaps")).names == ["a"]
+        mine: Parameters = {"fieldSelector": "spec.nodeName=n1"}
+        assert caller.get(contents.path("pods"), mine).names == ["mine"]
+        assert caller.get(contents.path("pods")).status == 503
+
+
+def test_r8_one_watcher_too_many_is_asked_to_come_later(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    path = contents.path("configmaps")
+    with Place(Kind.RELAY, control_plane, flags=["--max-watchers=2"]) as place:
+        caller = place.caller()
+        with caller.watch(path, {**LONG, **ANY}), caller.watch(path, {**LONG, **ANY}):
+            refused = caller.get(path, {**LONG, **ANY, "watch": "true"})
+            assert refused.expect(429)["reason"] == "TooManyRequests"
+            assert int(refused.headers["Retry-After"]) >= 1
+            caller.get(path, ANY).expect()
+
+        def served() -> bool:
+            with caller.watch(path, {**LONG, **ANY}) as again:
+                return again.status == 200
+
+        wait_for(served, timeout=SOON, what="a place that became free")
+
+
+def test_r8_more_objects_than_may_be_kept_are_passed_on_and_not_kept(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    names = contents.configmaps(30)
+    path = contents.path("configmaps")
+    with Place(Kind.RELAY, control_plane, flags=["--max-objects=10"]) as place:
+        reply = place.caller().get(path, ANY)
+        # Whole or refused with a reason, never a part.
+        if reply.status == 200:
+            assert reply.names == names
+        else:
+            assert reply.expect(429)["reason"] == "TooManyRequests"
+        assert place.caller().get(path).names == names
+        assert place.relay.readyz() == 200

@@ -1,0 +1,121 @@
+"""R8: a slow reader costs only itself, and is told the truth when it comes back."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.controlplane.cluster import ControlPlane
+from tests.integration.relay.objects import Contents
+from tests.integration.relay.place import Kind, Place
+from tests.pods.caller import Parameters
+
+LONG: Parameters = {"timeoutSeconds": 120}
+# Bytes that one watcher may leave unread, and of each object.
+BUFFER = 1024 * 1024
+SIZE = 100_000
+COUNT = 120
+
+
+@contextmanager
+def reader_that_never_reads(place: Place, target: str) -> Iterator[socket.socket]:
+    """A watch of which not a byte is taken."""
+    connection = socket.socket()
+    # As small as the kernel lets it be, so that what is unread lies with the relay.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(30)
+    with connection:
+        connection.connect(("127.0.0.1", place.relay.port))
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        yield connection
+
+
+def drain(connection: socket.socket) -> bytes:
+    """All that comes until the server ends it."""
+    found = b""
+    try:
+        while chunk := connection.recv(65536):
+            found += chunk
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def test_r8_a_reader_that_never_reads_is_cut_off_and_nobody_else_notices(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    path = contents.path("configmaps")
+    version = contents.version()
+    with Place(Kind.RELAY, control_plane, flags=[f"--watch-buffer={BUFFER}"]) as place:
+        caller = place.caller()
+        caller.get(path, {"resourceVersion": version}).expect()
+        at_rest = place.relay.memory()
+        query = f"watch=true&resourceVersion={version}&timeoutSeconds=120"
+        with (
+            caller.watch(path, {**LONG, "resourceVersion": version}) as attentive,
+            reader_that_never_reads(place, f"{path}?{query}") as connection,
+        ):
+            names = [f"cm-{number:03}" for number in range(COUNT)]
+            for name in names:
+                contents.configmap(name, filler="x" * SIZE)
+                # Everybody else goes on.
+                if name.endswith("0"):
+                    assert caller.get(f"{path}/{name}").status == 200
+            attentive.wait_told(*(("ADDED", name) for name in names), timeout=60)
+            received = drain(connection)
+        # Cut off long before all of it, and nothing is missing in what it got.
+        assert len(received) < COUNT * SIZE / 2
+        assert told(received) == names[: len(told(received))]
+        kept = COUNT * SIZE
+        assert place.relay.memory() < at_rest + 6 * kept, "what is kept, its window and one buffer"
+        assert place.relay.is_running
+
+
+def told(received: bytes) -> list[str]:
+    """The names in the complete lines of a chunked stream."""
+    body = received.partition(b"\r\n\r\n")[2]
+    found = b""
+    while body:
+        head, _, rest = body.partition(b"\r\n")
+        size = int(head or b"0", 16)
+        found += rest[:size]
+        body = rest[size + 2 :]
+    lines = found.split(b"\n")[:-1]
+    return [json.loads(line)["object"]["metadata"]["name"] for line in lines]
+
+
+def test_r8_who_was_cut_off_resumes_where_it_was(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    path = contents.path("configmaps")
+    version = contents.version()
+    with Place(Kind.RELAY, control_plane, flags=[f"--watch-buffer={BUFFER}"]) as place:
+        query = f"watch=true&resourceVersion={version}&timeoutSeconds=120"
+        place.caller().get(path, {"resourceVersion": version}).expect()
+        with reader_that_never_reads(place, f"{path}?{query}") as connection:
+            names = contents.configmaps(60, size=SIZE)
+            known = told(drain(connection))
+        last = contents.get("configmaps", known[-1])["metadata"]["resourceVersion"]
+        resume: Parameters = {**LONG, "resourceVersion": last}
+        with place.caller().watch(path, resume) as watching:
+            watching.wait_for(
+                lambda it: len(it.seen) == len(names) - len(known) or bool(it.events("ERROR")),
+                what="the rest, or that it has to list again",
+            )
+            if not watching.events("ERROR"):
+                assert [each.name for each in watching.events()] == names[len(known) :]
+
+
+def test_r8_many_objects_of_ten_megabytes_in_all_are_listed_whole(
+    one_relay: Place, contents: Contents
+) -> None:
+    names = contents.configmaps(12, size=900_000)
+    path = contents.path("configmaps")
+    version = contents.version()
+    reply = one_relay.caller().get(path, {"resourceVersion": version})
+    assert reply.names == names
+    started = time.monotonic()
+    one_relay.cut()
+    assert one_relay.caller().get(path).names == names
+    assert time.monotonic() - started < 30

@@ -1,0 +1,139 @@
+"""R6: a write is sent or refused, once; what became of one that got no answer is not known and is
+said to be so."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.proxy import FaultProxy
+from tests.integration.relay.conftest import check_logs
+from tests.integration.relay.objects import Contents
+from tests.integration.relay.place import Kind, Place
+from tests.integration.relay.upstream import requests, verbs
+from tests.pods.caller import Json, Reply
+
+METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+# Seconds; no probe comes between the fault and the write.
+NEVER = "--probe-interval=60s"
+
+
+@pytest.fixture
+def unwatched(control_plane: ControlPlane) -> Iterator[Place]:
+    """A relay that does not know the state of its link from anything but its requests, and gives
+    up soon."""
+    with Place(Kind.RELAY, control_plane, flags=[NEVER, "--request-timeout=1s"]) as place:
+        yield place
+        check_logs(place)
+
+
+def write(place: Place, contents: Contents, method: str) -> Reply:
+    """One write of the ConfigMap "a"; everything but a creation needs it to be there."""
+    path = contents.path("configmaps") + ("" if method == "POST" else "/a")
+    body: Json = {"metadata": {"name": "a"}, "data": {"key": "new"}}
+    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    return place.caller().ask(path, method=method, body=body, headers={"Content-Type": kind})
+
+
+def prepare(place: Place, contents: Contents, method: str) -> None:
+    if method != "POST":
+        contents.configmap("a", key="old")
+    # A connection that is kept may be used again, a dead one too.
+    place.caller().get(contents.path("configmaps")).expect()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("reset", [False, True], ids=["silence", "reset"])
+def test_r6_a_write_whose_answer_is_lost_is_an_unknown_outcome_and_is_not_sent_again(
+    unwatched: Place, contents: Contents, method: str, reset: bool
+) -> None:
+    prepare(unwatched, contents, method)
+    unwatched.link.lose_response(reset=reset)
+    reply = write(unwatched, contents, method)
+    status = reply.expect(504)
+    assert (status["kind"], status["reason"]) == ("Status", "Timeout")
+    # client-go would send it again.
+    assert reply.headers["Retry-After"] is None
+    assert "retryAfterSeconds" not in status.get("details", {})
+    time.sleep(0.5)
+    unwatched.link.heal()
+    seen = verbs(requests(unwatched.plane, contents.namespace))
+    assert seen.count(METHODS[method]) == 1, seen
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("fault", [FaultProxy.refuse, FaultProxy.reset, FaultProxy.black_hole])
+def test_r6_a_write_that_was_not_sent_is_unavailable_and_may_be_sent_again(
+    unwatched: Place, contents: Contents, method: str, fault: object
+) -> None:
+    prepare(unwatched, contents, method)
+    assert callable(fault)
+    fault(unwatched.link)
+    reply = write(unwatched, contents, method)
+    status = reply.expect(503)
+    assert (status["kind"], status["reason"]) == ("Status", "ServiceUnavailable")
+    assert int(reply.headers["Retry-After"]) >= 1
+    unwatched.link.heal()
+    assert METHODS[method] not in verbs(requests(unwatched.plane, contents.namespace))
+
+
+def test_r6_a_write_that_was_answered_late_is_answered(
+    unwatched: Place, contents: Contents
+) -> None:
+    contents.configmap("a", key="old")
+    unwatched.link.delay(0.15)
+    assert write(unwatched, contents, "PATCH").expect()["data"] == {"key": "new"}
+    unwatched.link.heal()
+    seen = verbs(requests(unwatched.plane, contents.namespace))
+    assert seen.count("patch") == 1
+
+
+def test_r6_writes_over_a_flaky_link_are_made_at_most_once(
+    one_relay: Place, contents: Contents
+) -> None:
+    """Creations with generated names: a repeated one would be an object too many."""
+    path = contents.path("configmaps")
+    ended = threading.Event()
+    refused = [0]
+
+    def shake() -> None:
+        while not ended.wait(0.15):
+            one_relay.link.reset()
+            one_relay.link.heal()
+
+    shaking = threading.Thread(target=shake)
+    shaking.start()
+    made, unknown = [], 0
+    try:
+        for _ in range(150):
+            reply = one_relay.caller().post(path, {"metadata": {"generateName": "g-"}})
+            if reply.status == 201:
+                made.append(reply.json()["metadata"]["name"])
+            elif reply.status == 504:
+                unknown += 1
+            else:
+                reply.expect(503)
+                refused[0] += 1
+    finally:
+        ended.set()
+        shaking.join()
+    assert made
+    standing = {item["metadata"]["name"] for item in contents.list("configmaps")["items"]}
+    assert set(made) <= standing
+    assert len(standing) <= len(made) + unknown, (len(made), unknown, refused)
+
+
+def test_r6_what_was_written_before_a_cut_is_known_in_it(
+    one_relay: Place, contents: Contents
+) -> None:
+    """Read-your-writes through the relay, also when the stream had no time to tell of it."""
+    caller, path = one_relay.caller(), contents.path("configmaps")
+    contents.configmap("a", key="old")
+    caller.get(path, {"resourceVersion": contents.version()}).expect()
+    written = caller.patch(f"{path}/a", {"data": {"key": "new"}}).expect()
+    one_relay.link.refuse()
+    for query in ({}, {"resourceVersion": "0"}):
+        said = caller.get(f"{path}/a", query)
+        assert said.expect() == written

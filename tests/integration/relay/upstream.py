@@ -1,0 +1,47 @@
+"""What arrived at the API server of a namespace, apart from the tests' own requests.
+
+Guarantee: the audit log is written before an answer is sent, so what somebody has an answer to is
+here; running watches are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import parse_qs, urlsplit
+
+from tests.controlplane.admin import USER_AGENT as ADMIN
+from tests.controlplane.audit import AuditEvent
+from tests.controlplane.cluster import ControlPlane
+from tests.integration.relay.place import CLOUD
+
+# As relays call themselves, in what they ask on their own account.
+RELAY = "relay-sidecar"
+
+
+def requests(
+    plane: ControlPlane, namespace: str, *, resource: str = "configmaps", since: float = 0.0
+) -> Sequence[AuditEvent]:
+    """One event per request, in the order of their arrival."""
+    events = plane.audit(stage=None, namespace=namespace, resource=resource, since=since)
+    first: dict[str, AuditEvent] = {}
+    for event in events:
+        if not event.user_agent.startswith((ADMIN, CLOUD)):
+            first.setdefault(event.audit_id, event)
+    return sorted(first.values(), key=lambda each: each.received_at)
+
+
+def of_relays(
+    plane: ControlPlane, namespace: str, *, resource: str = "configmaps", since: float = 0.0
+) -> Sequence[AuditEvent]:
+    """Those that relays made on their own account: their streams."""
+    found = requests(plane, namespace, resource=resource, since=since)
+    return [each for each in found if each.user_agent.startswith(RELAY)]
+
+
+def verbs(events: Sequence[AuditEvent]) -> list[str]:
+    return [each.verb for each in events]
+
+
+def parameter(event: AuditEvent, name: str) -> str:
+    """The value of a query parameter; empty where it is not given."""
+    return parse_qs(urlsplit(event.request_uri).query).get(name, [""])[0]
