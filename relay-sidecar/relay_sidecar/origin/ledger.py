@@ -47,6 +47,9 @@ class Ledger:
         self._turns: dict[tuple[ResourceName, Key], tuple[asyncio.Lock, int]] = {}
         self._deciding: dict[int, tuple[ResourceName, Item]] = {}
         self._idle = asyncio.Event()
+        # What was stored of resources that are not served, by group and plural.
+        self._unclaimed: dict[tuple[str, str], list[Row]] = {}
+        self._renewals: list[Callable[[ResourceName], None]] = []
         self._subscribers: list[Subscriber] = []
 
     @property
@@ -57,6 +60,10 @@ class Ledger:
     def subscribe(self, subscriber: Subscriber) -> None:
         """Is called after each step with the changes of one resource, oldest first."""
         self._subscribers.append(subscriber)
+
+    def on_renewal(self, renewed: Callable[[ResourceName], None]) -> None:
+        """Is called when a resource's collection began anew, or the resource is gone."""
+        self._renewals.append(renewed)
 
     # Reading
 
@@ -82,9 +89,10 @@ class Ledger:
         """All objects of a resource as they are stored."""
         return tuple(self._collections[resource.storage].objects.values())
 
-    def written_at(self, resource: Resource, key: Key) -> float:
-        """When an object was written last, in unix time."""
-        return self._written_at.get(resource.storage, {}).get(key, 0.0)
+    def age(self, resource: Resource, key: Key) -> float:
+        """Seconds since an object was written."""
+        now = self._wall()
+        return now - self._written_at.get(resource.storage, {}).get(key, now)
 
     def _derived(self, resource: Resource) -> Collection:
         stored = self._collections[resource.storage]
@@ -184,28 +192,56 @@ class Ledger:
         # must not be given out again, nor may a watch go on from them.
         gap = REBOOT_GAP if saved.boot != boot and saved.version else 0
         self._given = self._seen = saved.version + gap
-        self._waiting_rows: dict[tuple[str, str], list[Row]] = {}
+        self._unclaimed.clear()
         for row in saved.rows:
-            self._waiting_rows.setdefault((row.group, row.plural), []).append(row)
+            self._unclaimed.setdefault((row.group, row.plural), []).append(row)
         for resource in self.catalog.stored():
             self.begin(resource)
 
     def begin(self, resource: Resource) -> None:
         """Opens the collection of a stored resource, with what was saved of it."""
-        rows = self._waiting_rows.pop((resource.name.group, resource.name.plural), [])
+        name = resource.name
+        rows = self._unclaimed.pop((name.group, name.plural), [])
         items = [Item(row.key, row.version, row.raw) for row in rows if row.raw is not None]
-        self._written_at[resource.storage] = {row.key: row.written_at for row in rows}
+        self._written_at[name] = {row.key: row.written_at for row in rows}
+        if resource.is_custom:
+            items = [_shaped(item, resource) for item in items]
         self._begin(resource, items, self._seen)
 
-    def forget(self, resource: Resource) -> None:
-        """A resource is no longer served; its objects were removed before."""
-        self._collections.pop(resource.name, None)
+    def serve(self, group: str, plural: str, resources: Sequence[Resource]) -> None:
+        """Serves custom resources in place of those that were served before, whose objects they
+        take over; none: their objects were removed before. Watches of them begin anew."""
+        former = self.catalog.withdraw(group, plural)
+        self.catalog.serve(resources)
+        names = {resource.name for resource in (*former, *resources)}
+        collections = {name: self._collections.pop(name, None) for name in names}
+        stored = next((one for one in resources if one.name == one.storage), None)
+        if stored is not None:
+            kept = collections.get(former[0].storage) if former else None
+            if kept is None:
+                self.begin(stored)
+            else:
+                self._written_at[stored.name] = self._written_at.pop(former[0].storage, {})
+                items = [_shaped(item, stored) for item in kept.objects.values()]
+                self._begin(stored, items, self._seen)
+        for name in sorted(names):
+            for renewed in self._renewals:
+                renewed(name)
 
 
 def _event(item: Item, row: Row, resource: Resource) -> Event:
     shown = item if resource.name == resource.storage else _converted(item, resource)
     kind = EventType.DELETED if row.raw is None else EventType.MODIFIED
     return Event(kind, row.version, shown)
+
+
+def _shaped(item: Item, resource: Resource) -> Item:
+    """A stored custom resource as the present schema and stored version show it."""
+    obj = decoded(item.raw)
+    if resource.convert is not None:
+        obj = resource.convert(obj)
+    obj["apiVersion"] = resource.name.api_version
+    return Item(item.key, item.version, msgspec.json.encode(obj))
 
 
 def _converted(item: Item, resource: Resource) -> Item:

@@ -22,11 +22,13 @@ from relay_sidecar.core.status import Refused, unavailable
 from relay_sidecar.core.store import Collection
 from relay_sidecar.origin import answer
 from relay_sidecar.origin.answer import Answer
+from relay_sidecar.origin.collector import Collector
 from relay_sidecar.origin.core import deletion, namespaces, refusals
 from relay_sidecar.origin.core.builtin.cluster import SYSTEM_NAMESPACES
 from relay_sidecar.origin.core.builtin.table import builtin_resources
 from relay_sidecar.origin.core.catalog import Catalog
 from relay_sidecar.origin.core.deletion import NAMESPACES
+from relay_sidecar.origin.core.reading import FieldValidation, doubled_fields
 from relay_sidecar.origin.core.request_body import (
     JSON,
     check_media_type,
@@ -36,6 +38,7 @@ from relay_sidecar.origin.core.request_body import (
     write_options,
 )
 from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.definitions import Definitions
 from relay_sidecar.origin.ledger import Ledger, Subscriber, decoded
 from relay_sidecar.origin.storage import MemoryStorage, NotStored, SqliteStorage
 from relay_sidecar.origin.writer import Write, Writer, Written
@@ -44,7 +47,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Origin:
-    """Made by `open`; `close` writes what is waiting."""
+    """Made by `open`; `run` runs beside the requests; `close` comes last."""
 
     def __init__(self, ledger: Ledger, writer: Writer) -> None:
         self._ledger = ledger
@@ -64,12 +67,18 @@ class Origin:
             storage = SqliteStorage(directory, boot=boot, settled=ledger.settled)
         saved = await storage.load()
         ledger.restore(storage, saved, boot)
+        Definitions(ledger)
         origin = cls(ledger, Writer(ledger, lambda: datetime.fromtimestamp(wall(), UTC)))
         origin._storage = storage
         await origin._make_namespaces()
         return origin
 
+    async def run(self) -> None:
+        """What goes on in the background (dependents, namespaces, old Events), until cancelled."""
+        await Collector(self._ledger, self._writer).run()
+
     async def close(self) -> None:
+        """Finishes the writes that were begun."""
         while self._tasks:
             await asyncio.wait(self._tasks)
         if self._storage is not None:
@@ -140,11 +149,13 @@ class Origin:
             case "create" if not info.name:
                 write = _with_options(write, info, "CreateOptions")
                 check_media_type(content_type, (JSON,))
-                written = await self._writer.create(write, sent_object(resource, body))
+                sent = sent_object(resource, body)
+                written = await self._writer.create(_with_doubled(write, body), sent)
             case "update" if info.name:
                 write = _with_options(write, info, "UpdateOptions")
                 check_media_type(content_type, (JSON,))
-                written = await self._writer.update(write, sent_object(resource, body))
+                sent = sent_object(resource, body)
+                written = await self._writer.update(_with_doubled(write, body), sent)
             case "patch" if info.name:
                 write = _with_options(write, info, "PatchOptions")
                 media_type = check_media_type(content_type, patch_types(resource))
@@ -182,6 +193,13 @@ class Origin:
 def _with_options(write: Write, info: RequestInfo, kind: str) -> Write:
     options = write_options(info.query, kind)
     return write._replace(is_dry_run=options.is_dry_run, validation=options.validation)
+
+
+def _with_doubled(write: Write, body: bytes) -> Write:
+    if write.validation is FieldValidation.IGNORE:
+        return write
+    doubled = [f'duplicate field "{path}"' for path in doubled_fields(body)]
+    return write._replace(doubled=doubled)
 
 
 def _answer(written: Written, wanted: Representation) -> Answer:

@@ -24,6 +24,7 @@ from relay_sidecar.origin.core.deletion import NAMESPACES, DeleteOptions, Marked
 from relay_sidecar.origin.core.reading import (
     FieldValidation,
     check_kind,
+    check_patched_kind,
     read,
     undecodable,
 )
@@ -49,7 +50,8 @@ class Written(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Where an object is written, and how. `status_only`: the subresource of that name."""
+    """Where an object is written, and how. `status_only`: the subresource of that name; `doubled`
+    are the fields that were sent more than once, in words."""
 
     resource: Resource
     namespace: str
@@ -57,6 +59,7 @@ class Write(NamedTuple):
     status_only: bool = False
     is_dry_run: bool = False
     validation: FieldValidation = FieldValidation.IGNORE
+    doubled: Sequence[str] = ()
 
     @property
     def key(self) -> Key:
@@ -81,19 +84,22 @@ class Writer:
         warnings = _read(write, sent)
         meta = mapping(sent, "metadata")
         is_generated = not text(meta, "name") and bool(text(meta, "generateName"))
-        self._check_namespace(write, text(meta, "name"))
+        self._check_place(write, text(meta, "name"))
         obj = writing.create(resource, sent, namespace=write.namespace, birth=self._birth())
         for _ in range(_NAME_ATTEMPTS):
             key = (write.namespace, text(obj, "metadata", "name"))
             async with self._ledger.turn(resource, key):
-                if self._ledger.find(resource, key) is None:
-                    self._check_namespace(write, key[1])
+                found = self._ledger.get(resource, key)
+                if found is None:
+                    self._check_place(write, key[1])
                     return await self._begin(write, obj, warnings)
             if not is_generated:
                 break
             prefix = text(obj, "metadata", "generateName")
             metadata.of(obj)["name"] = metadata.generated_name(prefix, _suffix())
-        raise refusals.already_exists(resource.name.group, resource.name.plural, key[1])
+        is_ending = bool(text(found, "metadata", "deletionTimestamp"))
+        name = resource.name
+        raise refusals.already_exists(name.group, name.plural, key[1], is_ending=is_ending)
 
     async def update(self, write: Write, sent: Object) -> Written:
         """A PUT. `sent` is used up. Raises Refused and NotStored."""
@@ -115,7 +121,7 @@ class Writer:
             current = self._get(write)
             sent = patched(resource, current, media_type, body)
             try:
-                check_kind(resource, sent)
+                check_patched_kind(resource, sent)
                 warnings = _unread(write, sent)
             except Undecodable as error:
                 raise bad_patch(str(error)) from error
@@ -159,13 +165,14 @@ class Writer:
         for first in range(0, len(items), _DELETED_AT_ONCE):
             some = items[first : first + _DELETED_AT_ONCE]
             writes = [Write(resource, *item.key) for item in some]
-            await asyncio.gather(*(self._delete_if_there(write, options) for write in writes))
+            await asyncio.gather(*(self.delete_if_there(write, options) for write in writes))
 
-    async def _delete_if_there(self, write: Write, options: DeleteOptions) -> None:
+    async def delete_if_there(self, write: Write, options: DeleteOptions) -> None:
+        """`delete` of what may have gone, or have been replaced by another of its name."""
         try:
             await self.delete(write, options)
         except Refused as refused:
-            if refused.status.code != HTTPStatus.NOT_FOUND:
+            if refused.status.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
                 raise
 
     # Steps
@@ -180,8 +187,14 @@ class Writer:
     def _birth(self) -> Birth:
         return Birth(uid=str(uuid.uuid4()), suffix=_suffix(), now=written(self._now()))
 
-    def _check_namespace(self, write: Write, name: str) -> None:
-        if write.resource.is_namespaced:
+    def _check_place(self, write: Write, name: str) -> None:
+        """Whether something may begin here. Raises Refused."""
+        resource = self._ledger.catalog.get(write.resource.name)
+        if resource is None:
+            raise refusals.not_served()
+        if resource.is_ending:
+            raise refusals.not_allowed()
+        if resource.is_namespaced:
             spaces = self._ledger.catalog.get(NAMESPACES)
             assert spaces is not None
             found = self._ledger.get(spaces, ("", write.namespace))
@@ -204,7 +217,7 @@ class Writer:
         if uid := text(meta, "uid"):
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
             raise refusals.conflict(name.group, name.plural, write.name, why)
-        self._check_namespace(write, write.name)
+        self._check_place(write, write.name)
         meta.pop("resourceVersion", None)
         obj = writing.create(resource, sent, namespace=write.namespace, birth=self._birth())
         return await self._begin(write, obj, warnings)
@@ -247,7 +260,7 @@ class Writer:
 def _read(write: Write, sent: Object) -> Sequence[str]:
     """Reads an object in place; returns what to warn of. Raises Refused."""
     try:
-        found = _unread(write, sent)
+        found = [*write.doubled, *_unread(write, sent)]
         if found and write.validation is FieldValidation.STRICT:
             raise Undecodable(f"strict decoding error: {', '.join(found)}")
     except Undecodable as error:

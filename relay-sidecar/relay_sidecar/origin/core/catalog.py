@@ -16,12 +16,18 @@ class Catalog:
         return iter(self._by_name.values())
 
     def get(self, name: ResourceName) -> Resource | None:
+        """A resource that is served."""
+        found = self._by_name.get(name)
+        return found if found is not None and found.is_served else None
+
+    def find(self, name: ResourceName) -> Resource | None:
+        """A resource, served or only stored in that version."""
         return self._by_name.get(name)
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource of a kind, in the version that is named."""
         for resource in self._by_name.values():
-            if resource.kind == kind and resource.name.api_version == api_version:
+            if (resource.kind, resource.name.api_version) == (kind, api_version):
                 return resource
         return None
 

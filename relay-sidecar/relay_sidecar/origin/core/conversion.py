@@ -1,7 +1,7 @@
 """Between the version in which an object is kept and the one in which it is asked for.
 
-Guarantees: there and back again is the same object. Of custom resources only the apiVersion
-differs (conversion strategy None); a built-in one may have its own way (`Resource.convert`).
+Of custom resources only the apiVersion differs (conversion strategy None) and what the version's
+schema knows; a built-in one may have its own way (`Resource.convert`).
 """
 
 from relay_sidecar.origin.core.resource import Resource

@@ -31,7 +31,7 @@ def decode(value: Object, schema: Schema, path: str = "") -> list[str]:
     """
     unknown: list[str] = []
     _decode_struct(value, schema, path, unknown)
-    return sorted(unknown)
+    return unknown
 
 
 def _decode(value: Json, schema: Schema, path: str, unknown: list[str]) -> Json:
@@ -53,7 +53,7 @@ def _decode(value: Json, schema: Schema, path: str, unknown: list[str]) -> Json:
             return value
         case "integer" if isinstance(value, int) and not isinstance(value, bool):
             if schema.rules is not None and not is_in_range(value, schema.rules.format):
-                raise _mismatch(f"number {value}", schema.rules.format, path)
+                raise _unfit(f"number {value}", schema.rules.format, path)
             return value
         case "number" if isinstance(value, int | float) and not isinstance(value, bool):
             return value
@@ -73,7 +73,10 @@ def _decode_struct(value: Object, schema: Schema, path: str, unknown: list[str])
             continue
         sent = value[name]
         if sent is None:
-            del value[name]
+            if schema.is_map:
+                value[name] = _zero(child)
+            else:
+                del value[name]
             continue
         read = _decode(sent, child, joined(path, name), unknown)
         if _is_left_out(read, child) and name not in schema.required and not schema.is_map:
@@ -157,9 +160,13 @@ def _quantity(value: Json, path: str) -> Json:
 
 
 def _mismatch(value: Json, wanted: str, path: str) -> Undecodable:
-    kind = value if isinstance(value, str) and value.startswith("number ") else type_of(value)
+    kind = type_of(value)
+    return _unfit("number" if kind == "integer" else kind, wanted, path)
+
+
+def _unfit(shown: str, wanted: str, path: str) -> Undecodable:
     return Undecodable(
-        f"json: cannot unmarshal {kind} into Go struct field {path} of type {wanted}"
+        f"json: cannot unmarshal {shown} into Go struct field {path} of type {wanted}"
     )
 
 

@@ -41,7 +41,6 @@ _WITHOUT_VALUE = {
     FaultType.REQUIRED,
     FaultType.FORBIDDEN,
     FaultType.TOO_LONG,
-    FaultType.TYPE_INVALID,
 }
 
 

@@ -118,15 +118,17 @@ _ORDER = (
 )
 
 
-def check(metadata: Object, rule: NameRule) -> list[Fault]:
-    """ValidateObjectMeta."""
+def check(metadata: Object, rule: NameRule, *, is_embedded: bool = False) -> list[Fault]:
+    """ValidateObjectMeta; `is_embedded`: of an object in another one, which may have no name."""
     found: list[Fault] = []
     prefix, name = text(metadata, "generateName"), text(metadata, "name")
     # A prefix may end in a dash, as a name may not.
     if prefix and (said := rule(prefix[:-1] + "a" if prefix.endswith("-") else prefix)):
         found.append(faults.invalid("metadata.generateName", prefix, said))
     if not name:
-        found.append(faults.required("metadata.name", "name or generateName is required"))
+        if not is_embedded:
+            said = "name or generateName is required"
+            found.append(faults.required("metadata.name", said))
     elif said := rule(name):
         found.append(faults.invalid("metadata.name", name, said))
     if (generation := number(metadata, "generation") or 0) < 0:

@@ -7,10 +7,14 @@ from http import HTTPStatus
 
 from relay_sidecar.core.status import Refused, Status
 from relay_sidecar.origin.core import metadata, refusals
-from relay_sidecar.origin.core.builtin.cluster import IMMORTAL_NAMESPACES, NAME_LABEL
+from relay_sidecar.origin.core.builtin.cluster import (
+    CONTENTS_FINALIZER,
+    IMMORTAL_NAMESPACES,
+    NAME_LABEL,
+)
 from relay_sidecar.origin.core.deletion import DeleteOptions, Marked, check_preconditions
 from relay_sidecar.origin.core.resource import Resource
-from relay_sidecar.origin.core.tree import Object, copied_object, mapping, text
+from relay_sidecar.origin.core.tree import Object, copied_object, mapping, strings, text, texts
 
 
 def check_admits(namespace: Object | None, resource: Resource, *, name: str, of: str) -> None:
@@ -47,7 +51,8 @@ def delete(resource: Resource, current: Object, options: DeleteOptions, *, now: 
 def emptied(current: Object) -> Object:
     """The namespace after its contents are gone: nothing of the server's own holds it."""
     obj = copied_object(current)
-    obj["spec"] = {}
+    left = [one for one in texts(obj, "spec", "finalizers") if one != CONTENTS_FINALIZER]
+    obj["spec"] = {"finalizers": strings(left)} if left else {}
     return obj
 
 

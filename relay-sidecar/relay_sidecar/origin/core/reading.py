@@ -6,17 +6,20 @@ resource it has been pruned and defaulted. Source: apiserver pkg/endpoints/handl
 update}.go, apiextensions-apiserver pkg/apiserver/customresource_handler.go.
 """
 
+import json
+from collections.abc import Iterator
 from enum import StrEnum
 
 import msgspec
 
 from relay_sidecar.core.status import Refused
-from relay_sidecar.origin.core import refusals
+from relay_sidecar.origin.core import faults, refusals
 from relay_sidecar.origin.core.builtin.types import object_meta
 from relay_sidecar.origin.core.decoding import Undecodable, decode
 from relay_sidecar.origin.core.pruning import apply_defaults, drop_nulls, prune
 from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import Json, Object, text
+from relay_sidecar.origin.core.validation import joined
 
 
 class FieldValidation(StrEnum):
@@ -40,6 +43,42 @@ def parse(body: bytes) -> Json:
     return parsed
 
 
+def doubled_fields(body: bytes) -> list[str]:
+    """The paths of keys that stand more than once in an object of a JSON text."""
+    found = False
+
+    def pairs_to_dict(pairs: list[tuple[str, Json]]) -> Object:
+        nonlocal found
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        found = True
+        return _Doubled(pairs)
+
+    tree: Json = json.loads(body, object_pairs_hook=pairs_to_dict)
+    return list(_doubled_in(tree, "")) if found else []
+
+
+class _Doubled(dict[str, Json]):
+    """An object some of whose keys stand more than once."""
+
+    def __init__(self, pairs: list[tuple[str, Json]]) -> None:
+        super().__init__(pairs)
+        names = [name for name, _ in pairs]
+        self.doubled = sorted({name for name in names if names.count(name) > 1})
+
+
+def _doubled_in(tree: Json, path: str) -> Iterator[str]:
+    if isinstance(tree, _Doubled):
+        yield from (joined(path, name) for name in tree.doubled)
+    if isinstance(tree, dict):
+        for name, child in tree.items():
+            yield from _doubled_in(child, joined(path, name))
+    elif isinstance(tree, list):
+        for index, child in enumerate(tree):
+            yield from _doubled_in(child, f"{path}[{index}]")
+
+
 def read(resource: Resource, tree: Object) -> list[str]:
     """Reads the tree in place; returns in words what was unknown, and dropped.
 
@@ -47,7 +86,8 @@ def read(resource: Resource, tree: Object) -> list[str]:
     """
     if resource.is_custom:
         return _read_custom(resource, tree)
-    return [f'unknown field "{path}"' for path in decode(tree, resource.schema)]
+    unknown = [*decode(tree, resource.schema), *resource.strategy.read_more(tree)]
+    return [f'unknown field "{path}"' for path in unknown]
 
 
 def _read_custom(resource: Resource, tree: Object) -> list[str]:
@@ -72,6 +112,8 @@ def check_kind(resource: Resource, tree: Object) -> None:
             "Object 'Kind' is missing"
         )
     wanted = resource.name.api_version
+    if resource.is_custom and kind != resource.kind:
+        raise _other_kind(resource, tree)
     if kind not in ("", resource.kind):
         raise refusals.bad(
             f'{kind} in version "{text(tree, "apiVersion")}" cannot be handled as a '
@@ -82,6 +124,21 @@ def check_kind(resource: Resource, tree: Object) -> None:
             f"the API version in the data ({api_version}) does not match the expected API version "
             f"({wanted})"
         )
+
+
+def check_patched_kind(resource: Resource, tree: Object) -> None:
+    """What a patch may not make of an object. Raises Refused and `Undecodable`."""
+    kind, api_version = text(tree, "kind"), text(tree, "apiVersion")
+    if resource.is_custom and api_version == resource.name.api_version and kind != resource.kind:
+        raise _other_kind(resource, tree)
+    if (kind, api_version) != (resource.kind, resource.name.api_version):
+        raise Undecodable(f'no kind "{kind}" is registered for version "{api_version}"')
+
+
+def _other_kind(resource: Resource, tree: Object) -> Refused:
+    kind, name = text(tree, "kind"), text(tree, "metadata", "name")
+    fault = faults.invalid("kind", kind, f"must be {resource.kind}")
+    return refusals.invalid(resource.name.group, kind, name, [fault])
 
 
 def undecodable(resource: Resource, error: Undecodable) -> Refused:

@@ -55,8 +55,10 @@ def not_allowed() -> Refused:
     )
 
 
-def already_exists(group: str, plural: str, name: str) -> Refused:
+def already_exists(group: str, plural: str, name: str, *, is_ending: bool = False) -> Refused:
     what = f"{plural}.{group}" if group else plural
+    if is_ending:
+        what = f"object is being deleted: {what}"
     return Refused(
         Status(
             code=HTTPStatus.CONFLICT,

@@ -19,6 +19,11 @@ def _nothing(obj: Object) -> None:
     """For kinds without defaults."""
 
 
+def _no_unknown(obj: Object) -> list[str]:
+    """For kinds whose type says all."""
+    return []
+
+
 def _no_preparation(obj: Object, current: Object) -> None:
     """For kinds whose updates need none."""
 
@@ -37,7 +42,8 @@ def _no_update_faults(obj: Object, current: Object) -> Sequence[Fault]:
 class Strategy:
     """What a kind does on top of its schema; Kubernetes' word (pkg/registry/*/strategy.go).
 
-    `default`, `prepare_*` change the object in place; the faults are about `spec` and `data`.
+    `read_more` drops what the type could not know to be unknown, and returns the paths of that;
+    it, `default` and `prepare_*` change the object in place.
     """
 
     name_rule: NameRule = dns_subdomain
@@ -45,10 +51,14 @@ class Strategy:
     allows_unconditional_update: bool = True
     allows_create_on_update: bool = False
     is_deleted_gracefully: bool = False
+    returns_deleted: bool = False
+    keeps_first_status: bool = False
     orphans_by_default: bool = False
+    read_more: Callable[[Object], list[str]] = _no_unknown
     default: Callable[[Object], None] = _nothing
     prepare_create: Callable[[Object], None] = _nothing
     prepare_update: Callable[[Object, Object], None] = _no_preparation
+    prepare_status: Callable[[Object, Object], None] = _no_preparation
     check: Callable[[Object], Sequence[Fault]] = _no_faults
     check_update: Callable[[Object, Object], Sequence[Fault]] = _no_update_faults
 
@@ -57,9 +67,10 @@ class Strategy:
 class Resource:
     """`storage` names the version in which the objects are kept; it equals `name` for most.
 
-    `convert` turns a stored object into this version's form, `revert` back; both None where only
-    the apiVersion differs. `selectable` are the fields of field selectors beyond metadata's, which
-    are JSON paths without the leading dot.
+    `convert` turns a stored object into this version's form, `revert` back; None where only the
+    apiVersion differs. `type_name` is a built-in one's in OpenAPI. `is_ending`: nothing new may be
+    created. `selectable` are the fields of field selectors beyond metadata's, which are JSON paths
+    without the leading dot.
     """
 
     name: ResourceName
@@ -69,7 +80,10 @@ class Resource:
     singular: str
     is_namespaced: bool
     schema: Schema
+    type_name: str = ""
     is_custom: bool = False
+    is_served: bool = True
+    is_ending: bool = False
     has_status: bool = False
     short_names: Sequence[str] = ()
     categories: Sequence[str] = ()

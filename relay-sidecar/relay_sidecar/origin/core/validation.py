@@ -5,12 +5,13 @@ Changes nothing; the value has been pruned and defaulted before.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from relay_sidecar.origin.core import faults
+from relay_sidecar.origin.core import faults, metadata, names
 from relay_sidecar.origin.core.faults import Fault
 from relay_sidecar.origin.core.formats import FORMATS, is_in_range
 from relay_sidecar.origin.core.schema import Rules, Schema
-from relay_sidecar.origin.core.tree import Json, Object, is_equal
+from relay_sidecar.origin.core.tree import Json, Object, is_equal, mapping
 
 
 def validate(value: Json, schema: Schema, path: str) -> list[Fault]:
@@ -20,6 +21,8 @@ def validate(value: Json, schema: Schema, path: str) -> list[Fault]:
     if (said := _type_fault(value, schema, path)) is not None:
         return [said]
     found = list(_rule_faults(value, schema.rules, path)) if schema.rules else []
+    if schema.is_embedded_resource and isinstance(value, dict):
+        found += _embedded_faults(value, path)
     if isinstance(value, dict):
         found += _object_faults(value, schema, path)
     elif isinstance(value, list):
@@ -67,6 +70,16 @@ def _object_faults(value: Object, schema: Schema, path: str) -> Iterable[Fault]:
         inner = schema.properties.get(name) or schema.additional
         if inner is not None:
             yield from validate(child, inner, joined(path, name))
+
+
+def _embedded_faults(value: Object, path: str) -> Iterable[Fault]:
+    """apiextensions-apiserver pkg/apiserver/schema/objectmeta/validation.go"""
+    for name in ("apiVersion", "kind"):
+        if not value.get(name):
+            yield faults.required(joined(path, name))
+    found = metadata.check(mapping(value, "metadata"), names.path_segment, is_embedded=True)
+    for fault in found:
+        yield replace(fault, path=joined(path, fault.path))
 
 
 def _list_faults(value: list[Json], schema: Schema, path: str) -> Iterable[Fault]:
@@ -121,7 +134,7 @@ def _text_faults(value: str, rules: Rules, path: str) -> Iterable[Fault]:
     check = FORMATS.get(rules.format.replace("_", "-"))
     if check is not None and not check(value):
         said = f"{path} in body must be of type {rules.format}: {faults.shown(value)}"
-        yield faults.invalid(path, value, said)
+        yield faults.type_invalid(path, value, said)
 
 
 def _number_faults(value: int | float, rules: Rules, path: str) -> Iterable[Fault]:
@@ -129,9 +142,8 @@ def _number_faults(value: int | float, rules: Rules, path: str) -> Iterable[Faul
         return faults.invalid(path, value, f"{path} in body should be {said}")
 
     if not is_in_range(value, rules.format):
-        yield faults.invalid(
-            path, value, f"Checked value must be of type integer with format {rules.format}"
-        )
+        said = f"Checked value must be of type integer with format {rules.format} in {path}"
+        yield faults.invalid("<nil>", "", said)
     if (divisor := rules.multiple_of) and not float(value / divisor).is_integer():
         yield fault(f"a multiple of {divisor:g}")
     if (limit := rules.maximum) is not None:

@@ -16,6 +16,8 @@ from relay_sidecar.origin.core.tree import Object, copied_object, is_equal, mapp
 from relay_sidecar.origin.core.validation import validate
 
 _HEAD = ("kind", "apiVersion", "metadata")
+# Of built-in resources: read by other means, or written by components that know better.
+_UNJUDGED = (*_HEAD, "status")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,14 @@ def create(resource: Resource, sent: Object, *, namespace: str, birth: Birth) ->
     if text(meta, "generateName") and not text(meta, "name"):
         meta["name"] = metadata.generated_name(text(meta, "generateName"), birth.suffix)
     strategy = resource.strategy
-    if resource.has_status:
+    if resource.has_status and not strategy.keeps_first_status:
         sent.pop("status", None)
     if strategy.counts_generation:
         meta["generation"] = 1
+    found = _body_faults(resource, sent)
     strategy.default(sent)
     strategy.prepare_create(sent)
-    found = [*_body_faults(resource, sent), *strategy.check(sent)]
+    found += strategy.check(sent)
     _refuse(resource, sent, [*metadata.check(meta, strategy.name_rule), *found])
     return _finished(resource, sent)
 
@@ -59,11 +62,12 @@ def update(resource: Resource, sent: Object, current: Object, *, namespace: str)
     if resource.has_status:
         _keep(sent, current, "status")
     metadata.continue_from(meta, current_meta)
+    found = _body_faults(resource, sent)
     strategy.default(sent)
     strategy.prepare_update(sent, current)
     if strategy.counts_generation and _is_body_changed(resource, sent, current):
         meta["generation"] = (number(current_meta, "generation") or 0) + 1
-    found = [*_body_faults(resource, sent), *strategy.check(sent)]
+    found += strategy.check(sent)
     _refuse(
         resource,
         sent,
@@ -96,6 +100,7 @@ def update_status(resource: Resource, sent: Object, current: Object, *, namespac
         kept["resourceVersion"] = meta.get("resourceVersion")
         meta = kept
     changed["metadata"] = meta
+    resource.strategy.prepare_status(changed, current)
     found = _status_faults(resource, changed)
     _refuse(resource, changed, [*metadata.check_update(meta, current_meta), *found])
     return _finished(resource, changed)
@@ -130,10 +135,16 @@ def _is_body_changed(resource: Resource, sent: Object, current: Object) -> bool:
 
 
 def _body_faults(resource: Resource, obj: Object) -> list[Fault]:
-    """What the schema says; it does not judge the metadata, nor what another request wrote."""
-    ignored = {"metadata", "status"} if not resource.is_custom else {"metadata"}
-    judged = {field: value for field, value in obj.items() if field not in ignored}
-    return validate(judged, resource.schema, "")
+    """What the schema says; it does not judge the metadata. Of a built-in one only what was sent
+    is judged, before the defaults: Go makes whole objects of nothing."""
+    if resource.is_custom:
+        return validate(obj, resource.schema, "")
+    found = []
+    for field, value in obj.items():
+        schema = resource.schema.properties.get(field)
+        if schema is not None and field not in _UNJUDGED:
+            found += validate(value, schema, field)
+    return found
 
 
 def _status_faults(resource: Resource, obj: Object) -> list[Fault]:

@@ -36,4 +36,5 @@ NAMESPACE = Strategy(
     prepare_create=_prepare_namespace,
     prepare_update=_keep_finalizers,
 )
-NODE = Strategy()
+# A kubelet registers its node with the status.
+NODE = Strategy(keeps_first_status=True)

@@ -92,4 +92,4 @@ def _check_secret_update(obj: Object, current: Object) -> Sequence[Fault]:
 
 CONFIG_MAP = Strategy(check=_check_config_map, check_update=_check_config_map_update)
 SECRET = Strategy(default=_default_secret, check=_check_secret, check_update=_check_secret_update)
-SERVICE_ACCOUNT = Strategy()
+SERVICE_ACCOUNT = Strategy(returns_deleted=True)

@@ -28,7 +28,10 @@ def raw_types() -> Mapping[str, Object]:
 
 @cache
 def builtin_type(name: str) -> Schema:
-    return read_schema(raw_types()[name], builtin_type)
+    found = read_schema(raw_types()[name], builtin_type)
+    # Go cannot tell a list that was not sent from an empty one; the kinds' own rules judge.
+    found.required = [field for field in found.required if found.properties[field].type != "array"]
+    return found
 
 
 def object_meta() -> Schema:

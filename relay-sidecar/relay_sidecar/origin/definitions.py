@@ -1,0 +1,55 @@
+"""Custom resources come and go with their definitions.
+
+Watches the stored definitions; changes the catalog and the ledger in the same moment in which a
+definition is seen to have changed, so that whoever is told of an established one can use it.
+"""
+
+from collections.abc import Sequence
+
+from relay_sidecar.core.objects import EventType
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.core.store import Change
+from relay_sidecar.origin.core.custom import resources
+from relay_sidecar.origin.core.definition import DEFINITIONS, is_established, is_same
+from relay_sidecar.origin.core.tree import Object, text
+from relay_sidecar.origin.ledger import Ledger, decoded
+
+
+class Definitions:
+    """Begins with what the ledger has; goes on with its changes."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._served: dict[str, Object] = {}
+        definitions = ledger.catalog.get(DEFINITIONS)
+        assert definitions is not None
+        for item in ledger.stored(definitions):
+            self._look_at(decoded(item.raw))
+        ledger.subscribe(self._learn)
+
+    def _learn(self, name: ResourceName, changes: Sequence[Change]) -> None:
+        if name != DEFINITIONS:
+            return
+        for change in changes:
+            if change.type is EventType.DELETED:
+                self._withdraw(change.item.key[1])
+            else:
+                self._look_at(decoded(change.item.raw))
+
+    def _look_at(self, definition: Object) -> None:
+        name = text(definition, "metadata", "name")
+        former = self._served.get(name)
+        if not is_established(definition) or (former and is_same(former, definition)):
+            return
+        self._served[name] = definition
+        self._ledger.serve(
+            text(definition, "spec", "group"),
+            text(definition, "spec", "names", "plural"),
+            resources(definition),
+        )
+
+    def _withdraw(self, name: str) -> None:
+        former = self._served.pop(name, None)
+        if former is not None:
+            group, plural = text(former, "spec", "group"), text(former, "spec", "names", "plural")
+            self._ledger.serve(group, plural, ())
