@@ -152,6 +152,15 @@ class Widgets:
         version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = properties
         expect(self._plane.admin.put(path, definition))
 
+    def select(self, selectable: tuple[str, ...]) -> None:
+        """Makes other fields selectable."""
+        self._selectable = selectable
+        path = f"{CRDS}/{self.name}"
+        definition = expect(self._plane.admin.get(path))
+        [version] = definition["spec"]["versions"]
+        version["selectableFields"] = [{"jsonPath": each} for each in selectable]
+        expect(self._plane.admin.put(path, definition))
+
     def delete(self) -> None:
         """Returns when neither it nor any object of it is there."""
         path = f"{CRDS}/{self.name}"

@@ -17,6 +17,8 @@ from typing import Self
 
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
+from tests.controlplane.reservation import LOOPBACK
+from tests.controlplane.service_account import ServiceAccountDirectory
 from tests.pods.caller import Caller
 from tests.pods.relay import RelayProcess
 
@@ -51,16 +53,20 @@ class Place:
         plane: ControlPlane,
         *,
         flags: Sequence[str] = (),
-        kubeconfig: Path | None = None,
+        account: ServiceAccountDirectory | None = None,
+        data_dir: Path | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
-        """`kubeconfig`: with what the relay next to the API server goes there; default: as
-        administrator through the link."""
+        """`account`: the relay next to the API server goes there as in a pod, default: as an
+        administrator. `data_dir` and `prefix` as RelayProcess has them, for a single relay."""
         self.kind = kind
         self.plane = plane
         self.link = FaultProxy(plane.port)
         self.relays: list[RelayProcess] = []
         self._flags = [f"--probe-interval={PROBE_INTERVAL}", *flags]
-        self._upstream_kubeconfig = kubeconfig
+        self._account = account
+        self._data_dir = data_dir
+        self._prefix = prefix
 
     def __enter__(self) -> Self:
         return self.start()
@@ -77,10 +83,7 @@ class Place:
         self.link.start()
         try:
             if self.kind is not Kind.DIRECT:
-                upstream = self._upstream_kubeconfig or self.plane.admin_kubeconfig(
-                    server=self.link.url
-                )
-                self._add_relay([f"--kubeconfig={upstream}"], name="relay")
+                self._add_relay(self._upstream(), name="relay")
             if self.kind is Kind.BEHIND_RELAY:
                 self._add_relay([f"--server={self.relays[0].url}"], name="second-relay")
         except BaseException:
@@ -93,8 +96,25 @@ class Place:
             relay.stop()
         self.link.stop()
 
+    def _upstream(self) -> list[str]:
+        """How the relay next to the API server goes there: through the link."""
+        if self._account is None:
+            return [f"--kubeconfig={self.plane.admin_kubeconfig(server=self.link.url)}"]
+        return [f"--service-account-dir={self._account.path}"]
+
     def _add_relay(self, upstream: list[str], *, name: str) -> None:
-        relay = RelayProcess([*upstream, *self._flags], name=name)
+        # What kubelet tells every container; looked at only where no flag names a server.
+        environ = {
+            "KUBERNETES_SERVICE_HOST": LOOPBACK,
+            "KUBERNETES_SERVICE_PORT": str(self.link.port),
+        }
+        relay = RelayProcess(
+            [*upstream, *self._flags],
+            name=name,
+            data_dir=self._data_dir,
+            prefix=self._prefix,
+            environ=environ,
+        )
         self.relays.insert(0, relay)
         relay.start()
 

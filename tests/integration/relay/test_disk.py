@@ -1,0 +1,193 @@
+"""R5, R6: a data directory that fails costs what it would have kept, never an answer."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.integration.relay.conftest import check_logs
+from tests.integration.relay.objects import Contents
+from tests.integration.relay.oracle import assert_snapshot
+from tests.integration.relay.place import Kind, Place
+from tests.pods.caller import Parameters
+from tests.pods.observer import wait_for
+
+ANY: Parameters = {"resourceVersion": "0"}
+SOON = 30.0
+# Of a file that the relay may write: full after a few objects.
+FILE_BYTES = 400 * 1024
+
+
+def know(place: Place, contents: Contents) -> str:
+    path = contents.path("configmaps")
+    place.caller().get(path, {"resourceVersion": contents.version()}).expect()
+    return path
+
+
+def assert_serves(place: Place, contents: Contents) -> None:
+    """Everything but what needs the disk."""
+    path = contents.path("configmaps")
+    version = contents.version()
+    reply = place.caller().get(path, {"resourceVersion": version})
+    assert_snapshot(place, path, {}, reply)
+    query: Parameters = {"resourceVersion": version, "timeoutSeconds": 60}
+    with place.caller().watch(path, query) as watching:
+        made = contents.configmap(f"made-{version}")
+        watching.wait_told(("ADDED", made["metadata"]["name"]))
+
+
+def test_r5_where_the_disk_is_full_the_relay_serves_says_so_and_goes_on_when_there_is_room(
+    control_plane: ControlPlane, contents: Contents, small_disk: Path
+) -> None:
+    with Place(Kind.RELAY, control_plane, data_dir=small_disk / "data") as place:
+        path = know(place, contents)
+        filler = small_disk / "filler"
+        with pytest.raises(OSError, match="No space left"):
+            fill(filler)
+        contents.configmaps(20, prefix="full", size=20_000)
+        assert_serves(place, contents)
+        wait_for(lambda: is_told(place), timeout=SOON, what="a failing disk in /status")
+        # What is on the disk now is old, and true at its version.
+        place.link.refuse()
+        place.relay.kill()
+        place.relay.start()
+        old = place.caller().get(path, ANY)
+        assert_snapshot(place, path, {}, old)
+        filler.unlink()
+        place.heal()
+        assert_serves(place, contents)
+        wait_for(lambda: not is_told(place), timeout=SOON, what="a disk that works again")
+        newest = place.caller().get(path, {"resourceVersion": contents.version()})
+        place.cut()
+        place.relay.kill()
+        place.relay.start()
+        assert place.caller().get(path, ANY).json() == newest.json()
+        check_logs(place)
+
+
+def fill(path: Path) -> None:
+    """Writes until there is no room."""
+    with path.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+
+
+def is_told(place: Place) -> bool:
+    text = str(place.relay.status()).lower()
+    return "full" in text or "no space" in text
+
+
+def test_r5_a_file_that_may_not_grow_costs_no_answer(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    prefix = ["prlimit", f"--fsize={FILE_BYTES}"]
+    with Place(Kind.RELAY, control_plane, prefix=prefix) as place:
+        know(place, contents)
+        contents.configmaps(40, size=20_000)
+        assert_serves(place, contents)
+        assert place.relay.readyz() == 200
+        check_logs(place)
+
+
+def test_r5_a_database_that_is_garbage_is_set_aside_and_rebuilt(
+    one_relay: Place, contents: Contents
+) -> None:
+    contents.configmap("a")
+    path = know(one_relay, contents)
+    one_relay.cut()
+    one_relay.relay.kill()
+    spoiled = []
+    for file in one_relay.relay.data_dir.rglob("*"):
+        if file.is_file():
+            file.write_bytes(os.urandom(20_000))
+            spoiled.append(file.read_bytes()[:64])
+    assert spoiled
+    one_relay.relay.start()
+    assert "WARN" in one_relay.relay.log_text().upper()
+    # Kept for whoever wants to know what happened.
+    kept = [
+        file.read_bytes()[:64] for file in one_relay.relay.data_dir.rglob("*") if file.is_file()
+    ]
+    assert set(spoiled) & set(kept)
+    assert one_relay.caller().get(path, ANY).status == 503
+    one_relay.heal()
+    assert_serves(one_relay, contents)
+    one_relay.cut()
+    one_relay.relay.kill()
+    one_relay.relay.start()
+    assert "a" in one_relay.caller().get(path, ANY).names
+
+
+def test_r5_a_database_that_was_torn_off_is_set_aside_or_true(
+    one_relay: Place, contents: Contents
+) -> None:
+    contents.configmaps(50, size=2000)
+    path = know(one_relay, contents)
+    one_relay.cut()
+    assert one_relay.relay.terminate() == 0
+    for file in one_relay.relay.data_dir.rglob("*"):
+        if file.is_file() and file.stat().st_size > 8192:
+            with file.open("r+b") as torn:
+                torn.truncate(file.stat().st_size // 2)
+    one_relay.relay.start()
+    reply = one_relay.caller().get(path, ANY)
+    if reply.status == 200:
+        assert_snapshot(one_relay, path, {}, reply)
+    else:
+        assert reply.status == 503
+    one_relay.heal()
+    assert_serves(one_relay, contents)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount(["-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)])
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def mount(arguments: list[str]) -> None:
+    """Skips where this user may not mount: no test can be had without a disk to fill."""
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"mount {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A file system that nobody can write to."""
+    disk = tmp_path / "read-only"
+    disk.mkdir()
+    mount(["-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(disk)])
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_r5_a_read_only_data_directory_costs_what_it_would_have_kept(
+    control_plane: ControlPlane, contents: Contents, read_only: Path
+) -> None:
+    with Place(Kind.RELAY, control_plane, data_dir=read_only) as place:
+        know(place, contents)
+        assert_serves(place, contents)
+        assert "read" in str(place.relay.status()).lower()
+        check_logs(place)
+
+
+def test_r5_without_a_data_directory_nothing_is_written(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    contents.configmap("a")
+    with Place(Kind.RELAY, control_plane, data_dir=Path("memory")) as place:
+        path = know(place, contents)
+        place.cut()
+        assert place.caller().get(path, ANY).names == ["a"]
+        place.relay.kill()
+        place.relay.start()
+        assert place.caller().get(path, ANY).status == 503
+        assert not Path("memory").exists()

@@ -1,0 +1,112 @@
+"""R1, R3: when a CRD's published schema changes, nobody is left with objects of the old one."""
+
+import time
+
+from tests.integration.relay.objects import Contents, Widgets
+from tests.integration.relay.place import Place
+from tests.integration.relay.watched import Watched, wait_equal
+from tests.peers.informers import InformerProcess
+from tests.pods.caller import Parameters
+from tests.pods.observer import wait_for
+
+ANY: Parameters = {"resourceVersion": "0"}
+LONG: Parameters = {"timeoutSeconds": 120}
+# Seconds: the schema is looked at now and then.
+CHANGED = 90.0
+# With a default that is not stored: every object that is read has it, at its old version.
+PROPERTIES = {
+    "site": {"type": "string"},
+    "size": {"type": "integer"},
+    "color": {"type": "string", "default": "green"},
+}
+
+
+def test_r1_after_a_schema_change_objects_are_those_of_the_new_schema(
+    relayed: Place, contents: Contents
+) -> None:
+    widgets = Widgets(relayed.plane)
+    widgets.create(contents, "w", site="north")
+    path = contents.path(widgets.resource)
+    version = contents.version(widgets.resource)
+    caller = relayed.caller()
+    caller.get(path, {"resourceVersion": version}).expect()
+    with caller.watch(path, {**LONG, "resourceVersion": version}) as watching:
+        widgets.change_schema(PROPERTIES)
+
+        def is_new() -> bool:
+            [item] = caller.get(path, ANY).expect()["items"]
+            return bool(item["spec"].get("color") == "green")
+
+        wait_for(is_new, timeout=CHANGED, what="the default of the new schema", interval=0.2)
+        # The watcher cannot be told of a change without a new version: it has to list again.
+        watching.wait_ended(timeout=CHANGED)
+        assert watching.seen[-1].object["code"] == 410
+    one = caller.get(f"{path}/w", ANY).expect()
+    assert one["spec"]["color"] == "green"
+    relayed.cut()
+    assert caller.get(f"{path}/w").expect()["spec"]["color"] == "green"
+
+
+def test_r1_informers_end_with_objects_of_the_new_schema(
+    relayed: Place, contents: Contents
+) -> None:
+    widgets = Widgets(relayed.plane)
+    for number in range(5):
+        widgets.create(contents, f"w-{number}", site="north")
+    watched = [
+        Watched("dynamic", widgets.resource, contents.namespace),
+        Watched("dynamic", widgets.resource, contents.namespace, field_selector="spec.site=north"),
+    ]
+    specs = [each.spec for each in watched]
+    with InformerProcess(relayed.kubeconfig(), specs) as informers:
+        wait_equal(informers, watched, relayed)
+        widgets.change_schema(PROPERTIES)
+        time.sleep(1)
+        with InformerProcess(relayed.plane.admin_kubeconfig(), specs) as direct:
+            wait_equal(direct, watched, relayed)
+            truth = [each.content_hash for each in direct.states(content=True)]
+        wait_for(
+            lambda: [each.content_hash for each in informers.states(content=True)] == truth,
+            timeout=CHANGED,
+            what="the contents that stand in the cloud",
+            interval=0.2,
+        )
+        informers.check()
+
+
+def test_r3_a_field_that_becomes_selectable_can_be_selected(
+    one_relay: Place, contents: Contents
+) -> None:
+    widgets = Widgets(one_relay.plane, selectable=())
+    widgets.create(contents, "w1", site="north")
+    widgets.create(contents, "w2", site="south")
+    path = contents.path(widgets.resource)
+    caller = one_relay.caller()
+    caller.get(path, {"resourceVersion": contents.version(widgets.resource)}).expect()
+    selector: Parameters = {**ANY, "fieldSelector": "spec.site=south"}
+    assert caller.get(path, selector).status == 400
+    widgets.select((".spec.site",))
+    wait_for(
+        lambda: caller.get(path, selector).status == 200,
+        timeout=CHANGED,
+        what="the new field",
+        interval=0.2,
+    )
+    assert caller.get(path, selector).names == ["w2"]
+
+
+def test_r1_of_a_crd_that_was_deleted_nothing_is_left(one_relay: Place, contents: Contents) -> None:
+    widgets = Widgets(one_relay.plane)
+    widgets.create(contents, "w", site="north")
+    path = contents.path(widgets.resource)
+    caller = one_relay.caller()
+    version = contents.version(widgets.resource)
+    caller.get(path, {"resourceVersion": version}).expect()
+    with caller.watch(path, {**LONG, "resourceVersion": version}) as watching:
+        widgets.delete()
+        watching.wait_for(lambda it: ("DELETED", "w") in it.told(), what="the deletion")
+
+    def is_gone() -> bool:
+        return {caller.get(path, query).status for query in ({}, ANY)} == {404}
+
+    wait_for(is_gone, timeout=CHANGED, what="not found", interval=0.2)
