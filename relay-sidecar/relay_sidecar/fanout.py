@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable
 
 from relay_sidecar.core.store import Change
+from relay_sidecar.metrics import Counters
 from relay_sidecar.view import View
 
 # Seconds that lines wait for company: one write costs some 20 µs, so that at this pace
@@ -60,10 +61,10 @@ class Watcher:
 class Feed:
     """The live watchers of one view. What is published reaches whoever joined before."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, counters: Counters) -> None:
         self.view = view
         self.watchers: set[Watcher] = set()
-        self.delivered = 0
+        self._counters = counters
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._flush: asyncio.TimerHandle | None = None
@@ -115,7 +116,7 @@ class Feed:
         frame = framed(lines)
         for watcher in self.watchers:
             watcher.write(lines, frame)
-        self.delivered += len(pending) * len(self.watchers)
+        self._counters.events_sent += len(pending) * len(self.watchers)
 
     def end(self, last_line: bytes | None) -> None:
         self.flush()

@@ -20,14 +20,12 @@ MAX_ANSWER = 64 * 1024
 
 
 class LinkProbe:
-    """`changed` is called with the new verdict."""
+    """`on_change` is called with each new verdict."""
 
-    def __init__(
-        self, transport: ApiTransport, link: Link, *, changed: Callable[[bool], None]
-    ) -> None:
+    def __init__(self, transport: ApiTransport, link: Link) -> None:
+        self.on_change: Callable[[bool], None] | None = None
         self._transport = transport
         self._link = link
-        self._changed = changed
         self._told: bool | None = None
         self._kick = asyncio.Event()
         self.changes = 0
@@ -101,4 +99,5 @@ class LinkProbe:
         self._told = is_up
         message = "upstream is reached" if is_up else "upstream is out of reach"
         logger.info(message, extra=fields(server=self._transport.url))
-        self._changed(is_up)
+        if self.on_change is not None:
+            self.on_change(is_up)

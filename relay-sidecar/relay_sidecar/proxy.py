@@ -25,6 +25,8 @@ from relay_sidecar.core.status import (
 )
 from relay_sidecar.web.answers import takes_gzip
 
+# Set on a request that upstream was asked about.
+IS_PASSED_ON = web.RequestKey("is_passed_on", bool)
 # RFC 9110, 7.6.1, and what aiohttp says itself.
 HOP_BY_HOP = frozenset(
     {
@@ -120,6 +122,7 @@ class Proxy:
         if not is_read and not self.is_up:
             raise Refused(unavailable("upstream is out of reach, nothing was written"))
         response: web.StreamResponse | None = None
+        request[IS_PASSED_ON] = True
         try:
             async with self._transport.exchange(
                 request.method,
@@ -138,6 +141,7 @@ class Proxy:
                 await response.write_eof()
                 return response
         except Unreachable as error:
+            self._met(_outcome(error))
             if response is not None:
                 # What was begun cannot be taken back: it breaks off, as it did upstream.
                 if request.transport is not None:
@@ -156,6 +160,7 @@ class Proxy:
         body: bytes | None,
         header_timeout: float,
     ) -> Fetched:
+        request[IS_PASSED_ON] = True
         try:
             async with self._transport.exchange(
                 request.method,
@@ -167,6 +172,9 @@ class Proxy:
             ) as answer:
                 self._met(Outcome.ANSWERED)
                 found = await answer.read(limit=MAX_ANSWER, idle_timeout=LONGEST_REQUEST)
+        except Unreachable as error:
+            self._met(_outcome(error))
+            raise
         except TooLong as error:
             raise Refused(unavailable(f"an answer of upstream is {error}")) from error
         return Fetched(answer.status, answer.reason, answer.headers, found)
@@ -180,12 +188,15 @@ class Proxy:
         }
         dropped = HOP_BY_HOP | named | {"host", "authorization"}
         headers = CIMultiDict(
-            (name, value)
-            for name, value in request.headers.items()
-            if name.lower() not in dropped
+            (name, value) for name, value in request.headers.items() if name.lower() not in dropped
         )
         headers.update(self._access.headers_for_upstream(request[CALLER]))
         return headers
+
+
+def _outcome(error: Unreachable) -> Outcome:
+    is_late = isinstance(error.__cause__, TimeoutError)
+    return Outcome.TIMED_OUT if is_late else Outcome.REFUSED
 
 
 async def answer_of(request: web.BaseRequest, fetched: Fetched) -> web.StreamResponse:

@@ -13,13 +13,16 @@ from relay_sidecar.core.status import Status
 from relay_sidecar.core.store import Change, Collection
 from relay_sidecar.fanout import Feed
 from relay_sidecar.list_body import ListBody
+from relay_sidecar.metrics import Counters
 from relay_sidecar.view import View
 
 
 class Stream:
     """`confirmed_at` is the wall time at which upstream last said that nothing is missing."""
 
-    def __init__(self, scope: Scope, collection: Collection, *, now: float) -> None:
+    def __init__(
+        self, scope: Scope, collection: Collection, counters: Counters, *, now: float
+    ) -> None:
         self.scope = scope
         self.collection = collection
         self.list_kind = ""
@@ -27,8 +30,7 @@ class Stream:
         self.confirmed_at = 0.0
         self.used_at = now
         self.refusal: Failure | None = None
-        self.events_received = 0
-        self.relists = 0
+        self._counters = counters
         self._feeds: dict[View, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
         # What was asked of this very state: the objects in order, and the bodies of lists.
@@ -43,10 +45,6 @@ class Stream:
     @property
     def watchers(self) -> int:
         return sum(len(feed.watchers) for feed in self._feeds.values())
-
-    @property
-    def delivered(self) -> int:
-        return sum(feed.delivered for feed in self._feeds.values())
 
     def items(self) -> Sequence[Item]:
         """In kube-apiserver's order, by namespace and name."""
@@ -81,7 +79,7 @@ class Stream:
         self.collection.replace(page.items, page.version, kind=kind, api_version=page.api_version)
         self.refusal = None
         if was_synced:
-            self.relists += 1
+            self._counters.relists += 1
             self.end_watchers(gone)
         self._tell()
 
@@ -101,7 +99,7 @@ class Stream:
 
     def publish(self, changes: Sequence[Change]) -> None:
         """The collection has changed by these."""
-        self.events_received += len(changes)
+        self._counters.events_received += len(changes)
         self._bodies.clear()
         if changes:
             self._sorted = None
@@ -125,7 +123,7 @@ class Stream:
     def feed(self, view: View) -> Feed:
         if view not in self._feeds:
             self._feeds = {v: feed for v, feed in self._feeds.items() if feed.watchers}
-            self._feeds[view] = Feed(view)
+            self._feeds[view] = Feed(view, self._counters)
         return self._feeds[view]
 
     async def until(self, is_so: Callable[[], bool], *, timeout: float | None = None) -> bool:

@@ -16,6 +16,7 @@ from relay_sidecar.core.objects import Failure, Item, Key, Page
 from relay_sidecar.core.scope import ResourceName, Scope
 from relay_sidecar.core.status import Refused, Status, expired, too_many
 from relay_sidecar.core.store import Collection
+from relay_sidecar.metrics import Counters
 from relay_sidecar.stream import Stream
 
 # Seconds for which nobody asks again for what upstream has refused.
@@ -62,7 +63,10 @@ class Limits:
 
 
 class Streams:
-    def __init__(self, upstream: Upstream, floor: Floor, limits: Limits) -> None:
+    def __init__(
+        self, upstream: Upstream, floor: Floor, limits: Limits, counters: Counters
+    ) -> None:
+        self.counters = counters
         self.floor = floor
         self.limits = limits
         self._upstream = upstream
@@ -218,7 +222,7 @@ class Streams:
         collection = Collection(
             window_bytes=self.limits.window_bytes, window_events=self.limits.window_events
         )
-        stream = Stream(scope, collection, now=now)
+        stream = Stream(scope, collection, self.counters, now=now)
         self._streams.setdefault(scope.resource, {})[scope] = stream
         return stream
 
@@ -240,8 +244,9 @@ class Streams:
         for (resource, _), (item, at) in tuple(self._seen.items()):
             yield resource, item, at
 
-    def forget(self, resource: ResourceName, key: Key) -> None:
-        self._seen.pop((resource, key), None)
+    def forget(self, resource: ResourceName, key: Key) -> bool:
+        """Whether it was remembered."""
+        return self._seen.pop((resource, key), None) is not None
 
     def newest(self, resource: ResourceName, key: Key) -> tuple[Item, Stream | float] | None:
         """The highest version known of one object, with the stream or wall time it is from.

@@ -10,8 +10,10 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from kubeapi import Unreachable
+from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
 from relay_sidecar.core.status import Refused, unavailable
+from relay_sidecar.proxy import IS_PASSED_ON
 from relay_sidecar.web.answers import status_answer
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
@@ -28,22 +30,6 @@ NEVER_KEPT: Final = frozenset(
         "certificates.k8s.io",
     }
 )
-
-
-class Caller(Protocol):
-    """Whoever sent a request."""
-
-
-class Access(Protocol):
-    """Raises `Refused`."""
-
-    async def admit(self, request: web.BaseRequest) -> Caller: ...
-
-    async def may(
-        self, caller: Caller, info: RequestInfo, *, label_selector: str, field_selector: str
-    ) -> float:
-        """Until when, in monotonic seconds."""
-        ...
 
 
 class Documents(Protocol):
@@ -75,15 +61,20 @@ class Api:
         self._writes = writes
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        answer: web.StreamResponse
         try:
-            return await self._answer(request)
+            answer = await self._answer(request)
         except Refused as refused:
-            return status_answer(refused.status)
+            answer = status_answer(refused.status)
         except Unreachable as error:
-            return status_answer(unavailable(f"upstream is out of reach: {error}"))
+            answer = status_answer(unavailable(f"upstream is out of reach: {error}"))
+        self._reading.streams.counters.answered(
+            request.method, answer.status, "upstream" if IS_PASSED_ON in request else "cache"
+        )
+        return answer
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        caller = await self._access.admit(request)
+        caller = request[CALLER] = await self._access.admit(request)
         info = RequestInfo.parse(request.method, request.raw_path)
         if not info.is_resource:
             if request.method == "GET" and self._documents.is_kept(info.path):

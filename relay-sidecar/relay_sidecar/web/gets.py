@@ -102,10 +102,9 @@ class Gets:
                 item = read_item(fetched.decoded())
             except Malformed:
                 return await answer_of(request, fetched)
-            reading.streams.remember(info.resource, item, at=reading.wall())
-            reading.handed_out(info.resource, item.version)
+            await reading.remember(info.resource, item)
         elif fetched.status == 404:
-            reading.streams.forget(info.resource, key_of(info))
+            await reading.forget(info.resource, key_of(info))
         return await answer_of(request, fetched)
 
     def _from_what_is_known(self, info: RequestInfo, wanted: Representation) -> web.StreamResponse:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from relay_sidecar.access.admission import Access, Caller
+from relay_sidecar.access.admission import CALLER, Access, Caller
 from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.scope import Scope
@@ -73,7 +73,7 @@ class LocalApi:
             return status_answer(refused.status)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        caller = await self._access.admit(request)
+        caller = request[CALLER] = await self._access.admit(request)
         info = RequestInfo.parse(request.method, request.raw_path)
         if is_read(info) and self._has(info.resource):
             return await self._read(request, info, caller)
@@ -115,7 +115,8 @@ class LocalApi:
         collection = self._origin.collection(name)
         known = next(iter(self._reading.streams.of(name)), None)
         if known is None:
-            stream = Stream(Scope(name), collection, now=self._reading.now())
+            streams = self._reading.streams
+            stream = Stream(Scope(name), collection, streams.counters, now=self._reading.now())
             stream.list_kind, stream.api_version = resource.list_kind, name.api_version
             self._reading.streams.adopt(stream)
         return True

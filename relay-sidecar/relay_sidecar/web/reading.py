@@ -15,7 +15,7 @@ from aiohttp import web
 from relay_sidecar.core.fields import NAME, NAMESPACE, FieldRequirement, FieldSelector
 from relay_sidecar.core.floor import Floor
 from relay_sidecar.core.labels import LabelSelector
-from relay_sidecar.core.objects import Key
+from relay_sidecar.core.objects import Item, Key
 from relay_sidecar.core.request import Form, ListOptions, Representation, RequestInfo
 from relay_sidecar.core.resources import check_fields, known_fields
 from relay_sidecar.core.scope import ResourceName, Scope
@@ -59,6 +59,14 @@ class Schemas(Protocol):
         ...
 
 
+class Memory(Protocol):
+    """What outlasts a restart of objects that were seen one by one."""
+
+    async def seen(self, resource: ResourceName, item: Item) -> None: ...
+
+    async def forgotten(self, resource: ResourceName, key: Key) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`reads_cache`: LIST and GET without a version come from live streams too. Seconds."""
@@ -76,6 +84,7 @@ class Reading:
     floor: Floor
     above: Above
     schemas: Schemas
+    memory: Memory
     settings: Settings
     now: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -113,6 +122,17 @@ class Reading:
             timeout=FLOOR_WAIT,
         )
         return reached or not self.above.is_up
+
+    async def remember(self, resource: ResourceName, item: Item) -> None:
+        """An object that upstream has answered with, before it is handed out."""
+        self.streams.remember(resource, item, at=self.wall())
+        self.floor.raise_to(resource, item.version)
+        await self.memory.seen(resource, item)
+
+    async def forget(self, resource: ResourceName, key: Key) -> None:
+        """Upstream says that it is gone."""
+        if self.streams.forget(resource, key):
+            await self.memory.forgotten(resource, key)
 
     def handed_out(self, resource: ResourceName, version: int) -> None:
         self.floor.raise_to(resource, version)

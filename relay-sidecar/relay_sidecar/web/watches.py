@@ -33,8 +33,7 @@ class Watches:
     def __init__(self, reading: Reading, *, chance: Callable[[], float]) -> None:
         self._reading = reading
         self._chance = chance
-        self.open = 0
-        self.slow = 0
+        self._open = 0
 
     async def answer(
         self,
@@ -50,8 +49,8 @@ class Watches:
             return await reading.above.forward(request)
         if scope is None or not takes_whole(wanted):
             raise reading.unreachable()
-        if self.open >= reading.settings.max_watchers:
-            raise Refused(too_many(f"{self.open} watches are open, --max-watchers is reached"))
+        if self._open >= reading.settings.max_watchers:
+            raise Refused(too_many(f"{self._open} watches are open, --max-watchers is reached"))
         try:
             stream = await self._stream(scope, options)
         except Denied:
@@ -62,12 +61,12 @@ class Watches:
             return await reading.above.forward(request)
         view = reading.view(stream, scope, wanted)
         telling = _Telling(request, stream, view, options, limit=reading.settings.watch_buffer)
-        self.open += 1
+        self._open += 1
         try:
             return await self._tell(telling, options, permit)
         finally:
-            self.open -= 1
-            self.slow += telling.is_slow
+            self._open -= 1
+            reading.streams.counters.slow_watchers += telling.is_slow
 
     async def _stream(self, scope: Scope, options: ListOptions) -> Stream | None:
         """The stream to tell from, None where this client has to be served from upstream.

@@ -55,26 +55,26 @@ class Writes:
             request, accept=accept_upstream(wanted, is_list=False), header_timeout=LONGEST_WRITE
         )
         if fetched.status in (200, 201, 202) and wanted.form is Form.WHOLE:
-            self._learn(fetched, info)
+            await self._learn(fetched, info)
         return await answer_of(request, fetched)
 
-    def _learn(self, fetched: Fetched, info: RequestInfo) -> None:
+    async def _learn(self, fetched: Fetched, info: RequestInfo) -> None:
         reading, body = self._reading, fetched.decoded()
         try:
             item = read_item(body)
         except Malformed:
             if info.verb == "delete":
-                self._learn_end(info, _dead(body))
+                await self._learn_end(info, _dead(body))
             return
-        reading.handed_out(info.resource, item.version)
         if info.verb == "delete" and not _is_left(body):
-            self._learn_end(info, uid(body))
+            reading.handed_out(info.resource, item.version)
+            await self._learn_end(info, uid(body))
         else:
-            reading.streams.remember(info.resource, item, at=reading.wall())
+            await reading.remember(info.resource, item)
 
-    def _learn_end(self, info: RequestInfo, dead: str) -> None:
+    async def _learn_end(self, info: RequestInfo, dead: str) -> None:
         reading = self._reading
-        reading.streams.forget(info.resource, key_of(info))
+        await reading.forget(info.resource, key_of(info))
         if dead:
             reading.floor.deleted(info.resource, key_of(info), dead)
 

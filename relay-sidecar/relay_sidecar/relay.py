@@ -1,0 +1,303 @@
+"""One relay, put together: what moves streams, what keeps them, and what answers from them.
+
+Owns the order in which the parts come up and what is told about all of them together. Answers
+before the first contact with upstream: what the last run kept is there at once.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from kubeapi import ApiTransport, Credentials, TooLong, Unreachable
+from relay_sidecar.access.admission import Access
+from relay_sidecar.access.own import OwnAccess
+from relay_sidecar.config.config import Config
+from relay_sidecar.config.values import BadInput
+from relay_sidecar.config.preload import Preload
+from relay_sidecar.core.floor import Floor
+from relay_sidecar.core.link import Link
+from relay_sidecar.core.objects import Failure
+from relay_sidecar.core.request import RequestInfo
+from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.housekeeping import keep_house
+from relay_sidecar.journal.files import DirectoryInUse
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Saved
+from relay_sidecar.keeping import Keeping, everything, restore
+from relay_sidecar.link_probe import LinkProbe
+from relay_sidecar.log import fields, logger
+from relay_sidecar.metrics import Counters, Metric, measure
+from relay_sidecar.proxy import Proxy
+from relay_sidecar.reflectors import Reflectors
+from relay_sidecar.relay_limits import limits_of, settings_of
+from relay_sidecar.source import UpstreamSource
+from relay_sidecar.status import (
+    JournalStatus,
+    LinkStatus,
+    RelayStatus,
+    StreamState,
+    StreamStatus,
+)
+from relay_sidecar.stream import Stream
+from relay_sidecar.streams import Streams
+from relay_sidecar.version import VERSION
+from relay_sidecar.web.api import Api
+from relay_sidecar.web.gets import Gets
+from relay_sidecar.web.lists import Lists
+from relay_sidecar.web.reading import Reading
+from relay_sidecar.web.watches import Watches
+from relay_sidecar.web.writes import Writes
+
+# Seconds; the limit of one probe.
+PROBE_TIMEOUT = 0.9
+# Seconds between two attempts to learn which version of a group upstream prefers; bytes of that.
+PRELOAD_RETRY = 2.0
+MAX_GROUP = 1024 * 1024
+
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class Relay:
+    """`spawn` runs a coroutine whose failure ends the process."""
+
+    def __init__(
+        self,
+        config: Config,
+        transport: ApiTransport,
+        probe: LinkProbe,
+        access: Access,
+        journal: Journal,
+        saved: Saved,
+        *,
+        spawn: Spawn,
+    ) -> None:
+        self.counters = Counters()
+        self._config = config
+        self._transport = transport
+        self._journal = journal
+        self._note = saved.note
+        self._spawn = spawn
+        self._started_at = time.monotonic()
+        self._lack = "starting"
+        self._probe = probe
+        probe.on_change = self._link_changed
+        keeping = Keeping(journal)
+        source = UpstreamSource(transport, met=self._probe.met, received=self._received)
+        self._reflectors = Reflectors(
+            source, keeping, spawn=spawn, request_timeout=config.request_timeout
+        )
+        self._streams = Streams(self._reflectors, Floor(), limits_of(config), self.counters)
+        self._reflectors.on_refused = self._refused
+        self._reflectors.has_room = self._has_room
+        self._keeping = keeping
+        restore(self._streams, saved, now=time.monotonic(), wall=time.time())
+        journal.rewrite_from(lambda: everything(self._streams))
+        proxy = Proxy(transport, access, is_up=lambda: self._probe.is_up, met=self._probe.met)
+        reading = Reading(
+            self._streams, self._streams.floor, proxy, _Schemas(), keeping, settings_of(config)
+        )
+        self._watches = Watches(reading, chance=random.random)
+        self.api = Api(
+            access,
+            reading,
+            _Documents(),
+            lists=Lists(reading),
+            gets=Gets(reading),
+            watches=self._watches,
+            writes=Writes(reading),
+        )
+
+    @classmethod
+    async def open(
+        cls, config: Config, credentials: Credentials, stack: AsyncExitStack, *, spawn: Spawn
+    ) -> "Relay":
+        """Raises `BadInput`."""
+        try:
+            journal = await Journal.open(config.data_dir)
+        except DirectoryInUse as error:
+            raise BadInput(f"--data-dir {config.data_dir}: {error}") from error
+        stack.push_async_callback(journal.close)
+        saved = await journal.load()
+        transport = ApiTransport(credentials, user_agent=f"relay-sidecar/{VERSION}")
+        stack.push_async_callback(transport.close)
+        link = Link(probe_interval=config.probe_interval, probe_timeout=PROBE_TIMEOUT)
+        probe = LinkProbe(transport, link)
+        access = await _access(config, transport, journal, saved, probe, stack)
+        return cls(config, transport, probe, access, journal, saved, spawn=spawn)
+
+    def start(self) -> None:
+        """The listener is open."""
+        self._lack = ""
+        self._spawn(self._probe.run())
+        self._spawn(keep_house(self._streams, self._keeping))
+        for wanted in self._config.preload:
+            self._spawn(self._preload(wanted))
+
+    def measured(self) -> list[Metric]:
+        return measure(self.status(), self.counters)
+
+    async def _preload(self, wanted: Preload) -> None:
+        """Opens its stream, once it is known which version upstream prefers."""
+        version = wanted.version or ("v1" if not wanted.group else None)
+        if version is None:
+            version = next(
+                (
+                    s.scope.resource.version
+                    for s in self._streams
+                    if s.scope == wanted.scope(s.scope.resource.version)
+                ),
+                None,
+            )
+        while version is None:
+            version = await self._preferred_version(wanted.group)
+            if version is None:
+                await asyncio.sleep(PRELOAD_RETRY)
+        self._streams.open(wanted.scope(version), now=time.monotonic())
+
+    async def _preferred_version(self, group: str) -> str | None:
+        try:
+            async with self._transport.exchange(
+                "GET",
+                f"/apis/{group}",
+                header_timeout=self._config.request_timeout,
+                headers=(("Accept", "application/json"),),
+                is_decoded=True,
+            ) as answer:
+                body = await answer.read(limit=MAX_GROUP, idle_timeout=self._config.request_timeout)
+            if answer.status != HTTPStatus.OK:
+                logger.warning(
+                    "a group to preload is not served",
+                    extra=fields(group=group, status=answer.status),
+                )
+                return None
+            return msgspec.json.decode(body, type=_Group).preferred_version.version
+        except (Unreachable, TooLong, ValueError):
+            return None
+
+    def status(self) -> RelayStatus:
+        config, journal = self._config, self._journal
+        return RelayStatus(
+            version=VERSION,
+            uptime=time.monotonic() - self._started_at,
+            lack=self._lack,
+            access="caller" if config.asks_callers else "own",
+            link=LinkStatus(
+                server=self._transport.url,
+                is_up=self._probe.is_up,
+                down_for=self._probe.down_for,
+            ),
+            journal=JournalStatus(
+                directory=None if config.data_dir is None else str(config.data_dir),
+                failure=journal.failure,
+                note=self._note,
+            ),
+            streams=[self._stream_status(stream) for stream in self._streams],
+            watchers=self._streams.watchers,
+            max_watchers=config.max_watchers,
+            max_objects=config.max_objects,
+        )
+
+    def _stream_status(self, stream: Stream) -> StreamStatus:
+        scope, collection = stream.scope, stream.collection
+        is_live = self._streams.is_live(stream)
+        age = 0.0 if is_live else max(time.time() - stream.confirmed_at, 0.0)
+        return StreamStatus(
+            resource=str(scope.resource),
+            namespace=scope.namespace,
+            label_selector=str(scope.labels),
+            field_selector=str(scope.fields),
+            state=self._state(stream, is_live=is_live),
+            refusal=stream.refusal.message if stream.refusal else "",
+            objects=len(collection.objects),
+            size_bytes=collection.size_bytes,
+            resource_version=collection.cursor if collection.is_synced else None,
+            age=age if collection.is_synced else None,
+            watchers=stream.watchers,
+        )
+
+    def _state(self, stream: Stream, *, is_live: bool) -> StreamState:
+        if is_live:
+            return "live"
+        if not self._reflectors.runs(stream):
+            return "idle"
+        return "catching up" if self._probe.is_up else "offline"
+
+    def _link_changed(self, is_up: bool) -> None:
+        self.counters.link_changes += 1
+        if not is_up:
+            for stream in self._streams:
+                if self._reflectors.is_live(stream):
+                    stream.confirmed_at = self._probe.answered_at
+            self._transport.cut()
+        self._reflectors.link(is_up)
+        for stream in self._streams:
+            stream.nudge()
+
+    def _received(self, size: int) -> None:
+        self.counters.bytes_received += size
+
+    def _refused(self, stream: Stream, failure: Failure) -> None:
+        logger.warning(
+            "upstream refuses a stream",
+            extra=fields(stream=stream.scope, status=failure.code, why=failure.message),
+        )
+        if self._streams.refused(stream, failure, now=time.monotonic()):
+            self._spawn(self._keeping.dropped(stream))
+
+    def _has_room(self, more: int) -> bool:
+        return self._streams.objects + more <= self._config.max_objects
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct, rename="camel"):
+    preferred_version: _Version
+
+
+async def _access(
+    config: Config,
+    transport: ApiTransport,
+    journal: Journal,
+    saved: Saved,
+    probe: LinkProbe,
+    stack: AsyncExitStack,
+) -> Access:
+    if not config.asks_callers:
+        return OwnAccess(
+            config.listen, allowed_hosts=config.allowed_hosts, token_file=config.local_token_file
+        )
+    from relay_sidecar.access.caller import SPACE, CallerAccess
+    from relay_sidecar.access.reviews import Reviews
+
+    access = await CallerAccess.open(
+        Reviews(transport, timeout=config.request_timeout),
+        journal,
+        saved.kept.get(SPACE, {}),
+        is_up=lambda: probe.is_up,
+        ttl=config.access_ttl,
+        offline_ttl=config.access_offline_ttl,
+    )
+    stack.push_async_callback(access.close)
+    return access
+
+
+class _Schemas:
+    async def published(self, resource: ResourceName) -> frozenset[str] | None:
+        return None
+
+
+class _Documents:
+    def is_kept(self, path: str) -> bool:
+        return False
+
+    async def answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
+        raise NotImplementedError

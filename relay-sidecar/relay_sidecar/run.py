@@ -1,0 +1,149 @@
+"""One process of the sidecar: startup, running, shutdown, in this order.
+
+Owns signals and exit codes. Answers before the first contact with upstream, from what was kept.
+"""
+
+import asyncio
+import gc
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import uvloop
+
+from kubeapi import Credentials, InCluster, Plain, UnusableCredentials
+from relay_sidecar.config.config import Config, load
+from relay_sidecar.config.values import BadInput
+from relay_sidecar.local_relay import LocalRelay
+from relay_sidecar.log import fields, logger, setup
+from relay_sidecar.relay import Relay
+from relay_sidecar.version import VERSION
+from relay_sidecar.web.certificate import ServingCertificate
+from relay_sidecar.web.listener import Listener, connection_limit, raise_descriptor_limit
+from relay_sidecar.web.own_endpoints import OwnEndpoints
+
+BAD_INPUT = 2
+SECOND_SIGNAL = 1
+# Seconds from the first answer: what was imported and loaded stays for good.
+TIDY_AFTER = 2.0
+# Descriptors for kubelet, Prometheus and people.
+STATUS_CONNECTIONS = 64
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    try:
+        config = load(arguments, environ)
+        setup(config.log_format, config.log_level)
+        uvloop.run(_serve(config))
+    except (BadInput, UnusableCredentials) as error:
+        sys.stderr.write(f"relay-sidecar: {error}\n")
+        return BAD_INPUT
+    return 0
+
+
+async def _serve(config: Config) -> None:
+    stopping = _obey_signals()
+    async with AsyncExitStack() as stack:
+        credentials = None if config.is_local else _credentials(config)
+        tls = _tls(config)
+        descriptors = raise_descriptor_limit()
+        limit = connection_limit(
+            descriptors, wanted=2 * config.max_watchers, others=STATUS_CONNECTIONS
+        )
+        async with asyncio.TaskGroup() as group:
+            tasks: set[asyncio.Task[None]] = set()
+
+            def spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+                task = group.create_task(work)
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+                return task
+
+            relay: Relay | LocalRelay
+            if credentials is None:
+                relay = await LocalRelay.open(config, stack)
+            else:
+                relay = await Relay.open(config, credentials, stack, spawn=spawn)
+            own = Listener(
+                config.status_listen, OwnEndpoints(relay).handle, limit=STATUS_CONNECTIONS
+            )
+            api = Listener(config.listen, relay.api.handle, limit=limit, tls=tls)
+            for listener in (api, own):
+                await listener.open()
+                stack.push_async_callback(listener.close)
+            relay.start()
+            _say_hello(config, relay, api, own)
+            if config.otlp_endpoint is not None:
+                from relay_sidecar.telling.telemetry import Telemetry
+
+                telemetry = Telemetry(relay, namespace=config.namespace, version=VERSION)
+                stack.push_async_callback(telemetry.close)
+                spawn(telemetry.run())
+            asyncio.get_running_loop().call_later(TIDY_AFTER, _tidy)
+            await stopping.wait()
+            # Clients first: what they have asked for may still be answered.
+            for listener in (api, own):
+                await listener.close()
+            for task in tuple(tasks):
+                task.cancel()
+
+
+def _credentials(config: Config) -> Credentials:
+    """Raises `UnusableCredentials`."""
+    if config.kubeconfig is not None:
+        from kubeapi.kubeconfig import Kubeconfig
+
+        return Kubeconfig(config.kubeconfig, server=config.server)
+    if config.server is not None and config.server.startswith("http:"):
+        return Plain(config.server)
+    return InCluster(config.server or "", config.service_account_dir)
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    if config.tls_cert_file is None or config.tls_private_key_file is None:
+        return None
+    return ServingCertificate(config.tls_cert_file, config.tls_private_key_file).context
+
+
+def _tidy() -> None:
+    """Everything imported and loaded stays for good: not to be walked by every collection."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def _obey_signals() -> asyncio.Event:
+    stopping = asyncio.Event()
+
+    def obey() -> None:
+        if stopping.is_set():
+            os._exit(SECOND_SIGNAL)
+        logger.info("terminating")
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, obey)
+    return stopping
+
+
+def _say_hello(config: Config, relay: Relay | LocalRelay, api: Listener, own: Listener) -> None:
+    for warning in config.warnings:
+        logger.warning(warning)
+    note = relay.status().journal.note
+    if note:
+        logger.warning("data was set aside", extra=fields(why=note))
+    logger.info(
+        "relaying",
+        extra=fields(
+            server=relay.status().link.server or "none: this is the origin",
+            listen=api.bound,
+            status=own.bound,
+            data=config.data_dir or "memory",
+            access="caller" if config.asks_callers else "own",
+        ),
+    )

@@ -1,0 +1,3 @@
+"""What this build is called."""
+
+VERSION = "0.1.0"
