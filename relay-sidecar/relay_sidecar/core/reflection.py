@@ -25,9 +25,9 @@ WATCH_TIMEOUT: Final = (480, 600)
 # kube-apiserver sends a bookmark at least every 75 s (a minute and its jitter:
 # k8s.io/apiserver/pkg/storage/cacher).
 SILENCE_LIMIT: Final = 90.0
-# So many silent watches in a row, and the version is suspected to be one that upstream has yet to
-# reach: etcd restored from a backup ignores such a watch forever.
-SILENT_WATCHES: Final = 2
+# So many silences in a row, and the version is suspected to be one that upstream has yet to reach:
+# an API server over an etcd that was restored from a backup stays silent on such a watch.
+SILENCES_MAX: Final = 3
 # client-go calls a watch that ends within a second and brought nothing a very short watch.
 SHORT_WATCH: Final = 1.0
 FIRST_DELAY: Final = 0.2
@@ -115,7 +115,7 @@ class Reflection:
         self._waits_for_link = False
         self._failures = 0
         self._barren_watches = 0
-        self._silent_watches = 0
+        self._silences = 0
 
     def is_live(self, now: float) -> bool:
         """The watch is open and not silent: what happens upstream comes here."""
@@ -158,7 +158,6 @@ class Reflection:
             raise Malformed(f"pages of one list at versions {first.version} and {page.version}")
         self._flight = _Flight.NONE
         self._heard_at = now
-        self._failures = 0
         if page.continue_token:
             self._first_page = first
             self._items.extend(page.items)
@@ -186,24 +185,24 @@ class Reflection:
             if self._flight is _Flight.WATCHING:
                 self._close_reason = f"upstream went back from {self.version} to {version}"
                 self.version = None
+                self._barren_watches += 1
+                self._wait(now, 0.0, self._barren_watches - 1)
             return
-        self.version = version
         if self._flight is _Flight.WATCHING:
             self._heard_at = now
-            self._has_brought = True
-            self._failures = self._barren_watches = self._silent_watches = 0
+            self._has_brought |= version > self.version
+            self._silences = 0
+        self.version = version
 
     def ended(self, now: float, chance: float) -> None:
         """Upstream closed the watch in order."""
         if self._flight is _Flight.NONE:
             return
-        is_barren = not self._has_brought and now - self._asked_at < SHORT_WATCH
-        self._land()
-        if is_barren:
+        is_short = not self._has_brought and now - self._asked_at < SHORT_WATCH
+        self._end_watch(now)
+        if is_short:
             self._barren_watches += 1
             self._wait(now, chance, self._barren_watches)
-        else:
-            self._barren_watches = 0
 
     def failed(
         self, trouble: Trouble, now: float, chance: float, *, retry_after: float = 0.0
@@ -212,7 +211,7 @@ class Reflection:
         flight = self._flight
         if flight is _Flight.NONE:
             return
-        self._land()
+        self._end_watch(now)
         match trouble:
             case Trouble.EXPIRED if flight is _Flight.LISTING:
                 self._token_expired(now, chance)
@@ -263,9 +262,9 @@ class Reflection:
             reason = "the link is down"
         elif not reason and is_watch and now >= self._silent_at:
             reason = f"silent for {SILENCE_LIMIT:g} s"
-            self._silent_watches += not self._has_brought
-            if self._silent_watches >= SILENT_WATCHES:
-                self._silent_watches = 0
+            self._silences += 1
+            if self._silences >= SILENCES_MAX:
+                self._silences = 0
                 self.version = None
         if not reason:
             return Wait(self._silent_at if is_watch else math.inf)
@@ -275,6 +274,13 @@ class Reflection:
     @property
     def _silent_at(self) -> float:
         return self._heard_at + SILENCE_LIMIT
+
+    def _end_watch(self, now: float) -> None:
+        """One that was worth its while proves that upstream is well."""
+        is_watch = self._flight is _Flight.WATCHING
+        if is_watch and (self._has_brought or now - self._asked_at >= LONGEST_DELAY):
+            self._failures = self._barren_watches = 0
+        self._land()
 
     def _land(self) -> None:
         self._flight = _Flight.NONE
