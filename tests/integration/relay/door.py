@@ -1,20 +1,14 @@
 """A listener of the relay behind which nothing stands but the question whether its caller may.
 
-Answers 200 with the seconds for which the permission stands, or the Status of the refusal; runs in
-a thread of its own, so that tests ask it as any client does.
+Answers 200 with the seconds for which the permission stands, or the Status of the refusal.
 """
 
-import asyncio
 import json
 import math
-import ssl
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from aiohttp import web
 
@@ -22,55 +16,18 @@ from kubeapi import ApiTransport, Credentials
 from relay_sidecar.access.admission import Access
 from relay_sidecar.access.caller import SPACE, CallerAccess
 from relay_sidecar.access.reviews import Reviews
-from relay_sidecar.config.values import Address
 from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.status import Refused
 from relay_sidecar.journal import Journal
 from relay_sidecar.web.answers import status_answer
-from relay_sidecar.web.listener import Listener
-from tests.controlplane.reservation import LOOPBACK
-
-START_TIMEOUT = 10.0
-
-Opened = Callable[[], AbstractAsyncContextManager[Access]]
+from relay_sidecar.web.listener import Handler
+from tests.integration.relay.hosted import Hosted
 
 
-class Door:
-    """Open while the block runs."""
-
-    def __init__(self, opened: Opened, *, tls: ssl.SSLContext | None = None) -> None:
-        self._opened = opened
-        self._tls = tls
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="door")
-        self._is_open = threading.Event()
-        self._shut = asyncio.Event()
-        self.port = 0
-
-    @property
-    def url(self) -> str:
-        return f"{'http' if self._tls is None else 'https'}://{LOOPBACK}:{self.port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._is_open.wait(START_TIMEOUT), "the door did not open"
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._shut.set)
-        self._thread.join()
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
-        async with self._opened() as access:
+def door(opened: Callable[[], AbstractAsyncContextManager[Access]]) -> Hosted:
+    @asynccontextmanager
+    async def handler() -> AsyncIterator[Handler]:
+        async with opened() as access:
 
             async def answer(request: web.BaseRequest) -> web.StreamResponse:
                 try:
@@ -78,12 +35,9 @@ class Door:
                 except Refused as refused:
                     return status_answer(refused.status)
 
-            listener = Listener(Address(LOOPBACK, 0), answer, limit=100, tls=self._tls)
-            await listener.open()
-            self.port = listener.bound.port
-            self._is_open.set()
-            await self._shut.wait()
-            await listener.close()
+            yield answer
+
+    return Hosted(handler)
 
 
 async def _permission(access: Access, request: web.BaseRequest) -> web.StreamResponse:
@@ -119,8 +73,8 @@ class Callers:
         self._offline_ttl = offline_ttl
         self._timeout = timeout
 
-    def door(self) -> Door:
-        return Door(self._open)
+    def door(self) -> Hosted:
+        return door(self._open)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Access]:

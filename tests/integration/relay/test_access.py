@@ -20,7 +20,8 @@ from relay_sidecar.config.values import Address
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.service_account import EXPIRY_LEEWAY, ServiceAccountDirectory
-from tests.integration.relay.door import Callers, Door
+from tests.integration.relay.door import Callers, door
+from tests.integration.relay.hosted import Hosted
 from tests.pods.caller import Caller
 from tests.pods.observer import wait_for
 
@@ -62,8 +63,8 @@ def bearer(account: ServiceAccountDirectory) -> dict[str, str]:
     return {"Authorization": f"Bearer {(account.path / 'token').read_text()}"}
 
 
-def at(door: Door, account: ServiceAccountDirectory | None = None) -> Caller:
-    return Caller(door.url, headers={} if account is None else bearer(account))
+def at(place: Hosted, account: ServiceAccountDirectory | None = None) -> Caller:
+    return Caller(place.url, headers={} if account is None else bearer(account))
 
 
 def directly(accounts: Accounts, account: ServiceAccountDirectory) -> Caller:
@@ -75,10 +76,10 @@ def directly(accounts: Accounts, account: ServiceAccountDirectory) -> Caller:
 
 
 def test_r7_each_caller_may_what_its_own_token_may(accounts: Accounts) -> None:
-    with accounts.callers().door() as door:
-        assert at(door, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
-        assert at(door, accounts.stranger).get(accounts.pods).status == HTTPStatus.FORBIDDEN
-        assert at(door).get(accounts.pods).status == HTTPStatus.UNAUTHORIZED
+    with accounts.callers().door() as place:
+        assert at(place, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
+        assert at(place, accounts.stranger).get(accounts.pods).status == HTTPStatus.FORBIDDEN
+        assert at(place).get(accounts.pods).status == HTTPStatus.UNAUTHORIZED
 
 
 @pytest.mark.parametrize(
@@ -98,8 +99,8 @@ def test_r7_each_caller_may_what_its_own_token_may(accounts: Accounts) -> None:
 )
 def test_r7_a_refusal_is_the_api_servers_own(accounts: Accounts, path: str) -> None:
     asked = path.format(pods=accounts.pods)
-    with accounts.callers().door() as door:
-        ours = at(door, accounts.stranger).get(asked)
+    with accounts.callers().door() as place:
+        ours = at(place, accounts.stranger).get(asked)
     theirs = directly(accounts, accounts.stranger).get(asked)
     assert theirs.status == HTTPStatus.FORBIDDEN
     assert (ours.status, ours.json()) == (theirs.status, theirs.json())
@@ -107,8 +108,8 @@ def test_r7_a_refusal_is_the_api_servers_own(accounts: Accounts, path: str) -> N
 
 def test_r7_an_unknown_token_is_refused_as_the_api_server_does(accounts: Accounts) -> None:
     headers = {"Authorization": "Bearer of-nobody"}
-    with accounts.callers().door() as door:
-        ours = Caller(door.url, headers=headers).get(accounts.pods)
+    with accounts.callers().door() as place:
+        ours = Caller(place.url, headers=headers).get(accounts.pods)
     context = accounts.plane.tls(as_admin=False)
     theirs = Caller(accounts.plane.server, context=context, headers=headers).get(accounts.pods)
     assert theirs.status == HTTPStatus.UNAUTHORIZED
@@ -118,13 +119,13 @@ def test_r7_an_unknown_token_is_refused_as_the_api_server_does(accounts: Account
 @pytest.mark.parametrize("path", ["/version", "/api", "/apis", "/openapi/v3", "/healthz"])
 def test_r7_what_is_no_resource_is_decided_by_its_path(accounts: Accounts, path: str) -> None:
     """To whomever system:discovery and system:public-info-viewer are bound."""
-    with accounts.callers().door() as door:
-        assert at(door, accounts.stranger).get(path).status == HTTPStatus.OK
+    with accounts.callers().door() as place:
+        assert at(place, accounts.stranger).get(path).status == HTTPStatus.OK
 
 
 def test_r7_selectors_are_part_of_what_is_asked(accounts: Accounts) -> None:
-    with accounts.callers().door() as door:
-        reader = at(door, accounts.reader)
+    with accounts.callers().door() as place:
+        reader = at(place, accounts.reader)
         for query in ({"fieldSelector": "spec.nodeName=n1"}, {"labelSelector": "a in (b,c)"}):
             assert reader.get(accounts.pods, query).status == HTTPStatus.OK
     assert accounts.asked("selfsubjectaccessreviews", "reader") == 2
@@ -133,17 +134,17 @@ def test_r7_selectors_are_part_of_what_is_asked(accounts: Accounts) -> None:
 def test_r7_the_relays_client_certificate_lends_nobody_its_rights(accounts: Accounts) -> None:
     """An API server believes a certificate before a token: the relay here is administrator."""
     admin = Kubeconfig(accounts.plane.admin_kubeconfig(server=accounts.link.url))
-    with Callers(admin).door() as door:
-        assert at(door, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
-        assert at(door, accounts.stranger).get(accounts.pods).status == HTTPStatus.FORBIDDEN
+    with Callers(admin).door() as place:
+        assert at(place, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
+        assert at(place, accounts.stranger).get(accounts.pods).status == HTTPStatus.FORBIDDEN
 
 
 # ── caller: for how long ──
 
 
 def test_many_who_want_the_same_are_asked_about_once(accounts: Accounts) -> None:
-    with accounts.callers().door() as door, ThreadPoolExecutor(20) as pool:
-        reader = at(door, accounts.reader)
+    with accounts.callers().door() as place, ThreadPoolExecutor(20) as pool:
+        reader = at(place, accounts.reader)
         answers = list(pool.map(lambda _: reader.get(accounts.pods).status, range(60)))
     assert answers == [HTTPStatus.OK] * 60
     assert accounts.asked("selfsubjectreviews", "reader") == 1
@@ -151,15 +152,15 @@ def test_many_who_want_the_same_are_asked_about_once(accounts: Accounts) -> None
 
 
 def test_a_permission_says_how_long_it_stands(accounts: Accounts) -> None:
-    with accounts.callers(ttl=30.0).door() as door:
-        first = at(door, accounts.reader).get(accounts.pods).json()["stands"]
-        second = at(door, accounts.reader).get(accounts.pods).json()["stands"]
+    with accounts.callers(ttl=30.0).door() as place:
+        first = at(place, accounts.reader).get(accounts.pods).json()["stands"]
+        second = at(place, accounts.reader).get(accounts.pods).json()["stands"]
     assert 0 < second < first <= 30
 
 
 def test_a_right_that_is_taken_away_ends_with_the_ttl(accounts: Accounts) -> None:
-    with accounts.callers(ttl=0.5).door() as door:
-        reader = at(door, accounts.reader)
+    with accounts.callers(ttl=0.5).door() as place:
+        reader = at(place, accounts.reader)
         assert reader.get(accounts.pods).status == HTTPStatus.OK
         accounts.plane.service_account_dir(accounts.namespace, "reader", [])
         wait_for(
@@ -173,8 +174,8 @@ def test_a_right_that_is_taken_away_ends_with_the_ttl(accounts: Accounts) -> Non
 
 @pytest.mark.slow
 def test_a_token_that_is_revoked_ends_with_the_ttl(accounts: Accounts) -> None:
-    with accounts.callers(ttl=0.5).door() as door:
-        reader = at(door, accounts.reader)
+    with accounts.callers(ttl=0.5).door() as place:
+        reader = at(place, accounts.reader)
         assert reader.get(accounts.pods).status == HTTPStatus.OK
         accounts.plane.revoke_tokens(accounts.namespace, "reader")
         wait_for(
@@ -192,8 +193,8 @@ def test_r7_while_cut_off_only_what_was_decided_before_stands(
     accounts: Accounts, is_noticed: bool
 ) -> None:
     callers = accounts.callers(ttl=0.2)
-    with callers.door() as door:
-        reader, stranger = at(door, accounts.reader), at(door, accounts.stranger)
+    with callers.door() as place:
+        reader, stranger = at(place, accounts.reader), at(place, accounts.stranger)
         assert reader.get(accounts.pods).status == HTTPStatus.OK
         assert stranger.get(accounts.pods).status == HTTPStatus.FORBIDDEN
         accounts.link.refuse()
@@ -201,17 +202,17 @@ def test_r7_while_cut_off_only_what_was_decided_before_stands(
         assert reader.get(accounts.pods).status == HTTPStatus.OK
         denied = stranger.get(accounts.pods)
         assert denied.json() == directly(accounts, accounts.stranger).get(accounts.pods).json()
-        for unknown in (reader.get("/api/v1/pods"), at(door, accounts.relay).get(accounts.pods)):
+        for unknown in (reader.get("/api/v1/pods"), at(place, accounts.relay).get(accounts.pods)):
             assert unknown.status == HTTPStatus.SERVICE_UNAVAILABLE
             assert unknown.headers["Retry-After"] == "1"
             assert unknown.json()["kind"] == "Status"
-        assert at(door).get(accounts.pods).status == HTTPStatus.UNAUTHORIZED
+        assert at(place).get(accounts.pods).status == HTTPStatus.UNAUTHORIZED
 
 
 def test_r7_a_black_hole_delays_an_answer_by_one_deadline_at_most(accounts: Accounts) -> None:
     callers = accounts.callers(ttl=0.1, timeout=0.5)
-    with callers.door() as door:
-        reader = at(door, accounts.reader)
+    with callers.door() as place:
+        reader = at(place, accounts.reader)
         assert reader.get(accounts.pods).status == HTTPStatus.OK
         accounts.link.black_hole()
         answer = reader.get(accounts.pods)
@@ -222,8 +223,8 @@ def test_r7_a_black_hole_delays_an_answer_by_one_deadline_at_most(accounts: Acco
 def test_r7_while_cut_off_a_token_is_good_until_its_own_end(accounts: Accounts) -> None:
     callers = accounts.callers()
     token = accounts.plane.new_token(accounts.namespace, "reader", expires_in=EXPIRY_LEEWAY + 4)
-    with callers.door() as door:
-        reader = Caller(door.url, headers={"Authorization": f"Bearer {token}"})
+    with callers.door() as place:
+        reader = Caller(place.url, headers={"Authorization": f"Bearer {token}"})
         assert reader.get(accounts.pods).status == HTTPStatus.OK
         accounts.link.refuse()
         callers.is_up = False
@@ -240,26 +241,26 @@ def test_r7_what_was_decided_survives_a_restart_while_cut_off(
     accounts: Accounts, tmp_path: Path
 ) -> None:
     before = accounts.callers(directory=tmp_path)
-    with before.door() as door:
-        assert at(door, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
-        assert at(door, accounts.stranger).get(accounts.pods).status == HTTPStatus.FORBIDDEN
+    with before.door() as place:
+        assert at(place, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
+        assert at(place, accounts.stranger).get(accounts.pods).status == HTTPStatus.FORBIDDEN
     accounts.link.refuse()
     after = accounts.callers(directory=tmp_path)
     after.is_up = False
-    with after.door() as door:
-        assert at(door, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
-        assert at(door, accounts.stranger).get(accounts.pods).status == HTTPStatus.FORBIDDEN
-        unknown = at(door, accounts.relay).get(accounts.pods)
+    with after.door() as place:
+        assert at(place, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
+        assert at(place, accounts.stranger).get(accounts.pods).status == HTTPStatus.FORBIDDEN
+        unknown = at(place, accounts.relay).get(accounts.pods)
         assert unknown.status == HTTPStatus.SERVICE_UNAVAILABLE
     accounts.link.heal()
     after.is_up = True
-    with after.door() as door:
-        assert at(door, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
+    with after.door() as place:
+        assert at(place, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
 
 
 def test_r7_no_token_lies_on_the_disk(accounts: Accounts, tmp_path: Path) -> None:
-    with accounts.callers(directory=tmp_path).door() as door:
-        assert at(door, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
+    with accounts.callers(directory=tmp_path).door() as place:
+        assert at(place, accounts.reader).get(accounts.pods).status == HTTPStatus.OK
     token = (accounts.reader.path / "token").read_bytes()
     written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"reader" in written
@@ -277,18 +278,18 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
-def own(**options: Any) -> Door:
+def own(**options: Any) -> Hosted:
     @asynccontextmanager
     async def opened() -> Any:
         yield OwnAccess(RESOLVED, **options)
 
-    return Door(opened)
+    return door(opened)
 
 
 @pytest.fixture(scope="module")
-def open_door() -> Iterator[Door]:
-    with own(allowed_hosts=["kubernetes.default.svc", "10.1.2.3"]) as door:
-        yield door
+def open_door() -> Iterator[Hosted]:
+    with own(allowed_hosts=["kubernetes.default.svc", "10.1.2.3"]) as place:
+        yield place
 
 
 @pytest.mark.parametrize(
@@ -307,7 +308,7 @@ def open_door() -> Iterator[Door]:
         "10.1.2.3",
     ],
 )
-def test_whoever_calls_the_relay_by_its_names_may_all(open_door: Door, host: str) -> None:
+def test_whoever_calls_the_relay_by_its_names_may_all(open_door: Hosted, host: str) -> None:
     answer = at(open_door).get("/api/v1/pods", host=host)
     assert answer.status == HTTPStatus.OK
     assert answer.json()["stands"] is None
@@ -329,7 +330,7 @@ def test_whoever_calls_the_relay_by_its_names_may_all(open_door: Door, host: str
         "",
     ],
 )
-def test_a_page_whose_name_points_here_is_refused(open_door: Door, host: str) -> None:
+def test_a_page_whose_name_points_here_is_refused(open_door: Hosted, host: str) -> None:
     """DNS rebinding: the browser sends the name that the page is from."""
     answer = at(open_door).get("/api/v1/pods", host=host)
     assert answer.status == HTTPStatus.FORBIDDEN
@@ -348,7 +349,7 @@ def test_a_page_whose_name_points_here_is_refused(open_door: Door, host: str) ->
         {"Origin": "http://127.0.0.1:3000", "Upgrade": "websocket"},
     ],
 )
-def test_a_request_of_a_web_page_is_refused(open_door: Door, headers: dict[str, str]) -> None:
+def test_a_request_of_a_web_page_is_refused(open_door: Hosted, headers: dict[str, str]) -> None:
     answer = at(open_door).ask("/api/v1/pods", headers={"Host": "127.0.0.1:10550", **headers})
     assert answer.status == HTTPStatus.FORBIDDEN
     assert "Origin" in answer.json()["message"]
@@ -356,7 +357,7 @@ def test_a_request_of_a_web_page_is_refused(open_door: Door, headers: dict[str, 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_python_clients_exec_names_the_relay_as_its_origin(
-    open_door: Door, scheme: str
+    open_door: Hosted, scheme: str
 ) -> None:
     headers = {
         "Host": "127.0.0.1:10550",
@@ -381,17 +382,17 @@ def test_with_a_local_token_only_who_brings_it_may(
     token_file: Path, authorization: str | None, status: HTTPStatus
 ) -> None:
     headers = {} if authorization is None else {"Authorization": authorization}
-    with own(token_file=token_file) as door:
-        answer = Caller(door.url, headers=headers).get("/api/v1/pods")
+    with own(token_file=token_file) as place:
+        answer = Caller(place.url, headers=headers).get("/api/v1/pods")
     assert answer.status == status
     if status == HTTPStatus.UNAUTHORIZED:
         assert answer.json()["reason"] == "Unauthorized"
 
 
 def test_a_local_token_may_be_replaced_at_any_time(token_file: Path) -> None:
-    with own(token_file=token_file) as door:
+    with own(token_file=token_file) as place:
         first, second = (
-            Caller(door.url, headers={"Authorization": f"Bearer secret-{number}"})
+            Caller(place.url, headers={"Authorization": f"Bearer secret-{number}"})
             for number in (1, 2)
         )
         assert first.get("/api/v1/pods").status == HTTPStatus.OK
@@ -401,4 +402,4 @@ def test_a_local_token_may_be_replaced_at_any_time(token_file: Path) -> None:
         assert second.get("/api/v1/pods").status == HTTPStatus.OK
         token_file.write_text("")
         assert second.get("/api/v1/pods").status == HTTPStatus.OK
-        assert Caller(door.url, headers={"Authorization": "Bearer "}).get("/a").status == 401
+        assert Caller(place.url, headers={"Authorization": "Bearer "}).get("/a").status == 401

@@ -1,0 +1,66 @@
+"""A listener of the relay with any handler, in a thread of its own, asked as by any client."""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Self
+
+from relay_sidecar.config.values import Address
+from relay_sidecar.web.listener import Handler, Listener
+from tests.controlplane.reservation import LOOPBACK
+
+START_TIMEOUT = 10.0
+
+# The handler's life; entered and left on the thread's loop.
+Opened = Callable[[], AbstractAsyncContextManager[Handler]]
+
+
+class Hosted:
+    """Open while the block runs."""
+
+    def __init__(
+        self, opened: Opened, *, tls: ssl.SSLContext | None = None, limit: int = 100
+    ) -> None:
+        self._opened = opened
+        self._tls = tls
+        self._limit = limit
+        self._thread = threading.Thread(target=self._run, name="hosted")
+        self._is_open = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._shut = asyncio.Event()
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"{'http' if self._tls is None else 'https'}://{LOOPBACK}:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._is_open.wait(START_TIMEOUT), "it did not open"
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._shut.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with self._opened() as handler:
+            listener = Listener(Address(LOOPBACK, 0), handler, limit=self._limit, tls=self._tls)
+            await listener.open()
+            self.port = listener.bound.port
+            self._is_open.set()
+            await self._shut.wait()
+            await listener.close()
