@@ -4,29 +4,50 @@ errors       the one table from a failed call to a type
 credentials  where the API server is and how to prove who we are; re-read when files change
 kubeconfig   the same from a kubeconfig, through the official `kubernetes` package
 kept         connections that are used again, and when not
+exchange     any request, passed on as it is, with bodies that stream both ways
+answer       what comes back: head, chunks, lines of a watch, an upgraded connection
+dialer       how a connection is made and cut; resolver: where to, also while nobody can tell
 wire         what aiohttp does on the wire that nobody else may see
 server       requests and line streams with hard deadlines; writes are never sent twice
 watch_event  from a line of a watch to what happened
 """
 
+from .answer import Answer, TooLong
 from .credentials import Credentials, InCluster, Plain, UnusableCredentials
-from .errors import ApiError, Conflict, Forbidden, Gone, NotFound, Unreachable
+from .errors import (
+    ApiError,
+    Conflict,
+    Dropped,
+    Forbidden,
+    Gone,
+    NotFound,
+    NotSent,
+    Unreachable,
+    api_error,
+)
+from .exchange import ApiTransport
 from .server import KEPT_FOR, ApiServer
 from .watch_event import WatchEvent, parse_event
 
 __all__ = [
     "KEPT_FOR",
+    "Answer",
     "ApiError",
     "ApiServer",
+    "ApiTransport",
     "Conflict",
     "Credentials",
+    "Dropped",
     "Forbidden",
     "Gone",
     "InCluster",
     "NotFound",
+    "NotSent",
     "Plain",
+    "TooLong",
     "Unreachable",
     "UnusableCredentials",
     "WatchEvent",
+    "api_error",
     "parse_event",
 ]

@@ -27,8 +27,9 @@ class Credentials(Protocol):
     def server(self) -> str:
         """Base URL without a trailing slash."""
 
-    def tls(self) -> ssl.SSLContext | None:
-        """None for plain HTTP."""
+    def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
+        """None for plain HTTP. `is_anonymous`: without a client certificate of ours, which an API
+        server would believe before the token of somebody else that comes with the request."""
 
     async def authorization(self) -> str | None:
         """The Authorization header's value, if any."""
@@ -80,7 +81,7 @@ class InCluster:
     def server(self) -> str:
         return self._server
 
-    def tls(self) -> ssl.SSLContext | None:
+    def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         return self._tls.get()
 
     async def authorization(self) -> str | None:
@@ -97,7 +98,7 @@ class Plain:
     def server(self) -> str:
         return self._server
 
-    def tls(self) -> ssl.SSLContext | None:
+    def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         return None
 
     async def authorization(self) -> str | None:

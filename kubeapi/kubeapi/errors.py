@@ -1,7 +1,8 @@
 """The one table from a failed call to a type.
 
 Two families: `ApiError`, the server's own refusal, and `Unreachable`, no usable answer. After
-`Unreachable` the outcome of a write is unknown: it may have been applied, or may still be.
+`Unreachable` the outcome of a write is unknown: it may have been applied, or may still be; only
+after `NotSent` it certainly was not.
 """
 
 import json
@@ -49,6 +50,16 @@ class Gone(ApiError):
 
 class Unreachable(Exception):
     """No usable answer: refused, reset, timed out, cut short or not HTTP."""
+
+
+class NotSent(Unreachable):
+    """There was no connection: no byte of the request left, which may be sent again, whatever it
+    asks for."""
+
+
+class Dropped(Unreachable):
+    """A kept connection ended before any byte of the answer: the server may have closed it while it
+    was idle. What is safe (RFC 9110, 9.2.1) may be sent again."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone}

@@ -66,7 +66,7 @@ class KeptConnections:
         open_session: Callable[[aiohttp.TCPConnector], aiohttp.ClientSession],
         *,
         idle: float,
-        connector: type[aiohttp.TCPConnector] = aiohttp.TCPConnector,
+        connector: Callable[..., aiohttp.TCPConnector] = aiohttp.TCPConnector,
     ) -> None:
         self._open_session = open_session
         self._connector = connector

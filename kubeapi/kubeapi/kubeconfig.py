@@ -20,6 +20,9 @@ class Kubeconfig:
         self._configuration, context = _loaded(path)
         try:
             self._tls = _tls_context(self._configuration)
+            self._anonymous_tls = self._tls
+            if self._configuration.cert_file:
+                self._anonymous_tls = _tls_context(self._configuration, is_anonymous=True)
         except (OSError, ValueError) as error:
             raise _unusable(path, f"its certificates: {error}") from error
         self._server = (server or str(self._configuration.host)).rstrip("/")
@@ -30,8 +33,10 @@ class Kubeconfig:
     def server(self) -> str:
         return self._server
 
-    def tls(self) -> ssl.SSLContext | None:
-        return self._tls if self._server.startswith("https:") else None
+    def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
+        if not self._server.startswith("https:"):
+            return None
+        return self._anonymous_tls if is_anonymous else self._tls
 
     async def authorization(self) -> str | None:
         """Raises `Unreachable` where an exec plugin or identity provider gives no token."""
@@ -86,12 +91,12 @@ def _unusable(path: Path, problem: str) -> UnusableCredentials:
     return UnusableCredentials(f"--kubeconfig {path}: {told}; `kubectl config view` checks a file")
 
 
-def _tls_context(configuration: Any) -> ssl.SSLContext:
+def _tls_context(configuration: Any, *, is_anonymous: bool = False) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if configuration.cert_file:
+    if configuration.cert_file and not is_anonymous:
         context.load_cert_chain(configuration.cert_file, configuration.key_file)
     return context

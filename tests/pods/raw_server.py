@@ -5,6 +5,7 @@ test's function goes on, so that what was sent twice is counted twice.
 """
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
@@ -24,19 +25,42 @@ class Connection:
         self._server = server
         self._unread = b""
 
-    def request(self) -> bytes:
-        """The next whole request, head and body; b"" when the client closed instead."""
+    def request_head(self) -> bytes:
+        """The next request without its body; b"" when the client closed instead."""
         while b"\r\n\r\n" not in self._unread:
             if not self._receive():
                 return b""
-        head, _, _ = self._unread.partition(b"\r\n\r\n")
-        length = len(head) + 4 + _content_length(head)
+        head, end, self._unread = self._unread.partition(b"\r\n\r\n")
+        return head + end
+
+    def request(self) -> bytes:
+        """The next whole request, head and body; b"" when the client closed instead."""
+        head = self.request_head()
+        if not head:
+            return b""
+        self._unread = head + self._unread
+        length = len(head) + _content_length(head)
         while len(self._unread) < length:
             if not self._receive():
                 return b""
         whole, self._unread = self._unread[:length], self._unread[length:]
         self._server.requests.append(whole)
         return whole
+
+    def skip(self, limit: int) -> int:
+        """Reads up to `limit` bytes and forgets them; how many there were, 0 at the end."""
+        if not self._unread:
+            self._receive()
+        count = min(len(self._unread), limit)
+        self._unread = self._unread[count:]
+        return count
+
+    def receive_until(self, end: bytes) -> bytes:
+        """What comes behind the last request, up to `end` or to where the client ends it."""
+        while end not in self._unread and self._receive():
+            pass
+        found, middle, self._unread = self._unread.partition(end)
+        return found + middle
 
     def send(self, content: bytes) -> None:
         try:
@@ -73,10 +97,20 @@ class Connection:
 
 
 class RawServer:
-    """Listens on a free loopback port, or on the unix socket `path`, while it is entered."""
+    """Listens on a free loopback port, or on the unix socket `path`, while it is entered.
 
-    def __init__(self, serve: Callable[[Connection], None], *, path: Path | None = None) -> None:
+    With `tls` a connection is served after its handshake, unless the client ends that.
+    """
+
+    def __init__(
+        self,
+        serve: Callable[[Connection], None],
+        *,
+        path: Path | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._serve = serve
+        self._tls = tls
         self.requests: list[bytes] = []
         self.connections = 0
         self.errors: list[Exception] = []
@@ -125,8 +159,14 @@ class RawServer:
             thread.start()
 
     def _run(self, sock: socket.socket) -> None:
+        sock.settimeout(TIMEOUT)
+        if self._tls is not None:
+            try:
+                sock = self._tls.wrap_socket(sock, server_side=True)
+            except OSError:
+                sock.close()
+                return
         with sock:
-            sock.settimeout(TIMEOUT)
             try:
                 self._serve(Connection(sock, self))
             except (AssertionError, OSError) as error:

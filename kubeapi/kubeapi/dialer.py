@@ -1,0 +1,93 @@
+"""How one connection to the API server is made, whether there is one, and how it is cut.
+
+Guarantees: peers that vanish are noticed by the kernel within `USER_TIMEOUT`, whether bytes are
+on their way or not; a body is taken from its sender only as fast as the wire takes it. Used for one
+request at a time.
+"""
+
+import asyncio
+import socket
+
+import aiohttp
+from aiohappyeyeballs import AddrInfoType
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
+
+from .resolver import Resolver
+
+# Seconds for which sent bytes may stay unacknowledged; client-go's HTTP/2 pings give up at 45.
+USER_TIMEOUT = 15
+# Seconds of silence before the kernel asks whether the peer is there, between two questions, and
+# after how many without an answer it is not.
+KEEPALIVE = (10, 5, 3)
+# Bytes that the kernel takes and does not send yet: it would take megabytes, and a deadline that
+# begins when the last byte of a body is handed over would begin long before that byte has left.
+UNSENT_LIMIT = 128 * 1024
+
+
+class Dialer(aiohttp.TCPConnector):
+    """A connector with one connection, or none yet."""
+
+    def __init__(self, *, limit: int, keepalive_timeout: float, resolver: Resolver) -> None:
+        super().__init__(
+            limit=limit,
+            keepalive_timeout=keepalive_timeout,
+            resolver=resolver,
+            use_dns_cache=False,
+            socket_factory=self._socket,
+        )
+        # For bytes in which either side may rest as long as it likes, without reading what the
+        # other one sent: the kernel takes that for a peer that has vanished.
+        self.is_patient = False
+        self.is_connected = False
+        self.is_reused = False
+        self._protocol: ResponseHandler | None = None
+        self._transport: asyncio.Transport | None = None
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        self.is_connected = False
+        connection = await super().connect(req, traces, timeout)
+        self.is_connected = True
+        self.is_reused = connection.protocol is self._protocol
+        self._protocol = connection.protocol
+        self._transport = connection.transport
+        return connection
+
+    def cut(self) -> None:
+        """Ends the connection at once, whatever is on its way.
+
+        What aiohttp closed as well: TLS waits up to 30 s for the other end to agree, and a loop of
+        uvloop that is closed meanwhile waits for ever.
+        """
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    def end(self) -> None:
+        """The request is over: what cannot be used again is cut."""
+        if self._protocol is None or not self._protocol.is_connected():
+            self.cut()
+
+    def hand_over(self) -> None:
+        """The connection belongs to somebody else: it is not cut any more."""
+        self._transport = None
+
+    def _socket(self, address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        sock = socket.socket(family, kind, protocol)
+        idle, interval, count = KEEPALIVE
+        options = [
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count),
+            (socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_LIMIT),
+        ]
+        if not self.is_patient:
+            options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT * 1000))
+        for option in options:
+            sock.setsockopt(*option)
+        return sock

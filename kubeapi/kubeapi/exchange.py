@@ -1,0 +1,269 @@
+"""Any request to the API server, passed on as it is, with bodies that stream both ways.
+
+Guarantees: a request is sent at most once; the failure tells whether any of it was sent
+(`NotSent`) or not. Reads use kept connections; a write only one that was alive a moment ago. Bytes
+of an answer are those that were sent, unless they are to be decoded; one that breaks off raises,
+it never just ends. After `cut` nothing waits any more.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Self, cast
+from weakref import WeakSet
+
+import aiohttp
+from aiohttp.resolver import ThreadedResolver
+from multidict import CIMultiDict
+from yarl import URL
+
+from .answer import Answer
+from .credentials import Credentials
+from .dialer import Dialer
+from .errors import Dropped, NotSent, Unreachable
+from .kept import KeptConnections, Response
+from .resolver import Resolver
+from .server import KEPT_FOR
+from .wire import TRANSPORT_ERRORS, describe, end_with_connection, never_resent
+
+# RFC 9110, 9.2.1: what a server may be asked twice.
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+# Seconds; a write that meets the end of a kept connection has an unknown outcome, where a new one
+# would have told that nothing was sent.
+KEPT_FOR_WRITES = 1.0
+# Bytes of a body that are handed over at a time.
+PIECE = 64 * 1024
+# Bytes; Go's servers and clients take 1 MiB of headers, one of which may be all of it.
+MAX_HEADER = 1024 * 1024
+# Bytes that wait for their reader, at most twice as many; a TLS connection reads as many at once.
+READ_BUFFER = 256 * 1024
+# What aiohttp would add on its own.
+_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+
+Body = bytes | AsyncIterable[bytes] | None
+Headers = Iterable[tuple[str, str]]
+
+
+class ApiTransport:
+    """The API server's connections; `user_agent` for requests that do not say who asks."""
+
+    def __init__(
+        self, credentials: Credentials, *, user_agent: str, kept_for: float = KEPT_FOR
+    ) -> None:
+        self._credentials = credentials
+        self._user_agent = user_agent
+        self._resolver = Resolver(ThreadedResolver())
+        self._dialers: WeakSet[Dialer] = WeakSet()
+        self._openings: set[_Opening] = set()
+        # Apart: a connection with our certificate would lend our identity to a caller.
+        self._ours = KeptConnections(_session, idle=kept_for, connector=self._dialer)
+        self._callers = KeptConnections(_session, idle=kept_for, connector=self._dialer)
+
+    @property
+    def url(self) -> str:
+        return self._credentials.server
+
+    async def close(self) -> None:
+        await self._ours.close()
+        await self._callers.close()
+        await self._resolver.close()
+
+    def cut(self) -> None:
+        """Ends every connection and whatever waits for one, upgraded ones excepted."""
+        self._ours.drop()
+        self._callers.drop()
+        for opening in self._openings:
+            opening.cut()
+        for dialer in self._dialers:
+            dialer.cut()
+
+    @asynccontextmanager
+    async def exchange(
+        self,
+        method: str,
+        target: str,
+        *,
+        header_timeout: float,
+        headers: Headers = (),
+        body: Body = None,
+        is_decoded: bool = False,
+        as_caller: bool = False,
+        is_fresh: bool = False,
+        is_upgrade: bool = False,
+    ) -> AsyncIterator[Answer]:
+        """One request. What is not read of its answer when the block ends is given up.
+
+        `target`: path and query as they go over the wire. `headers`: the end-to-end ones; without
+        Content-Length a streamed body is sent in chunks. `as_caller`: with the Authorization among
+        them, and no credentials of ours. `is_fresh`: over a new connection. `is_upgrade`: the
+        headers ask for one, and a 101 is expected (`Answer.take_over`). `is_decoded`: chunks of
+        the answer are without its Content-Encoding.
+        `header_timeout` seconds span all up to the answer's head, but for the time that the body
+        takes to be sent. Raises `Unreachable`.
+        """
+        pool = self._callers if as_caller else self._ours
+        tls = self._credentials.tls(is_anonymous=as_caller)
+        idle = 0.0 if is_fresh or is_upgrade else None if method in SAFE else KEPT_FOR_WRITES
+        async with pool.channel(tls, idle=idle) as channel:
+            dialer = cast(Dialer, channel.session.connector)
+            dialer.is_patient = is_upgrade
+            opening = _Opening(dialer, self.url, header_timeout)
+
+            async def send() -> aiohttp.ClientResponse:
+                return await channel.session.request(
+                    method,
+                    _url(self.url, target),
+                    headers=await self._complete(headers, body, as_caller=as_caller),
+                    data=opening.paced(body),
+                    ssl=tls or True,
+                    auto_decompress=is_decoded,
+                    allow_redirects=False,
+                )
+
+            self._openings.add(opening)
+            try:
+                async with await opening.until_head(send) as response:
+                    yield Answer(response, dialer, self.url)
+                channel.used(response)
+            except Unreachable:
+                pool.drop()
+                raise
+            finally:
+                self._openings.discard(opening)
+                dialer.end()
+
+    async def _complete(self, headers: Headers, body: Body, *, as_caller: bool) -> CIMultiDict[str]:
+        complete = CIMultiDict(headers)
+        complete.setdefault("User-Agent", self._user_agent)
+        if isinstance(body, bytes):
+            complete["Content-Length"] = str(len(body))
+        if not as_caller:
+            complete.popall("Authorization", None)
+            authorization = await self._credentials.authorization()
+            if authorization is not None:
+                complete["Authorization"] = authorization
+        return complete
+
+    def _dialer(self, *, limit: int, keepalive_timeout: float) -> Dialer:
+        dialer = Dialer(limit=limit, keepalive_timeout=keepalive_timeout, resolver=self._resolver)
+        self._dialers.add(dialer)
+        return dialer
+
+
+class _Opening:
+    """The time until an answer's head, and what a failure in it means."""
+
+    def __init__(self, dialer: Dialer, url: str, seconds: float) -> None:
+        self._dialer = dialer
+        self._url = url
+        self._seconds = seconds
+        self._deadline: asyncio.Timeout | None = None
+        self._is_cut = False
+
+    async def until_head(
+        self, send: Callable[[], Awaitable[aiohttp.ClientResponse]]
+    ) -> aiohttp.ClientResponse:
+        self._dialer.is_connected = False
+        try:
+            async with asyncio.timeout(self._seconds) as self._deadline:
+                response = await send()
+        except TimeoutError as error:
+            late = f"no answer from {self._url} within {self._seconds:g}s"
+            raise self._failure("the link was cut" if self._is_cut else late) from error
+        except Unreachable as error:
+            raise self._failure(str(error), cause=error.__cause__) from error
+        except TRANSPORT_ERRORS as error:
+            raise self._failure(describe(error)) from error
+        finally:
+            self._deadline = None
+        end_with_connection(response)
+        return response
+
+    def cut(self) -> None:
+        self._reschedule(0.0)
+        self._is_cut = True
+
+    def paced(self, body: Body) -> Body:
+        """While it is sent, no deadline runs: how long that takes is up to its sender and to the
+        wire, whose end the kernel tells."""
+        if body is None or (isinstance(body, bytes) and len(body) <= PIECE):
+            return body
+        return _Paced(body, begin=partial(self._reschedule, None), end=self._await_head)
+
+    def _await_head(self) -> None:
+        self._reschedule(self._seconds)
+
+    def _reschedule(self, seconds: float | None) -> None:
+        if self._deadline is None or self._deadline.expired() or self._is_cut:
+            return
+        now = asyncio.get_running_loop().time()
+        self._deadline.reschedule(None if seconds is None else now + seconds)
+
+    def _failure(self, message: str, *, cause: BaseException | None = None) -> Unreachable:
+        if not self._dialer.is_connected:
+            return NotSent(message)
+        is_end = isinstance(cause, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+        if is_end and self._dialer.is_reused and not self._is_cut:
+            return Dropped(message)
+        return Unreachable(message)
+
+
+class _Paced:
+    """A body in pieces; tells when the first one is asked for, and when all were taken."""
+
+    def __init__(
+        self,
+        body: bytes | AsyncIterable[bytes],
+        *,
+        begin: Callable[[], None],
+        end: Callable[[], None],
+    ) -> None:
+        self._pieces = _pieces(body) if isinstance(body, bytes) else aiter(body)
+        self._begin: Callable[[], None] | None = begin
+        self._end = end
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._begin is not None:
+            self._begin()
+            self._begin = None
+        try:
+            return await anext(self._pieces)
+        except StopAsyncIteration:
+            self._end()
+            raise
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), PIECE):
+        yield body[start : start + PIECE]
+
+
+def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        skip_auto_headers=_AUTOMATIC,
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+        middlewares=(never_resent,),
+        response_class=Response,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=READ_BUFFER,
+        max_field_size=MAX_HEADER,
+        trust_env=False,
+    )
+
+
+def _url(server: str, target: str) -> URL:
+    """`target` is not parsed as a part of a URL: a # in it is none of ours."""
+    base = URL(server, encoded=True)
+    path, _, query = target.partition("?")
+    return URL.build(
+        scheme=base.scheme,
+        authority=base.raw_authority,
+        path=base.raw_path.rstrip("/") + path,
+        query_string=query,
+        encoded=True,
+    )
