@@ -167,11 +167,17 @@ class Journal:
             _logger.warning("the journal was set aside", extra=_fields(reason=done.note))
         if done.failure is not None:
             self._cut(done.failure)
-        elif self._mode is Mode.REWRITING:
+            return
+        if self._mode is Mode.REWRITING:
+            self._mode = Mode.GOOD
+        if self.failure is not None and self._mode is Mode.GOOD:
             self._mend()
 
     def _ended(self) -> None:
-        """After `Close`, or because of something that nobody foresaw: that ends the callers."""
+        """After `Close`, or because of something that nobody foresaw: that ends all callers."""
+        if self._retry is not None:
+            self._retry.cancel()
+        self._mode = Mode.GOOD
         for future in (*self._asked.values(), *self._commits.values()):
             if future is not None and not future.done():
                 future.set_exception(RuntimeError("the journal's thread has ended"))
@@ -207,7 +213,9 @@ class Journal:
         self._put_commit(Rewrite([record for record in told if not is_secret(record)]), None)
 
     def _mend(self) -> None:
-        self._mode = Mode.GOOD
+        if None in self._commits.values():
+            # Somebody did not wait, and what he knows is not on disk yet.
+            return
         self.failure = None
         self._retry_delay = FIRST_RETRY
         _logger.info("the journal is written again")
@@ -231,7 +239,8 @@ class Journal:
 def _post(
     loop: asyncio.AbstractEventLoop, heard: Callable[[Done | None], None], done: Done | None
 ) -> None:
-    loop.call_soon_threadsafe(heard, done)
+    if not loop.is_closed():  # `close` does not wait for ever
+        loop.call_soon_threadsafe(heard, done)
 
 
 def _fields(**values: object) -> dict[str, object]:
