@@ -11,20 +11,22 @@ import ssl
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
 from kubeapi import Credentials, InCluster, Plain, UnusableCredentials
 from relay_sidecar.config.config import Config, load
 from relay_sidecar.config.values import BadInput
-from relay_sidecar.local_relay import LocalRelay
 from relay_sidecar.log import fields, logger, setup
 from relay_sidecar.relay import Relay
 from relay_sidecar.version import VERSION
 from relay_sidecar.web.certificate import ServingCertificate
 from relay_sidecar.web.listener import Listener, connection_limit, raise_descriptor_limit
 from relay_sidecar.web.own_endpoints import OwnEndpoints
+
+if TYPE_CHECKING:
+    from relay_sidecar.local_relay import LocalRelay
 
 BAD_INPUT = 2
 SECOND_SIGNAL = 1
@@ -35,14 +37,15 @@ STATUS_CONNECTIONS = 64
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    status = 0
     try:
         config = load(arguments, environ)
         setup(config.log_format, config.log_level)
         uvloop.run(_serve(config))
-    except (BadInput, UnusableCredentials) as error:
-        sys.stderr.write(f"relay-sidecar: {error}\n")
-        return BAD_INPUT
-    return 0
+    except* (BadInput, UnusableCredentials) as group:
+        sys.stderr.write(f"relay-sidecar: {group.exceptions[0]}\n")
+        status = BAD_INPUT
+    return status
 
 
 async def _serve(config: Config) -> None:
@@ -65,6 +68,9 @@ async def _serve(config: Config) -> None:
 
             relay: Relay | LocalRelay
             if credentials is None:
+                # Imported only where used: an edge node's memory is not for what it does not do.
+                from relay_sidecar.local_relay import LocalRelay
+
                 relay = await LocalRelay.open(config, stack)
             else:
                 relay = await Relay.open(config, credentials, stack, spawn=spawn)
@@ -131,7 +137,7 @@ def _obey_signals() -> asyncio.Event:
     return stopping
 
 
-def _say_hello(config: Config, relay: Relay | LocalRelay, api: Listener, own: Listener) -> None:
+def _say_hello(config: Config, relay: "Relay | LocalRelay", api: Listener, own: Listener) -> None:
     for warning in config.warnings:
         logger.warning(warning)
     note = relay.status().journal.note
