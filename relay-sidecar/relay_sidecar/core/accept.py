@@ -2,7 +2,8 @@
 
 Owns: the choice among those that the relay can give (JSON whole, and metadata only) or knows of
 (Table); whatever else is wanted, upstream gives.
-Sources: github.com/munnerz/goautoneg (order of clauses); k8s.io/apiserver v0.36,
+Sources: github.com/emicklei/go-restful/v3, route.go (what is looked at at all);
+github.com/munnerz/goautoneg (order of clauses); k8s.io/apiserver v0.36,
 pkg/endpoints/handlers/negotiation/negotiate.go and handlers/rest.go (parameters).
 """
 
@@ -18,7 +19,7 @@ class Form(Enum):
     """What is shown of an object."""
 
     WHOLE = "whole"
-    # PartialObjectMetadata, or a list of it.
+    # PartialObjectMetadata or a list of it, which are not told apart.
     METADATA = "metadata"
     TABLE = "table"
     # Protobuf, YAML, CBOR or nothing that kube-apiserver knows, and no JSON.
@@ -40,6 +41,8 @@ OTHER = Representation(Form.OTHER)
 
 # Headers are few; a client that makes up new ones all the time must not grow the process.
 _CACHE_SIZE = 256
+# What the routes of built-in resources say they produce: no wildcard but */* leads to them.
+_ROUTED = ("*/*", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 _META = "meta.k8s.io"
 _META_VERSIONS = ("v1", "v1beta1")
 _METADATA_KINDS = ("PartialObjectMetadata", "PartialObjectMetadataList")
@@ -53,6 +56,8 @@ def representation(accept: str) -> Representation:
     """
     if not accept:
         return WHOLE
+    if not any(part.partition(";")[0].strip(" ") in _ROUTED for part in accept.split(",")):
+        return OTHER
     served = [found for clause in _clauses(accept) if (found := _served(clause)) is not None]
     if not served:
         return OTHER

@@ -18,9 +18,8 @@ OTHER = Representation(Form.OTHER)
     [
         "",
         "*/*",
-        "*",
-        "application/*",
         "application/json",
+        f"{PROTOBUF},application/*",
         "application/json;stream=watch",
         "application/json; charset=utf-8; q=0.5",
         "application/json, */*",
@@ -54,6 +53,10 @@ def test_json_is_an_answer_to_whoever_takes_it(accept: str) -> None:
         "text/html",
         "text/*",
         "application",
+        # kube-apiserver knows no other wildcard than */*, on its own.
+        "*",
+        "application/*",
+        "application / json",
         "application/json/x",
         "*/json",
         "application/json;as=Picture;g=meta.k8s.io;v=v1",
