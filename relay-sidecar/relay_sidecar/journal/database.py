@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from relay_sidecar.journal import files
@@ -166,22 +166,27 @@ class Database:
     def _run_checkpoint(self) -> None:
         try:
             with damage_told(), closing(files.connect(self._path)) as connection:
-                if self._is_all_in_the_file(connection):
-                    # Whoever begins the WAL anew waits for its head to be on disk
-                    # (sqlite3WalFrames in wal.c): better here than in the next commit.
-                    with self._turn:
-                        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                for _ in range(CHECKPOINT_ATTEMPTS):
+                    if _moved_all_to_the_file(connection):
+                        break
+                with self._turn:
+                    if self._wal.stat().st_size > WAL_LIMIT:
+                        _moved_all_to_the_file(connection)
+                    _begin_wal_anew(connection)
         except FAILURES as error:
             self._checkpoint_failure = error
 
-    def _is_all_in_the_file(self, connection: sqlite3.Connection) -> bool:
-        for attempt in range(CHECKPOINT_ATTEMPTS):
-            is_late = attempt > 0 and self._wal.stat().st_size > WAL_LIMIT
-            with self._turn if is_late else nullcontext():
-                [(_, written, done)] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            if written == done:
-                return True
-        return False
+
+def _moved_all_to_the_file(connection: sqlite3.Connection) -> bool:
+    """Not all, where something was written meanwhile."""
+    [(_, written, done)] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    return bool(written == done)
+
+
+def _begin_wal_anew(connection: sqlite3.Connection) -> None:
+    """Writes, for nothing else: whoever is the first to write after a whole checkpoint waits until
+    the WAL's head is on disk (sqlite3WalFrames in wal.c), and it need not be a commit."""
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 @contextmanager
