@@ -13,6 +13,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from relay_sidecar.core.accept import Representation, representation
 from relay_sidecar.core.list_options import ListOptions
 from relay_sidecar.core.request import RequestInfo
@@ -23,10 +25,11 @@ from relay_sidecar.core.store import Collection
 from relay_sidecar.origin import answer
 from relay_sidecar.origin.answer import Answer
 from relay_sidecar.origin.collector import Collector
-from relay_sidecar.origin.core import deletion, namespaces, refusals
+from relay_sidecar.origin.core import deletion, namespaces, refusals, reviews
 from relay_sidecar.origin.core.builtin.cluster import SYSTEM_NAMESPACES
 from relay_sidecar.origin.core.builtin.table import builtin_resources
 from relay_sidecar.origin.core.catalog import Catalog
+from relay_sidecar.origin.core.decoding import written
 from relay_sidecar.origin.core.deletion import NAMESPACES
 from relay_sidecar.origin.core.reading import FieldValidation, doubled_fields
 from relay_sidecar.origin.core.request_body import (
@@ -35,10 +38,13 @@ from relay_sidecar.origin.core.request_body import (
     parsed_options,
     patch_types,
     sent_object,
+    sent_tree,
     write_options,
 )
 from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.core.reviews import Review
 from relay_sidecar.origin.definitions import Definitions
+from relay_sidecar.origin.documents import Documents
 from relay_sidecar.origin.ledger import Ledger, Subscriber, decoded
 from relay_sidecar.origin.storage import MemoryStorage, NotStored, SqliteStorage
 from relay_sidecar.origin.writer import Write, Writer, Written
@@ -49,9 +55,11 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Origin:
     """Made by `open`; `run` runs beside the requests; `close` comes last."""
 
-    def __init__(self, ledger: Ledger, writer: Writer) -> None:
+    def __init__(self, ledger: Ledger, now: Callable[[], datetime]) -> None:
         self._ledger = ledger
-        self._writer = writer
+        self._now = now
+        self._writer = Writer(ledger, now)
+        self._documents = Documents(ledger.catalog)
         self._tasks: set[asyncio.Task[Answer]] = set()
         self._storage: SqliteStorage | MemoryStorage | None = None
 
@@ -68,7 +76,7 @@ class Origin:
         saved = await storage.load()
         ledger.restore(storage, saved, boot)
         Definitions(ledger)
-        origin = cls(ledger, Writer(ledger, lambda: datetime.fromtimestamp(wall(), UTC)))
+        origin = cls(ledger, lambda: datetime.fromtimestamp(wall(), UTC))
         origin._storage = storage
         await origin._make_namespaces()
         return origin
@@ -106,6 +114,10 @@ class Origin:
     def subscribe(self, subscriber: Subscriber) -> None:
         self._ledger.subscribe(subscriber)
 
+    async def document(self, path: str, accept: str) -> Answer | None:
+        """Discovery, OpenAPI, version and health; None where nothing is at the path."""
+        return self._documents.answer(path, accept)
+
     # Writing
 
     async def write(self, info: RequestInfo, *, headers: Mapping[str, str], body: bytes) -> Answer:
@@ -123,6 +135,8 @@ class Origin:
             wanted = representation(headers.get("Accept", ""))
             answer.check_acceptable(wanted)
             resource = self._ledger.catalog.get(info.resource)
+            if resource is None and (asked := reviews.review(info.resource)) is not None:
+                return self._review(asked, info, headers, body)
             if resource is None:
                 raise refusals.not_served()
             return await self._dispatch(resource, info, headers, body, wanted)
@@ -130,6 +144,15 @@ class Origin:
             return answer.of_status(refused.status)
         except NotStored as error:
             return answer.of_status(unavailable(f"the change could not be stored: {error}"))
+
+    def _review(
+        self, asked: Review, info: RequestInfo, headers: Mapping[str, str], body: bytes
+    ) -> Answer:
+        if info.verb != "create" or info.name:
+            raise refusals.not_allowed()
+        check_media_type(headers.get("Content-Type", ""), (JSON,))
+        found = reviews.answer(asked, sent_tree(asked.kind, body), now=written(self._now()))
+        return Answer(HTTPStatus.CREATED, answer.JSON, msgspec.json.encode(found))
 
     async def _dispatch(
         self,
@@ -150,28 +173,28 @@ class Origin:
                 write = _with_options(write, info, "CreateOptions")
                 check_media_type(content_type, (JSON,))
                 sent = sent_object(resource, body)
-                written = await self._writer.create(_with_doubled(write, body), sent)
+                done = await self._writer.create(_with_doubled(write, body), sent)
             case "update" if info.name:
                 write = _with_options(write, info, "UpdateOptions")
                 check_media_type(content_type, (JSON,))
                 sent = sent_object(resource, body)
-                written = await self._writer.update(_with_doubled(write, body), sent)
+                done = await self._writer.update(_with_doubled(write, body), sent)
             case "patch" if info.name:
                 write = _with_options(write, info, "PatchOptions")
                 media_type = check_media_type(content_type, patch_types(resource))
-                written = await self._writer.patch(write, media_type, body)
+                done = await self._writer.patch(write, media_type, body)
             case "delete" if info.name and not is_status:
                 options = deletion.read_options(parsed_options(body), info.query)
-                written = await self._writer.delete(write, options)
-                if written.is_gone:
-                    return answer.of_deleted(resource, decoded(written.raw))
+                done = await self._writer.delete(write, options)
+                if done.is_gone:
+                    return answer.of_deleted(resource, decoded(done.raw))
             case "deletecollection" if resource.storage != NAMESPACES:
                 return await self._delete_collection(resource, info, namespace, body)
             case "get" if is_status:
-                written = self._writer.get(write)
+                done = self._writer.get(write)
             case _:
                 raise refusals.not_allowed()
-        return _answer(written, wanted)
+        return _answer(done, wanted)
 
     async def _delete_collection(
         self, resource: Resource, info: RequestInfo, namespace: str, body: bytes
@@ -202,9 +225,9 @@ def _with_doubled(write: Write, body: bytes) -> Write:
     return write._replace(doubled=doubled)
 
 
-def _answer(written: Written, wanted: Representation) -> Answer:
-    status = HTTPStatus.CREATED if written.is_new else HTTPStatus.OK
-    return answer.of_raw(written.raw, wanted, status=status, warnings=written.warnings)
+def _answer(done: Written, wanted: Representation) -> Answer:
+    status = HTTPStatus.CREATED if done.is_new else HTTPStatus.OK
+    return answer.of_raw(done.raw, wanted, status=status, warnings=done.warnings)
 
 
 def _boot_id() -> str:

@@ -26,7 +26,8 @@ def resources(definition: Object) -> Sequence[Resource]:
     stored = next(text(one, "name") for one in objects(spec, "versions") if one.get("storage"))
     made = []
     for version in objects(spec, "versions"):
-        schema = read_schema(mapping(version, "schema", "openAPIV3Schema"))
+        raw = mapping(version, "schema", "openAPIV3Schema")
+        schema = read_schema(raw)
         made.append(
             Resource(
                 name=ResourceName(group, text(version, "name"), text(found, "plural")),
@@ -36,6 +37,7 @@ def resources(definition: Object) -> Sequence[Resource]:
                 singular=text(found, "singular"),
                 is_namespaced=text(spec, "scope") == "Namespaced",
                 schema=schema,
+                raw_schema=raw,
                 is_custom=True,
                 is_served=version.get("served") is True,
                 is_ending=bool(text(definition, "metadata", "deletionTimestamp")),

@@ -28,7 +28,12 @@ def merge_patch(target: Json, patch: Json) -> Json:
     """RFC 7386, section 2."""
     if not isinstance(patch, dict):
         return copied(patch)
-    merged: Object = dict(target) if isinstance(target, dict) else {}
+    return merge_objects(target if isinstance(target, dict) else {}, patch)
+
+
+def merge_objects(target: Object, patch: Object) -> Object:
+    """`merge_patch` of objects."""
+    merged = dict(target)
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)

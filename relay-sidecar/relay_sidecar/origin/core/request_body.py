@@ -13,15 +13,17 @@ from relay_sidecar.origin.core.patching import (
     BadPatch,
     Inapplicable,
     json_patch,
-    merge_patch,
+    merge_objects,
 )
 from relay_sidecar.origin.core.reading import FieldValidation, NotAnObject, parse
 from relay_sidecar.origin.core.resource import Resource
-from relay_sidecar.origin.core.tree import Json, Object
+from relay_sidecar.origin.core.strategic import BadStrategicPatch, strategic_merge
+from relay_sidecar.origin.core.tree import Json, Object, copied_object
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 Query = Mapping[str, Sequence[str]]
 
@@ -54,14 +56,19 @@ def check_media_type(content_type: str, accepted: Sequence[str]) -> str:
 
 def sent_object(resource: Resource, body: bytes) -> Object:
     """The object of a POST or PUT. Raises Refused."""
+    return sent_tree(resource.kind, body)
+
+
+def sent_tree(kind: str, body: bytes) -> Object:
+    """`sent_object` of what should be of this kind; null is an empty one, as for Go."""
     try:
         tree = parse(body)
     except NotAnObject as error:
-        raise _unrecognized(resource, str(error)) from error
-    if tree is None and not resource.is_custom:
+        raise _unrecognized(kind, str(error)) from error
+    if tree is None:
         return {}
     if not isinstance(tree, dict):
-        raise _unrecognized(resource, "json parse error: json: cannot unmarshal into Go value")
+        raise _unrecognized(kind, "json parse error: json: cannot unmarshal into Go value")
     return tree
 
 
@@ -73,40 +80,39 @@ def parsed_options(body: bytes) -> Json:
         raise refusals.bad(f"couldn't get version/kind; {error}") from error
 
 
-def _unrecognized(resource: Resource, why: str) -> Refused:
+def _unrecognized(kind: str, why: str) -> Refused:
     return refusals.bad(
-        f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get "
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get "
         f"version/kind; {why}"
     )
 
 
 def patch_types(resource: Resource) -> Sequence[str]:
-    """What may be sent, in the order in which a refusal names them."""
-    return (JSON_PATCH, MERGE_PATCH)
+    """What may be sent, in the order in which a refusal names them. Server-side apply is not
+    offered: nobody keeps who owns which field."""
+    if resource.is_custom:
+        return (JSON_PATCH, MERGE_PATCH)
+    return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
 
 
 def patched(resource: Resource, current: Object, media_type: str, body: bytes) -> Object:
-    """The object that a patch makes of the current one. Raises Refused."""
+    """The object that a patch makes of the current one, which stays as it is. Raises Refused."""
     try:
         patch = parse(body)
     except NotAnObject as error:
         raise refusals.bad(f"error decoding patch: {error}") from error
-    if media_type == MERGE_PATCH:
-        return _merged(current, patch)
     try:
-        return json_patch(current, patch)
-    except BadPatch as error:
+        if media_type == JSON_PATCH:
+            return json_patch(current, patch)
+        if not isinstance(patch, dict):
+            raise BadPatch("json: cannot unmarshal into a map")
+        if media_type == STRATEGIC_MERGE_PATCH:
+            return strategic_merge(copied_object(current), patch, resource.schema)
+        return merge_objects(copied_object(current), patch)
+    except (BadPatch, BadStrategicPatch) as error:
         raise refusals.bad(f"error decoding patch: {error}") from error
     except Inapplicable as error:
         raise refusals.unprocessable_patch() from error
-
-
-def _merged(current: Object, patch: Json) -> Object:
-    if not isinstance(patch, dict):
-        raise refusals.bad("error decoding patch: json: cannot unmarshal into a map")
-    merged = merge_patch(current, patch)
-    assert isinstance(merged, dict)
-    return merged
 
 
 def bad_patch(said: str) -> Refused:

@@ -48,6 +48,7 @@ class Strategy:
 
     name_rule: NameRule = dns_subdomain
     counts_generation: bool = False
+    counts_annotations: bool = False
     allows_unconditional_update: bool = True
     allows_create_on_update: bool = False
     is_deleted_gracefully: bool = False
@@ -68,7 +69,8 @@ class Resource:
     """`storage` names the version in which the objects are kept; it equals `name` for most.
 
     `convert` turns a stored object into this version's form, `revert` back; None where only the
-    apiVersion differs. `type_name` is a built-in one's in OpenAPI. `is_ending`: nothing new may be
+    apiVersion differs. `type_name` is a built-in one's in OpenAPI, `raw_schema` a
+    custom one's there. `is_ending`: nothing new may be
     created. `selectable` are the fields of field selectors beyond metadata's, which are JSON paths
     without the leading dot.
     """
@@ -81,6 +83,7 @@ class Resource:
     is_namespaced: bool
     schema: Schema
     type_name: str = ""
+    raw_schema: Object = field(default_factory=dict)
     is_custom: bool = False
     is_served: bool = True
     is_ending: bool = False

@@ -127,6 +127,10 @@ def _keep(sent: Object, current: Object, field: str) -> None:
 
 
 def _is_body_changed(resource: Resource, sent: Object, current: Object) -> bool:
+    if resource.strategy.counts_annotations:
+        annotations = mapping(sent, "metadata", "annotations")
+        if annotations != mapping(current, "metadata", "annotations"):
+            return True
     ignored = {"metadata", "kind", "apiVersion"} | ({"status"} if resource.has_status else set())
     return not is_equal(
         {field: value for field, value in sent.items() if field not in ignored},

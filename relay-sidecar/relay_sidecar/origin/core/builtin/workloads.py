@@ -205,6 +205,7 @@ def _check_job_update(obj: Object, current: Object) -> Sequence[Fault]:
 
 DEPLOYMENT = Strategy(
     counts_generation=True,
+    counts_annotations=True,
     default=_default_deployment,
     check=_check_deployment,
     check_update=_check_selector_update,
