@@ -71,7 +71,7 @@ async def _serve(config: Config) -> None:
                 # Imported only where used: an edge node's memory is not for what it does not do.
                 from relay_sidecar.local_relay import LocalRelay
 
-                relay = await LocalRelay.open(config, stack)
+                relay = await LocalRelay.open(config, stack, spawn=spawn)
             else:
                 relay = await Relay.open(config, credentials, stack, spawn=spawn)
             own = Listener(

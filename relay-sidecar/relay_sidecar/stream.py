@@ -113,7 +113,7 @@ class Stream:
 
     def end_watchers(self, status: Status | None) -> None:
         """`status` goes to each as its last event; without, the watch just ends."""
-        last = None if status is None else b'{"type":"ERROR","object":%s}\n' % status.body()
+        last = None if status is None else status.event()
         for feed in tuple(self._feeds.values()):
             feed.end(last)
         self._feeds.clear()

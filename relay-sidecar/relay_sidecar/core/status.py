@@ -65,6 +65,10 @@ class Status:
         filled = {key: value for key, value in told.items() if key in kept or value}
         return json_text(filled).encode() + b"\n"
 
+    def event(self) -> bytes:
+        """The last line of a watch that ends for this."""
+        return b'{"type":"ERROR","object":%s}\n' % self.body().rstrip()
+
 
 class Refused(Exception):
     """The request is answered with this Status."""

@@ -235,7 +235,7 @@ class _Telling:
 
     async def end_with(self, status: Status) -> None:
         self.leave()
-        await self.response.write(b'{"type":"ERROR","object":%s}\n' % status.body())
+        await self.response.write(status.event())
         await self._close()
 
     def leave(self) -> None:

@@ -91,3 +91,9 @@ def test_what_is_gone_is_expired() -> None:
 def test_a_refusal_says_why() -> None:
     assert str(Refused(unauthorized())) == "401 Unauthorized: Unauthorized"
     assert not_acceptable(["a/b", "c/d"]).message.endswith("are accepted: a/b, c/d")
+
+
+def test_as_the_last_event_of_a_watch_it_is_one_line() -> None:
+    line = bad_request("x").event()
+    assert line.count(b"\n") == 1
+    assert line == b'{"type":"ERROR","object":%s}\n' % bad_request("x").body().rstrip()

@@ -1,0 +1,353 @@
+"""The relay as an operator meets it: the command line, its sub-commands, how it starts and ends."""
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from relay_sidecar.config.flags import GROUPS
+from tests.controlplane.certificates import Authority
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fixtures import require_program
+from tests.controlplane.proxy import FaultProxy
+from tests.controlplane.reservation import LOOPBACK
+from tests.integration.relay.objects import Contents
+from tests.pods.caller import Caller
+from tests.pods.collector import Collector
+from tests.pods.observer import wait_for
+from tests.pods.relay import RelayProcess
+
+PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+# Seconds; a program that ends at once, on a busy machine.
+SOON = 60
+
+
+def run(
+    *arguments: str, environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "relay_sidecar", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", **(environ or {})},
+    )
+
+
+def refused(*arguments: str) -> str:
+    """The one line with which bad input ends."""
+    done = run("--data-dir=memory", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("relay-sidecar: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def relay(control_plane: ControlPlane) -> Iterator[RelayProcess]:
+    with RelayProcess([f"--kubeconfig={control_plane.admin_kubeconfig()}"]) as it:
+        yield it
+        assert "Traceback" not in it.log_text()
+
+
+# ── bad input ──
+
+
+def test_help_names_every_flag_and_sub_command() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for group in GROUPS.values():
+        for name, _, _ in group:
+            assert f"--{name}" in done.stdout
+    for word in ("relay-sidecar kubeconfig", "relay-sidecar status", "RELAY_<FLAG>"):
+        assert word in " ".join(done.stdout.split())
+
+
+def test_outside_of_a_pod_an_upstream_is_asked_for() -> None:
+    assert "--kubeconfig" in refused()
+
+
+def test_a_missing_token_names_the_folder(tmp_path: Path) -> None:
+    line = refused("--server=https://127.0.0.1:1", f"--service-account-dir={tmp_path}")
+    assert str(tmp_path / "token") in line
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refused("--server=http://127.0.0.1:1", f"--listen={LOOPBACK}:{port}")
+    assert f"{LOOPBACK}:{port}" in line
+    assert "choose another address" in line
+
+
+def test_a_local_token_that_is_not_there_is_named(tmp_path: Path) -> None:
+    flags = ["--server=http://127.0.0.1:1", f"--local-token-file={tmp_path / 'token'}"]
+    assert str(tmp_path / "token") in refused(*flags)
+
+
+@pytest.mark.slow
+def test_a_data_dir_that_another_relay_uses_is_named(relay: RelayProcess) -> None:
+    flags = ["--server=http://127.0.0.1:1", "--listen=127.0.0.1:0", "--status-listen=127.0.0.1:0"]
+    done = run(*flags, f"--data-dir={relay.data_dir}")
+    assert done.returncode == 2
+    assert str(relay.data_dir) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# ── the end ──
+
+
+def test_sigterm_ends_open_watches_and_the_process(relay: RelayProcess, contents: Contents) -> None:
+    path = f"/api/v1/namespaces/{contents.namespace}/configmaps"
+    with Caller(relay.url).watch(path, {"resourceVersion": "0"}) as watching:
+        assert watching.status == HTTPStatus.OK
+        assert relay.terminate() == 0
+        watching.wait_ended()
+    assert "terminating" in relay.log_text()
+
+
+def test_a_second_signal_ends_it_at_once(relay: RelayProcess, contents: Contents) -> None:
+    path = f"/api/v1/namespaces/{contents.namespace}/configmaps"
+    with Caller(relay.url).watch(path, {"resourceVersion": "0"}):
+        os.kill(relay.pid, signal.SIGINT)
+        wait_for(lambda: "terminating" in relay.log_text(), timeout=5, what="the first signal")
+        os.kill(relay.pid, signal.SIGINT)
+        assert relay.wait() == 1
+
+
+# ── sub-commands ──
+
+
+def test_the_status_command_tells_link_and_streams(relay: RelayProcess, contents: Contents) -> None:
+    path = f"/api/v1/namespaces/{contents.namespace}/configmaps"
+    url = ["--url", f"http://{LOOPBACK}:{relay.status_port}"]
+    with Caller(relay.url).watch(path, {"resourceVersion": "0"}):
+        done = run("status", *url)
+        assert done.returncode == 0
+        [row] = [line.split() for line in done.stdout.splitlines() if "configmaps" in line]
+        assert row[:4] == ["configmaps.v1.", contents.namespace, "-", "live"]
+        assert row[-1] == "1"
+        told = json.loads(run("status", *url, "-o", "json").stdout)
+    assert told["link"]["isUp"] is True
+    environ = {"RELAY_STATUS_LISTEN": f"{LOOPBACK}:{relay.status_port}"}
+    assert run("status", environ=environ).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (["--url=http://127.0.0.1:1"], 1, "no answer from the relay at http://127.0.0.1:1"),
+        (["--url=https://127.0.0.1:1"], 2, "--url 'https://127.0.0.1:1'"),
+        (["--ulr=x"], 2, "did you mean --url?"),
+    ],
+)
+def test_without_a_relay_the_status_command_says_so(
+    arguments: list[str], status: int, told: str
+) -> None:
+    done = run("status", *arguments)
+    assert done.returncode == status
+    assert done.stdout == ""
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_kubectl_comes_here_with_the_kubeconfig_and_its_token_over_tls(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    kubectl = require_program("kubectl")
+    files = Authority(tmp_path, "ca").issue_server("relay", hosts=[LOOPBACK])
+    token = tmp_path / "token"
+    token.write_text("secret")
+    flags = [
+        f"--tls-cert-file={files.certificate}",
+        f"--tls-private-key-file={files.key}",
+        f"--local-token-file={token}",
+    ]
+    config = tmp_path / "kubeconfig"
+    with RelayProcess([f"--kubeconfig={control_plane.admin_kubeconfig()}", *flags]) as relay:
+        done = run(
+            "kubeconfig",
+            f"--listen={LOOPBACK}:{relay.port}",
+            f"--tls-cert-file={files.certificate}",
+            f"--certificate-authority={tmp_path / 'ca.crt'}",
+            f"--local-token-file={token}",
+            f"--output={config}",
+        )
+        assert done.returncode == 0, done.stderr
+
+        def get() -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [kubectl, "get", "namespaces", "default", "-o", "name"],
+                capture_output=True,
+                text=True,
+                timeout=SOON,
+                check=False,
+                env={"KUBECONFIG": str(config), "HOME": str(tmp_path)},
+            )
+
+        assert get().stdout == "namespace/default\n"
+        token.write_text("another")
+        assert get().stdout == "namespace/default\n", "both have read it again"
+        (tmp_path / "old").write_text("secret")
+        config.write_text(config.read_text().replace(str(token), str(tmp_path / "old")))
+        assert "Unauthorized" in get().stderr
+
+
+def test_a_renewed_certificate_is_shown_without_a_restart(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path, "ca")
+    files = authority.issue_server("relay", hosts=[LOOPBACK])
+    flags = [f"--tls-cert-file={files.certificate}", f"--tls-private-key-file={files.key}"]
+
+    def seen(relay: RelayProcess) -> bytes:
+        context = ssl.create_default_context(cafile=str(authority.bundle))
+        with (
+            socket.create_connection((LOOPBACK, relay.port), timeout=5) as sock,
+            context.wrap_socket(sock, server_hostname=LOOPBACK) as secure,
+        ):
+            return secure.getpeercert(binary_form=True) or b""
+
+    with RelayProcess([f"--kubeconfig={control_plane.admin_kubeconfig()}", *flags]) as relay:
+        before = seen(relay)
+        new = authority.issue_server("new", hosts=[LOOPBACK])
+        new.key.rename(files.key)
+        new.certificate.rename(files.certificate)
+        assert before != seen(relay)
+
+
+# ── access ──
+
+
+def test_in_own_access_the_callers_token_is_not_passed_on(relay: RelayProcess) -> None:
+    """The API server would refuse it; the relay's own rights are what counts."""
+    caller = Caller(relay.url, headers={"Authorization": "Bearer of-nobody"})
+    assert caller.get("/api/v1/namespaces/default").status == HTTPStatus.OK
+    assert caller.get("/api/v1/namespaces").status == HTTPStatus.OK
+
+
+def test_a_web_page_gets_nothing_from_a_relay_on_its_machine(relay: RelayProcess) -> None:
+    for headers in ({"Host": "evil.example.com"}, {"Origin": "http://evil.example.com"}):
+        for path in ("/api/v1/secrets", "/version", "/"):
+            answer = Caller(relay.url).ask(path, headers=headers)
+            assert answer.status == HTTPStatus.FORBIDDEN
+            assert answer.json()["kind"] == "Status"
+
+
+class Shared:
+    """A relay that may do anything, and whose callers may what their tokens may."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, link: FaultProxy) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.link = link
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        for name, rules in (("reader", PODS), ("stranger", [])):
+            plane.service_account_dir(namespace, name, rules)
+        kubeconfig = plane.admin_kubeconfig(server=link.url)
+        flags = ["--access=caller", "--access-ttl=1s", "--probe-interval=300ms"]
+        self.relay = RelayProcess([f"--kubeconfig={kubeconfig}", *flags])
+
+    def caller(self, account: str) -> Caller:
+        token = self.plane.new_token(self.namespace, account)
+        return Caller(self.relay.url, headers={"Authorization": f"Bearer {token}"})
+
+
+@pytest.fixture
+def shared(
+    control_plane: ControlPlane, namespace: str, fault_proxy: FaultProxy
+) -> Iterator[Shared]:
+    it = Shared(control_plane, namespace, fault_proxy)
+    with it.relay:
+        it.relay.wait_link(up=True)
+        yield it
+        assert "Traceback" not in it.relay.log_text(all_lives=True)
+
+
+def test_r7_nobody_sees_what_others_made_the_relay_keep(shared: Shared) -> None:
+    reader, stranger = shared.caller("reader"), shared.caller("stranger")
+    with reader.watch(shared.pods, {"resourceVersion": "0"}) as watching:
+        assert watching.status == HTTPStatus.OK
+        for path in (shared.pods, f"{shared.pods}/some"):
+            for query in ({}, {"resourceVersion": "0"}):
+                answer = stranger.get(path, query)
+                assert answer.status == HTTPStatus.FORBIDDEN
+                assert f"{shared.namespace}:stranger" in answer.json()["message"]
+        assert stranger.ask(shared.pods, {"watch": "1"}).status == HTTPStatus.FORBIDDEN
+        assert reader.get(shared.pods, {"resourceVersion": "0"}).status == HTTPStatus.OK
+
+
+def test_r7_what_is_passed_on_is_done_as_the_caller(shared: Shared) -> None:
+    """The relay is administrator here, by a certificate, which must not show upstream."""
+    for account in ("reader", "stranger"):
+        caller = shared.caller(account)
+        told = caller.post(
+            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+        ).expect(HTTPStatus.CREATED)
+        user = told["status"]["userInfo"]["username"]
+        assert user == f"system:serviceaccount:{shared.namespace}:{account}"
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+        path = f"/api/v1/namespaces/{shared.namespace}/configmaps"
+        assert caller.post(path, body).status == HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.parametrize("path", ["/version", "/api", "/apis", "/api/v1", "/openapi/v3"])
+def test_r7_discovery_needs_a_token_too(shared: Shared, path: str) -> None:
+    assert shared.caller("stranger").get(path).status == HTTPStatus.OK
+    assert Caller(shared.relay.url).get(path).status == HTTPStatus.UNAUTHORIZED
+    shared.link.refuse()
+    shared.relay.wait_link(up=False)
+    assert Caller(shared.relay.url).get(path).status == HTTPStatus.UNAUTHORIZED
+
+
+def test_r7_an_open_watch_ends_when_its_right_ends(shared: Shared) -> None:
+    with shared.caller("reader").watch(shared.pods, {"resourceVersion": "0"}) as watching:
+        assert watching.status == HTTPStatus.OK
+        time.sleep(3)
+        assert watching.is_open, "the permission is renewed while it stands"
+        shared.plane.service_account_dir(shared.namespace, "reader", [])
+        watching.wait_ended()
+        [last] = watching.events("ERROR")
+        assert last.object["code"] == HTTPStatus.FORBIDDEN
+
+
+def test_r7_an_open_watch_outlives_a_cut_and_a_restart_finds_the_decision(shared: Shared) -> None:
+    reader = shared.caller("reader")
+    with reader.watch(shared.pods, {"resourceVersion": "0"}) as watching:
+        assert watching.status == HTTPStatus.OK
+        shared.link.refuse()
+        shared.relay.wait_link(up=False)
+        time.sleep(3)
+        assert watching.is_open
+    shared.relay.kill()
+    shared.relay.start()
+    again = reader.get(shared.pods, {"watch": "1", "resourceVersion": "0", "timeoutSeconds": "1"})
+    assert again.status == HTTPStatus.OK
+    stranger = shared.caller("stranger").get(shared.pods)
+    assert stranger.status == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+# ── telemetry ──
+
+
+def test_metrics_go_to_a_collector(control_plane: ControlPlane) -> None:
+    with Collector() as collector:
+        environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+        flags = [f"--kubeconfig={control_plane.admin_kubeconfig()}"]
+        with RelayProcess(flags, environ=environ) as relay:
+            relay.wait_link(up=True)
+            assert relay.terminate() == 0
+    assert collector.metric("relay_link_up") == 1
+    assert collector.metric("relay_journal_failed") == 0
