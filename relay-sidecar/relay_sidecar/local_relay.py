@@ -2,7 +2,9 @@
 
 import random
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from typing import Any
 
 from aiohttp import web
 
@@ -60,13 +62,20 @@ class LocalRelay:
         )
 
     @classmethod
-    async def open(cls, config: Config, stack: AsyncExitStack) -> "LocalRelay":
+    async def open(
+        cls,
+        config: Config,
+        stack: AsyncExitStack,
+        *,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> "LocalRelay":
         """Raises `BadInput`."""
         try:
             origin = await Origin.open(config.data_dir)
         except (Unusable, DirectoryInUse) as error:
             raise BadInput(f"--data-dir {config.data_dir}: {error}") from error
         stack.push_async_callback(origin.close)
+        spawn(origin.run())
         return cls(config, origin)
 
     def start(self) -> None:

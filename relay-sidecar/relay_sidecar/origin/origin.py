@@ -42,13 +42,13 @@ from relay_sidecar.origin.core.request_body import (
     write_options,
 )
 from relay_sidecar.origin.core.resource import Resource
-from relay_sidecar.origin.core.reviews import Review
 from relay_sidecar.origin.definitions import Definitions
 from relay_sidecar.origin.documents import Documents
 from relay_sidecar.origin.ledger import Ledger, Subscriber, decoded
 from relay_sidecar.origin.storage import MemoryStorage, NotStored, SqliteStorage
 from relay_sidecar.origin.writer import Write, Writer, Written
 
+_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -65,7 +65,8 @@ class Origin:
 
     @classmethod
     async def open(cls, directory: Path | None, *, wall: Callable[[], float] = time.time) -> Self:
-        """`directory` None: nothing is kept. Raises `Unusable` where what is there cannot be."""
+        """`directory` None: nothing is kept. Raises `Unusable` where what is there cannot be, and
+        `DirectoryInUse` where another process has it."""
         ledger = Ledger(Catalog(builtin_resources()), wall)
         boot = await asyncio.to_thread(_boot_id)
         storage: SqliteStorage | MemoryStorage
@@ -112,7 +113,17 @@ class Origin:
         return self._ledger.collection(resource)
 
     def subscribe(self, subscriber: Subscriber) -> None:
+        """Is told of all changes after they are stored, in order, those of one resource at once."""
         self._ledger.subscribe(subscriber)
+
+    def on_renewal(self, renewed: Callable[[ResourceName], None]) -> None:
+        """Is told when a resource's collection began anew, or the resource is gone."""
+        self._ledger.on_renewal(renewed)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the last change could not be stored; None if it could."""
+        return None if self._storage is None else self._storage.failure
 
     async def document(self, path: str, accept: str) -> Answer | None:
         """Discovery, OpenAPI, version and health; None where nothing is at the path."""
@@ -135,19 +146,23 @@ class Origin:
             wanted = representation(headers.get("Accept", ""))
             answer.check_acceptable(wanted)
             resource = self._ledger.catalog.get(info.resource)
-            if resource is None and (asked := reviews.review(info.resource)) is not None:
-                return self._review(asked, info, headers, body)
             if resource is None:
-                raise refusals.not_served()
+                return self._answer_unstored(info, headers, body)
             return await self._dispatch(resource, info, headers, body, wanted)
         except Refused as refused:
             return answer.of_status(refused.status)
         except NotStored as error:
             return answer.of_status(unavailable(f"the change could not be stored: {error}"))
 
-    def _review(
-        self, asked: Review, info: RequestInfo, headers: Mapping[str, str], body: bytes
+    def _answer_unstored(
+        self, info: RequestInfo, headers: Mapping[str, str], body: bytes
     ) -> Answer:
+        """Reviews are answered; all else is not here. Raises Refused."""
+        asked, name = reviews.review(info.resource), info.resource
+        if asked is None:
+            if self._ledger.catalog.has_version(name.group, name.version):
+                raise refusals.not_served()
+            return Answer(HTTPStatus.NOT_FOUND, _TEXT, b"404 page not found\n")
         if info.verb != "create" or info.name:
             raise refusals.not_allowed()
         check_media_type(headers.get("Content-Type", ""), (JSON,))

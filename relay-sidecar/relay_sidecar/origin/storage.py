@@ -7,14 +7,17 @@ fails changes nothing. A file that is damaged, or held by another process, is no
 """
 
 import asyncio
+import os
 import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from relay_sidecar.core.objects import Key
+from relay_sidecar.journal.files import DirectoryInUse, lock_directory, make_directory
 
 FILE_NAME: Final = "origin.sqlite"
 # Of the tables below; a release that changes them counts on.
@@ -73,7 +76,9 @@ Settled = Callable[[Sequence[Row]], None]
 
 
 class Storage(Protocol):
-    """A place for rows."""
+    """A place for rows. `failure`: why the last commit failed, None if it did not."""
+
+    failure: str | None
 
     async def load(self) -> Saved: ...
 
@@ -87,6 +92,7 @@ class MemoryStorage:
     """Keeps nothing: for tests and for `--data-dir memory`."""
 
     def __init__(self, settled: Settled) -> None:
+        self.failure: str | None = None
         self._settled = settled
 
     async def load(self) -> Saved:
@@ -111,6 +117,7 @@ class SqliteStorage:
         self._path = directory / FILE_NAME
         self._boot = boot
         self._settled = settled
+        self.failure: str | None = None
         self._loop = asyncio.get_running_loop()
         self._loaded: asyncio.Future[Saved] = self._loop.create_future()
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
@@ -119,7 +126,7 @@ class SqliteStorage:
         self._thread.start()
 
     async def load(self) -> Saved:
-        """Raises `Unusable`."""
+        """Raises `Unusable` and `DirectoryInUse`."""
         return await self._loaded
 
     async def commit(self, row: Row) -> None:
@@ -140,19 +147,22 @@ class SqliteStorage:
     # In the thread
 
     def _run(self) -> None:
-        try:
-            connection = _opened(self._path)
-            saved = _load(connection)
-            connection.execute("UPDATE state SET boot = ?", (self._boot,))
-        except (sqlite3.Error, OSError, Unusable) as error:
-            self._tell(self._fail_to_load, Unusable(f"{self._path}: {error}"))
-            return
-        self._tell(self._loaded.set_result, saved)
-        try:
+        with ExitStack() as stack:
+            try:
+                make_directory(self._path.parent)
+                stack.callback(os.close, lock_directory(self._path.parent))
+                connection = stack.enter_context(closing(_opened(self._path)))
+                saved = _load(connection)
+                connection.execute("UPDATE state SET boot = ?", (self._boot,))
+            except DirectoryInUse as error:
+                self._tell(self._fail_to_load, error)
+                return
+            except (sqlite3.Error, OSError, Unusable) as error:
+                self._tell(self._fail_to_load, Unusable(f"{self._path}: {error}"))
+                return
+            self._tell(self._loaded.set_result, saved)
             for group in self._groups():
                 self._write(connection, group)
-        finally:
-            connection.close()
 
     def _groups(self) -> Iterator[list[_Waiting]]:
         while (first := self._waiting.get()) is not None:
@@ -191,32 +201,33 @@ class SqliteStorage:
 
     # On the loop
 
-    def _fail_to_load(self, error: Unusable) -> None:
+    def _fail_to_load(self, error: Exception) -> None:
         self._is_closed = True
         self._loaded.set_exception(error)
 
     def _succeed(self, group: Sequence[_Waiting]) -> None:
+        self.failure = None
         self._settled([waiting.row for waiting in group])
         for waiting in group:
             if not waiting.done.done():
                 waiting.done.set_result(None)
 
     def _fail(self, group: Sequence[_Waiting], error: NotStored) -> None:
+        self.failure = str(error)
         for waiting in group:
             if not waiting.done.done():
                 waiting.done.set_exception(NotStored(str(error)))
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, isolation_level=None)
     try:
-        # One process at a time; the lock goes with the process, however it ends.
+        # No shared memory file, so that the folder may lie on any file system.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("BEGIN IMMEDIATE")
         _prepare(connection)
         connection.execute("COMMIT")
     except BaseException:

@@ -85,7 +85,9 @@ class Writer:
         meta = mapping(sent, "metadata")
         is_generated = not text(meta, "name") and bool(text(meta, "generateName"))
         self._check_place(write, text(meta, "name"))
-        obj = writing.create(resource, sent, namespace=write.namespace, birth=self._birth())
+        obj = writing.create(
+            resource, sent, namespace=write.namespace, birth=self._birth(is_generated)
+        )
         for _ in range(_NAME_ATTEMPTS):
             key = (write.namespace, text(obj, "metadata", "name"))
             async with self._ledger.turn(resource, key):
@@ -184,8 +186,9 @@ class Writer:
             raise refusals.missing(name.group, name.plural, write.name)
         return found
 
-    def _birth(self) -> Birth:
-        return Birth(uid=str(uuid.uuid4()), suffix=_suffix(), now=written(self._now()))
+    def _birth(self, is_generated: bool = False) -> Birth:
+        suffix = _suffix() if is_generated else ""
+        return Birth(uid=str(uuid.uuid4()), suffix=suffix, now=written(self._now()))
 
     def _check_place(self, write: Write, name: str) -> None:
         """Whether something may begin here. Raises Refused."""

@@ -10,7 +10,11 @@ class Catalog:
     """Changes only through `serve` and `withdraw`."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._by_name = {resource.name: resource for resource in resources}
+        self._by_name: dict[ResourceName, Resource] = {}
+        # By storage, and the group versions: asked at each write.
+        self._versions: dict[ResourceName, list[Resource]] = {}
+        self._group_versions: set[tuple[str, str]] = set()
+        self.serve(resources)
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._by_name.values())
@@ -31,16 +35,21 @@ class Catalog:
                 return resource
         return None
 
+    def has_version(self, group: str, version: str) -> bool:
+        """Whether anything is served in this group version."""
+        return (group, version) in self._group_versions
+
     def stored(self) -> Sequence[Resource]:
         """One resource per storage: the version in which its objects are kept."""
         return [resource for resource in self if resource.name == resource.storage]
 
     def versions(self, storage: ResourceName) -> Sequence[Resource]:
-        """All that are served from one storage."""
-        return [resource for resource in self if resource.storage == storage]
+        """All that are shown from one storage."""
+        return self._versions.get(storage, ())
 
     def serve(self, resources: Iterable[Resource]) -> None:
         self._by_name.update((resource.name, resource) for resource in resources)
+        self._index()
 
     def withdraw(self, group: str, plural: str) -> Sequence[Resource]:
         """Stops serving a custom resource; returns what was served."""
@@ -51,4 +60,13 @@ class Catalog:
         ]
         for resource in gone:
             del self._by_name[resource.name]
+        self._index()
         return gone
+
+    def _index(self) -> None:
+        self._versions = {}
+        for resource in self:
+            self._versions.setdefault(resource.storage, []).append(resource)
+        self._group_versions = {
+            (resource.name.group, resource.name.version) for resource in self if resource.is_served
+        }
