@@ -1,0 +1,126 @@
+"""python -m bench.relay [--runs 3] [--only list,watch,...] [--seconds 5] [--out FILE]
+
+Measures relay-sidecar beside the kube-apiserver that it stands for, prints a table and writes
+JSON. Leaves no process behind, also after Ctrl-C. Exit status: 0 when all that was measured
+reached its target, 1 when not or when a run failed, 130 after Ctrl-C.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import pace
+from bench.progress import say
+from bench.relay import fanout, memory, offline, reads, recovery, sharing, slow, start
+from bench.relay.result import RELAY, Result, Results
+from bench.relay.rows import Row, table
+from bench.relay.targets import rows
+from bench.relay.world import Options, World
+from tests.controlplane.build import KUBERNETES_VERSION
+from tests.controlplane.cluster import ControlPlane
+
+ROOT = Path(__file__).parents[2]
+INTERRUPTED = 130
+
+FAMILIES: dict[str, Callable[[World, Options], list[Result]]] = {
+    "list": reads.lists,
+    "get": reads.gets,
+    "watch": fanout.watches,
+    # Part of watch: alone where only this is asked for.
+    "cpu": fanout.cpu,
+    "sharing": sharing.sharing,
+    "memory": memory.memories,
+    "start": start.starts,
+    "offline": offline.answers_while_cut,
+    "recovery": recovery.recoveries,
+    "slow": slow.slow_reader,
+}
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    asked = list(FAMILIES) if arguments.only is None else arguments.only.split(",")
+    options = Options(arguments.runs, arguments.seconds, arguments.cut, arguments.events)
+    if set(asked) - set(FAMILIES) or min(dataclasses.astuple(options)) <= 0:
+        known = ", ".join(FAMILIES)
+        _parser().error(f"--only {arguments.only}: there are {known}; numbers are above 0")
+    families = [name for name in FAMILIES if name in asked]
+    if "watch" in families and "cpu" in families:
+        families.remove("cpu")
+    # `kill PID` ends it as Ctrl-C does: with nothing left behind.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    results: list[Result] = []
+    try:
+        _measure(families, options, results)
+    except KeyboardInterrupt:
+        pace.stop()
+        say("interrupted")
+        return INTERRUPTED
+    finally:
+        found = rows(Results(results))
+        if results:
+            _report(found, results, options, arguments.out)
+    has_failed = any(result.failures for result in results if result.side == RELAY)
+    return int(has_failed or any(each.is_met is False for each in found))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.relay")
+    parser.add_argument("--runs", type=int, default=3, help="of each measurement (3)")
+    parser.add_argument("--only", metavar="FAMILY,...", help=f"of {', '.join(FAMILIES)}")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each load (5)")
+    parser.add_argument("--cut", type=float, default=60.0, help="seconds without link (60)")
+    parser.add_argument(
+        "--events", type=int, default=20_000, help="that the slow reader leaves unread (20000)"
+    )
+    out = ROOT / "bench" / "results" / "relay.json"
+    parser.add_argument("--out", type=Path, default=out, help="JSON (%(default)s)")
+    return parser
+
+
+def _measure(families: list[str], options: Options, results: list[Result]) -> None:
+    """Adds to `results` as it goes, so that what was measured before an end is reported."""
+    with tempfile.TemporaryDirectory(prefix="edge-sidecars-bench-") as folder, ControlPlane() as it:
+        world = World(it, Path(folder))
+        for family in families:
+            started_at = time.monotonic()
+            results += FAMILIES[family](world, options)
+            say(f"{family}: took {(time.monotonic() - started_at) / 60:.1f} min")
+
+
+def _report(found: list[Row], results: list[Result], options: Options, out: Path) -> None:
+    """The table to standard output, everything to the file."""
+    print(table(found))
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(f"\nload of the machine at the end: {load} on {os.cpu_count()} cores")
+    print("figures of peers were measured earlier, on a machine of this kind")
+    failures = Results(results).failures()
+    print("".join(f"FAILED RUN {failure}\n" for failure in failures), end="")
+    missed = [each.what for each in found if each.is_met is False]
+    judged = sum(each.is_met is not None for each in found)
+    print(f"{judged - len(missed)} of {judged} targets reached")
+    document = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": {"cores": os.cpu_count(), "load": os.getloadavg(), "os": platform.platform()},
+        "python": platform.python_version(),
+        "kubernetes": KUBERNETES_VERSION,
+        "options": dataclasses.asdict(options),
+        "rows": [dataclasses.asdict(each) for each in found],
+        "results": [dataclasses.asdict(each) for each in results],
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"written to {out}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Resident memory of a relay: at rest with pods, after every kind of load, and at its peak."""
+
+from pathlib import Path
+
+from bench.pace import sleep, wait_for
+from bench.process import KIB, MIB, memory
+from bench.progress import say
+from bench.relay.fanout import HUNDRED, PODS, measured
+from bench.relay.reads import GETS, LISTS, Reading
+from bench.relay.result import RELAY, Result, Sample
+from bench.relay.world import Options, Pods, World, at
+from tests.pods.relay import RelayProcess
+
+COUNTS = (0, 1000, 10_000)
+# Until what a start or a list needed for a moment is given back.
+SETTLE = 5.0
+SYNC_TIMEOUT = 60.0
+
+
+def memories(world: World, options: Options) -> list[Result]:
+    results = []
+    for count in COUNTS:
+        result = Result(f"memory-{count}", RELAY)
+        for _ in range(options.runs):
+            with world.relay() as relay:
+                if count:
+                    _hold(world, relay, world.pods(count))
+                sleep(SETTLE)
+                result.samples.append(_sample(relay))
+        _say(result)
+        results.append(result)
+    used = Result("memory-used", RELAY)
+    for _ in range(options.runs):
+        used.samples.append(_after_load(world, options))
+    _say(used)
+    return [*results, used]
+
+
+def _say(result: Result) -> None:
+    for sample in result.samples:
+        said = " ".join(f"{key}={value:.1f}" for key, value in sample.items())
+        say(f"{result.scenario}: {said}")
+
+
+def _hold(world: World, relay: RelayProcess, pods: Pods) -> None:
+    """The relay follows these pods from here on."""
+    flags = [f"--path={pods.any_version}", f"--expect={pods.count}"]
+    wait_for(
+        lambda: bool(world.load.run("first", *at(relay), *flags)["answeredAt"]),
+        timeout=SYNC_TIMEOUT,
+        what=f"{pods.count} pods",
+    )
+
+
+def _after_load(world: World, options: Options) -> Sample:
+    """What the other scenarios do to one relay, one after the other."""
+    with world.relay() as relay:
+        for reading in (*LISTS, *GETS):
+            _load(world, relay, reading, seconds=options.seconds)
+        watched = world.pods(PODS, is_managed=False)
+        measured(world, HUNDRED, relay, pods=watched, seconds=options.seconds)
+        sleep(SETTLE)
+        return _sample(relay)
+
+
+def _load(world: World, relay: RelayProcess, reading: Reading, *, seconds: float) -> None:
+    flags = [*reading.flags(world.pods(reading.pods)), f"--seconds={seconds}"]
+    world.load.run("fetch", *at(relay), *flags)
+
+
+def _sample(relay: RelayProcess) -> Sample:
+    """MiB."""
+    return {"rss": memory(relay.pid).rss / MIB, "peak": peak(relay.pid) / MIB}
+
+
+def peak(pid: int) -> int:
+    """The largest resident size since the start or `reset_peak`, in bytes (proc(5), VmHWM)."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    [line] = [line for line in text.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * KIB
+
+
+def reset_peak(pid: int) -> None:
+    """proc(5), clear_refs."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
