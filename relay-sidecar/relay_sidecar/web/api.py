@@ -78,6 +78,7 @@ class Api:
         info = RequestInfo.parse(request.method, request.raw_path)
         if not info.is_resource:
             if request.method == "GET" and self._documents.is_kept(info.path):
+                await self._access.may(caller, info, label_selector="", field_selector="")
                 return await self._documents.answer(request, info)
             return await self._reading.above.forward(request)
         if info.verb in ("create", "update", "patch", "delete") and is_learned_from(

@@ -310,6 +310,8 @@ def test_r7_discovery_needs_a_token_too(shared: Shared, path: str) -> None:
     shared.link.refuse()
     shared.relay.wait_link(up=False)
     assert Caller(shared.relay.url).get(path).status == HTTPStatus.UNAUTHORIZED
+    unseen = Caller(shared.relay.url, headers={"Authorization": "Bearer of-nobody"}).get(path)
+    assert unseen.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_r7_an_open_watch_ends_when_its_right_ends(shared: Shared) -> None:
