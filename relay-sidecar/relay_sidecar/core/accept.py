@@ -58,21 +58,23 @@ def representation(accept: str) -> Representation:
         return WHOLE
     if not any(part.partition(";")[0].strip(" ") in _ROUTED for part in accept.split(",")):
         return OTHER
-    served = [found for clause in _clauses(accept) if (found := _served(clause)) is not None]
+    served = [found for clause in clauses(accept) if (found := _served(clause)) is not None]
     if not served:
         return OTHER
     return replace(served[0], allows_whole=WHOLE in served)
 
 
 @dataclass(frozen=True, slots=True)
-class _Clause:
+class Clause:
+    """One media type that a client takes, or a range of them."""
+
     type: str
     subtype: str
     quality: float
     parameters: Mapping[str, str]
 
 
-def _served(clause: _Clause) -> Representation | None:
+def _served(clause: Clause) -> Representation | None:
     if (clause.type, clause.subtype) not in (
         ("application", "json"),
         ("application", "*"),
@@ -92,19 +94,19 @@ def _served(clause: _Clause) -> Representation | None:
     return Representation(Form.TABLE, f"{_META}/{version}") if kind == "Table" else None
 
 
-def _clauses(accept: str) -> list[_Clause]:
+def clauses(accept: str) -> list[Clause]:
     """Best first. goautoneg's order is no order in the mathematical sense, so the algorithm
     counts: Go sorts so few by insertion (sort/zsortinterface.go)."""
-    clauses = [found for part in accept.split(",") if (found := _clause(part)) is not None]
-    for start in range(1, len(clauses)):
+    found = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
+    for start in range(1, len(found)):
         at = start
-        while at and _is_before(clauses[at], clauses[at - 1]):
-            clauses[at - 1 : at + 1] = clauses[at], clauses[at - 1]
+        while at and _is_before(found[at], found[at - 1]):
+            found[at - 1 : at + 1] = found[at], found[at - 1]
             at -= 1
-    return clauses
+    return found
 
 
-def _clause(part: str) -> _Clause | None:
+def _clause(part: str) -> Clause | None:
     media, *rest = part.split(";")
     main, _, subtype = media.partition("/")
     main, subtype = main.strip(" "), subtype.strip(" ")
@@ -121,7 +123,7 @@ def _clause(part: str) -> _Clause | None:
             quality = _quality(value)
         else:
             parameters[name.strip(" ")] = value.strip(" ")
-    return _Clause(main, subtype, quality, parameters)
+    return Clause(main, subtype, quality, parameters)
 
 
 def _quality(text: str) -> float:
@@ -132,7 +134,7 @@ def _quality(text: str) -> float:
         return 0.0
 
 
-def _is_before(one: _Clause, other: _Clause) -> bool:
+def _is_before(one: Clause, other: Clause) -> bool:
     return (
         one.quality > other.quality
         or (one.type != "*" and other.type == "*")
