@@ -103,9 +103,10 @@ class Api:
 
         if options.shard_selector:
             return await self._reading.above.forward(request)
+        # Before anything is opened, waited for or refused for another reason.
+        await permit()
         if info.verb == "watch":
             return await self._watches.answer(request, info, options, wanted, permit)
-        await permit()
         return await self._lists.answer(request, info, options, wanted)
 
 

@@ -284,7 +284,12 @@ def test_r7_nobody_sees_what_others_made_the_relay_keep(shared: Shared) -> None:
                 answer = stranger.get(path, query)
                 assert answer.status == HTTPStatus.FORBIDDEN
                 assert f"{shared.namespace}:stranger" in answer.json()["message"]
-        assert stranger.ask(shared.pods, {"watch": "1"}).status == HTTPStatus.FORBIDDEN
+        for query in ({}, {"resourceVersion": "1"}, {"fieldSelector": "spec.unknown=x"}):
+            watch = stranger.get(shared.pods, {"watch": "1", **query})
+            assert watch.status == HTTPStatus.FORBIDDEN
+        assert stranger.get("/api/v1/configmaps", {"watch": "1"}).status == HTTPStatus.FORBIDDEN
+        [stream] = shared.relay.status()["streams"]
+        assert stream["namespace"] == shared.namespace, "nothing is opened for who may not read it"
         assert reader.get(shared.pods, {"resourceVersion": "0"}).status == HTTPStatus.OK
 
 
