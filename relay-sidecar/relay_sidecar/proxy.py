@@ -1,46 +1,47 @@
 """Requests of clients, passed on to upstream as they are, and their answers.
 
-Guarantees: nothing is sent twice; a client learns whether a write was certainly not sent (503) or
-may have happened (504, without Retry-After, or client-go would send it again); an answer that
-breaks off upstream breaks off here; whoever leaves takes the exchange along. Never looks into a
-body.
+Guarantees: no write is sent twice; a client learns whether one was certainly not sent (503) or may
+have happened (504, without Retry-After, or client-go would send it again); an answer that breaks
+off upstream breaks off here; whoever leaves takes the exchange along. While the link is down
+nothing is tried. Looks into no body.
 """
 
-import zlib
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from http import HTTPStatus
+from typing import Final, Protocol
 
 from aiohttp import hdrs, web
-from multidict import CIMultiDict, CIMultiDictProxy
+from aiohttp.http import HttpVersion11
+from multidict import CIMultiDict
 
-from kubeapi import Answer, ApiTransport, NotSent, TooLong, Unreachable
+from kubeapi import Answer, ApiTransport, Dropped, NotSent, TooLong, Unreachable
+from relay_sidecar import tunnel
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import Outcome
 from relay_sidecar.core.status import (
     Refused,
     Status,
+    bad_request,
     timeout_outcome_unknown,
     unavailable,
 )
-from relay_sidecar.web.answers import takes_gzip
+from relay_sidecar.end_to_end import asks_for_upgrade, drop_websocket_token, end_to_end
+from relay_sidecar.fetched import Fetched, answer_of, fetched
+from relay_sidecar.link_probe import NOBODY_THERE
+from relay_sidecar.upload import Upload, upload
+
+__all__ = ["IS_PASSED_ON", "Fetched", "Proxy", "answer_of"]
 
 # Set on a request that upstream was asked about.
 IS_PASSED_ON = web.RequestKey("is_passed_on", bool)
-# RFC 9110, 7.6.1, and what aiohttp says itself.
-HOP_BY_HOP = frozenset(
-    {
-        "connection",
-        "keep-alive",
-        "proxy-connection",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
+# RFC 9110, 9.2.1.
+READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+# What the next server must not hear: to whom we speak, we say ourselves.
+_OURS = (hdrs.HOST, hdrs.AUTHORIZATION, hdrs.EXPECT)
 # Bytes of an answer that is to be remembered: 100,000 objects of 3 KB.
 MAX_ANSWER = 512 * 1024 * 1024
 # Bytes; kube-apiserver's limit of a body (MaxRequestBodyBytes) is 3 MiB.
@@ -49,19 +50,8 @@ MAX_KEPT_BODY = 8 * 1024 * 1024
 LONGEST_REQUEST = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A whole answer; `body` in the content coding that the headers tell."""
-
-    status: int
-    reason: str
-    headers: CIMultiDictProxy[str]
-    body: bytes
-
-    def decoded(self) -> bytes:
-        if self.headers.get(hdrs.CONTENT_ENCODING) == "gzip":
-            return zlib.decompress(self.body, 16 + zlib.MAX_WBITS)
-        return self.body
+# struct linger {on, seconds}, socket(7): closing sends a reset.
+RESET = struct.pack("ii", 1, 0)
 
 
 class Credentials(Protocol):
@@ -91,156 +81,166 @@ class Proxy:
     async def fetch(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
     ) -> Fetched:
-        """The whole answer to a read. Raises `Unreachable`."""
-        headers = self._headers(request)
-        if accept is not None:
-            headers[hdrs.ACCEPT] = accept
-        headers[hdrs.ACCEPT_ENCODING] = "gzip"
-        return await self._whole(request, headers, None, header_timeout)
+        """The whole answer to a read. Raises `Unreachable`, and `Refused` for what is too long."""
+        return await self._whole(request, None, accept=accept, header_timeout=header_timeout)
 
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
     ) -> Fetched:
         """The whole answer to a write. Raises `Refused`."""
-        headers = self._headers(request)
-        if accept is not None:
-            headers[hdrs.ACCEPT] = accept
-        if not self.is_up:
-            raise Refused(unavailable("upstream is out of reach, nothing was written"))
-        body = await _kept_body(request)
+        body = upload(request)
         try:
-            return await self._whole(request, headers, body, header_timeout)
-        except NotSent as error:
-            raise Refused(unavailable(f"nothing was written: {error}")) from error
+            self._check_link()
+            whole = None if body is None else await body.whole(limit=MAX_KEPT_BODY)
+            return await self._whole(request, whole, accept=accept, header_timeout=header_timeout)
         except Unreachable as error:
-            raise Refused(timeout_outcome_unknown()) from error
+            raise Refused(_of_write(error)) from error
 
     async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer as it comes. Raises `Unreachable` for a read of which nothing was answered,
         `Refused` for a write."""
-        is_read = request.method in ("GET", "HEAD", "OPTIONS")
-        if not is_read and not self.is_up:
-            raise Refused(unavailable("upstream is out of reach, nothing was written"))
+        body = upload(request)
         response: web.StreamResponse | None = None
-        request[IS_PASSED_ON] = True
         try:
-            async with self._transport.exchange(
-                request.method,
-                request.raw_path,
-                header_timeout=LONGEST_REQUEST,
-                headers=self._headers(request).items(),
-                body=request.content.iter_any() if request.can_read_body else None,
-                as_caller=self._is_callers(request),
+            async with self._asked(
+                request, self._headers(request), body, header_timeout=LONGEST_REQUEST
             ) as answer:
-                self._met(Outcome.ANSWERED)
-                response = web.StreamResponse(status=answer.status, reason=answer.reason)
-                _copy_head(answer, response)
+                response = _begun(request, answer)
                 await response.prepare(request)
+                if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
+                    await tunnel.run(request, answer)
+                    return response
                 async for chunk in answer.chunks():
                     await response.write(chunk)
                 await response.write_eof()
                 return response
         except Unreachable as error:
-            self._met(_outcome(error))
-            if response is not None:
-                # What was begun cannot be taken back: it breaks off, as it did upstream.
-                if request.transport is not None:
-                    request.transport.abort()
+            if response is not None and response.prepared:
+                _break_off(request)
                 return response
-            if is_read:
+            if body is not None and body.failure is not None:
+                raise body.failure from error
+            if request.method in READS:
                 raise
-            if isinstance(error, NotSent):
-                raise Refused(unavailable(f"nothing was written: {error}")) from error
-            raise Refused(timeout_outcome_unknown()) from error
+            raise Refused(_of_write(error)) from error
 
     async def _whole(
         self,
         request: web.BaseRequest,
-        headers: CIMultiDict[str],
         body: bytes | None,
+        *,
+        accept: str | None,
         header_timeout: float,
     ) -> Fetched:
-        request[IS_PASSED_ON] = True
+        headers = self._headers(request)
+        headers[hdrs.ACCEPT_ENCODING] = "gzip"
+        if accept is not None:
+            headers[hdrs.ACCEPT] = accept
         try:
-            async with self._transport.exchange(
-                request.method,
-                request.raw_path,
-                header_timeout=header_timeout,
-                headers=headers.items(),
-                body=body,
-                as_caller=self._is_callers(request),
-            ) as answer:
-                self._met(Outcome.ANSWERED)
-                found = await answer.read(limit=MAX_ANSWER, idle_timeout=LONGEST_REQUEST)
-        except Unreachable as error:
-            self._met(_outcome(error))
-            raise
+            async with self._asked(request, headers, body, header_timeout=header_timeout) as answer:
+                content = await answer.read(limit=MAX_ANSWER, idle_timeout=LONGEST_REQUEST)
+                return await fetched(answer, content, limit=MAX_ANSWER)
         except TooLong as error:
-            raise Refused(unavailable(f"an answer of upstream is {error}")) from error
-        return Fetched(answer.status, answer.reason, answer.headers, found)
+            raise Refused(_too_long(request, error)) from error
 
-    def _is_callers(self, request: web.BaseRequest) -> bool:
-        return bool(self._access.headers_for_upstream(request[CALLER]))
+    @asynccontextmanager
+    async def _asked(
+        self,
+        request: web.BaseRequest,
+        headers: CIMultiDict[str],
+        body: bytes | Upload | None,
+        *,
+        header_timeout: float,
+    ) -> AsyncIterator[Answer]:
+        """Raises `Unreachable`, and `Refused` for what cannot be asked."""
+        if not request.raw_path.startswith("/"):
+            raise Refused(bad_request("the request's target is not a path"))
+        self._check_link()
+        request[IS_PASSED_ON] = True
+        ask = partial(
+            self._transport.exchange,
+            request.method,
+            request.raw_path,
+            header_timeout=header_timeout,
+            headers=headers.items(),
+            body=body,
+            as_caller=hdrs.AUTHORIZATION in headers,
+            is_upgrade=hdrs.UPGRADE in headers,
+        )
+        try:
+            async with AsyncExitStack() as stack:
+                try:
+                    answer = await stack.enter_async_context(ask())
+                except Dropped:
+                    if request.method not in READS or body is not None:
+                        raise
+                    answer = await stack.enter_async_context(ask(is_fresh=True))
+                if answer.status not in NOBODY_THERE:
+                    self._met(Outcome.ANSWERED)
+                yield answer
+        except Unreachable as error:
+            if not isinstance(body, Upload) or body.failure is None:
+                self._met(_outcome(error))
+            raise
+
+    def _check_link(self) -> None:
+        if not self.is_up:
+            raise NotSent("the link is down")
 
     def _headers(self, request: web.BaseRequest) -> CIMultiDict[str]:
-        named = {
-            name.strip().lower() for name in request.headers.get(hdrs.CONNECTION, "").split(",")
-        }
-        dropped = HOP_BY_HOP | named | {"host", "authorization"}
-        headers = CIMultiDict(
-            (name, value) for name, value in request.headers.items() if name.lower() not in dropped
-        )
+        headers = end_to_end(request.headers)
+        for name in _OURS:
+            headers.popall(name, None)
         headers.update(self._access.headers_for_upstream(request[CALLER]))
+        if asks_for_upgrade(request.headers):
+            drop_websocket_token(headers)
+            headers[hdrs.CONNECTION] = "Upgrade"
+            headers.extend((hdrs.UPGRADE, each) for each in request.headers.getall(hdrs.UPGRADE))
         return headers
+
+
+def _begun(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    """The answer's head; as aiohttp frames it, the length or else chunks."""
+    response = web.StreamResponse(status=answer.status, reason=answer.reason)
+    response.headers.extend(end_to_end(answer.headers))
+    if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
+        if not asks_for_upgrade(request.headers):
+            raise Unreachable("upstream changes the protocol, which nobody asked for")
+        response.headers[hdrs.CONNECTION] = "Upgrade"
+        response.headers.extend(
+            (hdrs.UPGRADE, each) for each in answer.headers.getall(hdrs.UPGRADE, [])
+        )
+        response.force_close()
+    return response
+
+
+def _break_off(request: web.BaseRequest) -> None:
+    """What was begun cannot be taken back: the client is to see that it is not whole."""
+    transport = request.transport
+    if transport is None:
+        return
+    if request.version >= HttpVersion11:
+        # Without the last chunk, or short of its length; what is there still arrives.
+        transport.close()
+    else:
+        # It takes any end for the end, but not a reset.
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        transport.abort()
+
+
+def _of_write(error: Unreachable) -> Status:
+    if isinstance(error, NotSent):
+        return unavailable(f"upstream is out of reach, nothing was written: {error}")
+    return timeout_outcome_unknown()
+
+
+def _too_long(request: web.BaseRequest, error: TooLong) -> Status:
+    """Without Retry-After: it would be as long again."""
+    message = f"the answer to {request.path} is {error}"
+    return Status(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="InternalError", message=message)
 
 
 def _outcome(error: Unreachable) -> Outcome:
     is_late = isinstance(error.__cause__, TimeoutError)
     return Outcome.TIMED_OUT if is_late else Outcome.REFUSED
-
-
-async def answer_of(request: web.BaseRequest, fetched: Fetched) -> web.StreamResponse:
-    """The same to the client, unpacked where it does not take gzip."""
-    body = fetched.body
-    response = web.Response(status=fetched.status, reason=fetched.reason)
-    _copy_headers(fetched.headers, response.headers)
-    response.headers.popall(hdrs.CONTENT_LENGTH, None)
-    if fetched.headers.get(hdrs.CONTENT_ENCODING) == "gzip" and not takes_gzip(request):
-        body = fetched.decoded()
-        response.headers.popall(hdrs.CONTENT_ENCODING)
-    response.body = body
-    return response
-
-
-async def _kept_body(request: web.BaseRequest) -> bytes | None:
-    """Raises `Refused`."""
-    if not request.can_read_body:
-        return None
-    found = bytearray()
-    async for chunk in _pieces(request):
-        found += chunk
-        if len(found) > MAX_KEPT_BODY:
-            raise Refused(
-                Status(
-                    code=413,
-                    reason="RequestEntityTooLarge",
-                    message=f"the limit is {MAX_KEPT_BODY} bytes",
-                )
-            )
-    return bytes(found)
-
-
-def _pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    return request.content.iter_any()
-
-
-def _copy_head(answer: Answer, response: web.StreamResponse) -> None:
-    _copy_headers(answer.headers, response.headers)
-    if hdrs.CONTENT_LENGTH in answer.headers:
-        response.content_length = int(answer.headers[hdrs.CONTENT_LENGTH])
-
-
-def _copy_headers(upstream: Mapping[str, str], ours: CIMultiDict[str]) -> None:
-    for name, value in upstream.items():
-        if name.lower() not in HOP_BY_HOP:
-            ours.add(name, value)

@@ -55,6 +55,17 @@ class Connection:
         self._unread = self._unread[count:]
         return count
 
+    def receive(self) -> bytes:
+        """What came behind the last request, or comes next; b"" at the end."""
+        if not self._unread:
+            self._receive()
+        found, self._unread = self._unread, b""
+        return found
+
+    def shut_write(self) -> None:
+        """The client is told that nothing more comes, and may go on."""
+        self._sock.shutdown(socket.SHUT_WR)
+
     def receive_until(self, end: bytes) -> bytes:
         """What comes behind the last request, up to `end` or to where the client ends it."""
         while end not in self._unread and self._receive():

@@ -1,0 +1,79 @@
+"""A whole answer of upstream: to be read here, and handed on to the client.
+
+Guarantees: the client gets the bytes that upstream sent, unpacked only where it does not take them
+packed; what cannot be unpacked is no answer.
+"""
+
+import asyncio
+import zlib
+from dataclasses import dataclass
+
+from aiohttp import hdrs, web
+from multidict import CIMultiDictProxy
+
+from kubeapi import Answer, TooLong, Unreachable
+from relay_sidecar.end_to_end import end_to_end
+from relay_sidecar.web.answers import takes_gzip
+
+# Bytes; more are unpacked beside the event loop: it takes some 10 ms for a packed MiB.
+LONG = 128 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """`body` in the content coding that the headers tell; `content` without."""
+
+    status: int
+    reason: str
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    content: bytes
+
+    @property
+    def is_packed(self) -> bool:
+        return _is_packed(self.headers)
+
+    def decoded(self) -> bytes:
+        return self.content
+
+
+async def fetched(answer: Answer, body: bytes, *, limit: int) -> Fetched:
+    """Raises `Unreachable` for broken bytes, `TooLong` over `limit` of them."""
+    content = body
+    if _is_packed(answer.headers) and body:
+        content = (
+            _unpacked(body, limit)
+            if len(body) <= LONG
+            else await asyncio.to_thread(_unpacked, body, limit)
+        )
+    return Fetched(answer.status, answer.reason, answer.headers, body, content)
+
+
+async def answer_of(request: web.BaseRequest, fetched: Fetched) -> web.StreamResponse:
+    """The same to the client."""
+    response = web.Response(status=fetched.status, reason=fetched.reason)
+    response.headers.extend(end_to_end(fetched.headers))
+    response.headers.popall(hdrs.CONTENT_LENGTH, None)
+    if fetched.is_packed and not takes_gzip(request):
+        response.headers.popall(hdrs.CONTENT_ENCODING)
+        response.body = fetched.content
+    else:
+        response.body = fetched.body
+    return response
+
+
+def _is_packed(headers: CIMultiDictProxy[str]) -> bool:
+    return headers.get(hdrs.CONTENT_ENCODING, "").lower() == "gzip"
+
+
+def _unpacked(body: bytes, limit: int) -> bytes:
+    unpacking = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        content = unpacking.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise Unreachable(f"the answer cannot be unpacked: {error}") from error
+    if len(content) > limit:
+        raise TooLong(f"over {limit} bytes")
+    if not unpacking.eof:
+        raise Unreachable("the answer's packed bytes are not whole")
+    return content

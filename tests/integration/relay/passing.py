@@ -1,0 +1,87 @@
+"""A listener of the relay behind which nothing stands but the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+from aiohttp import web
+
+from kubeapi import ApiTransport, Credentials, NotSent, Plain, Unreachable
+from relay_sidecar.access.admission import CALLER, Caller
+from relay_sidecar.core.link import Outcome
+from relay_sidecar.core.status import Refused
+from relay_sidecar.proxy import Proxy, answer_of
+from relay_sidecar.web.answers import status_answer
+from relay_sidecar.web.listener import Handler
+from tests.integration.relay.hosted import Hosted
+from tests.pods.raw_client import RawClient
+from tests.pods.raw_server import Connection, RawServer
+
+# How a request wants to be passed on: "forward" if it does not say.
+MODE = "X-Mode"
+# What a test gets where the web layer would look for an answer of its own.
+UNANSWERED = {NotSent: 590, Unreachable: 591}
+TIMEOUT = 2.0
+
+
+@contextmanager
+def through(
+    serve: Callable[[Connection], None], *, token: str | None = None
+) -> Iterator[tuple[RawServer, RawClient]]:
+    """A server, and a client that goes there through a proxy."""
+    with (
+        RawServer(serve) as server,
+        Passing(Plain(server.url), token=token).host() as relay,
+        RawClient(relay.port) as client,
+    ):
+        yield server, client
+
+
+class Passing:
+    """Before `credentials`; with `token` in the name of callers who bring it."""
+
+    def __init__(self, credentials: Credentials, *, token: str | None = None) -> None:
+        self.is_up = True
+        self.met: list[Outcome] = []
+        self._credentials = credentials
+        self._token = token
+
+    def host(self) -> Hosted:
+        return Hosted(self._open)
+
+    def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
+        return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[Handler]:
+        transport = ApiTransport(self._credentials, user_agent="relay-sidecar/test")
+        proxy = Proxy(transport, self, is_up=lambda: self.is_up, met=self.met.append)
+
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            request[CALLER] = Caller()
+            try:
+                return await self._pass(proxy, request)
+            except Refused as refused:
+                return status_answer(refused.status)
+            except Unreachable as error:
+                status = next(code for kind, code in UNANSWERED.items() if isinstance(error, kind))
+                return web.Response(status=status, text=str(error))
+
+        try:
+            yield handle
+        finally:
+            await transport.close()
+            await asyncio.sleep(0)
+
+    async def _pass(self, proxy: Proxy, request: web.BaseRequest) -> web.StreamResponse:
+        match request.headers.get(MODE, "forward"):
+            case "fetch":
+                fetched = await proxy.fetch(request, accept=None, header_timeout=TIMEOUT)
+                return await answer_of(request, fetched)
+            case "write":
+                fetched = await proxy.write(request, accept=None, header_timeout=TIMEOUT)
+                return await answer_of(request, fetched)
+            case _:
+                return await proxy.forward(request)
