@@ -16,8 +16,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from relay_sidecar.config.config import namespace_in
-from relay_sidecar.config.flags import DEFAULT_LISTEN, SERVICE_ACCOUNT_DIR, Options, Parser
-from relay_sidecar.config.values import BadInput, address, url
+from relay_sidecar.config.flags import DEFAULT_LISTEN, PREFIX, SERVICE_ACCOUNT_DIR
+from sidecar.flags import Options, Parser
+from sidecar.values import BadInput, address, url
 
 NAME = "relay"
 
@@ -25,7 +26,7 @@ NAME = "relay"
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     try:
         given = vars(_parser().parse_args(arguments))
-        options = Options(given, environ)
+        options = Options(given, environ, prefix=PREFIX)
         content = json.dumps(_content(options, environ), indent=2) + "\n"
         if given["output"]:
             _write(Path(given["output"]), content)

@@ -10,12 +10,11 @@ from aiohttp import web
 
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
-from relay_sidecar.config.values import BadInput
 from relay_sidecar.core.floor import Floor
 from relay_sidecar.core.objects import Item, Key
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.journal.files import DirectoryInUse
-from relay_sidecar.metrics import Counters, Metric, measure
+from relay_sidecar.metrics import Counters, measure
 from relay_sidecar.origin.core.refusals import not_served
 from relay_sidecar.origin.origin import Origin
 from relay_sidecar.origin.storage import Unusable
@@ -30,6 +29,8 @@ from relay_sidecar.web.lists import Lists
 from relay_sidecar.web.local_api import LocalApi, Upstream
 from relay_sidecar.web.reading import Reading
 from relay_sidecar.web.watches import Watches
+from sidecar.metrics import Metric
+from sidecar.values import BadInput
 
 
 class LocalRelay:

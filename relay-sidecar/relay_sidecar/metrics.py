@@ -1,18 +1,16 @@
-"""What is measured about one relay, and its Prometheus text, computed at the scrape.
+"""What is measured about one relay, computed at the scrape.
 
 Owns the counters too: what only grows is counted where it happens, because streams and watchers
-come and go. See https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.0.4.
+come and go.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Literal
 
 from relay_sidecar.status import RelayStatus, StreamStatus
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+from sidecar.metrics import Kind, Metric
 
 Source = Literal["cache", "upstream"]
 
@@ -34,34 +32,8 @@ class Counters:
         self.requests[verb, code, source] += 1
 
 
-class Kind(Enum):
-    GAUGE = "gauge"
-    COUNTER = "counter"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """`samples`: label sets with their values."""
-
-    name: str
-    kind: Kind
-    text: str
-    samples: tuple[tuple[dict[str, str], float], ...]
-
-
 def measure(status: RelayStatus, counters: Counters) -> list[Metric]:
     return [*_state(status), *_of_streams(status.streams), *_counted(counters)]
-
-
-def render(metrics: Sequence[Metric]) -> str:
-    lines = []
-    for metric in metrics:
-        lines.append(f"# HELP {metric.name} {metric.text}")
-        lines.append(f"# TYPE {metric.name} {metric.kind.value}")
-        for labels, value in metric.samples:
-            told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            lines.append(f"{metric.name}{{{told}}} {value:.15g}")
-    return "\n".join(lines) + "\n"
 
 
 def _state(status: RelayStatus) -> list[Metric]:
@@ -166,7 +138,3 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 def _counter(name: str, text: str, value: int) -> Metric:
     return Metric(name, Kind.COUNTER, text, (({}, float(value)),))
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

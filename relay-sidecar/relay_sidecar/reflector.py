@@ -34,7 +34,14 @@ NOT_READABLE = 406
 class Source(Protocol):
     """Where streams come from. Both raise `ApiError` and `Unreachable`."""
 
-    async def page(self, path: str, params: Mapping[str, str], *, timeout: float) -> bytes: ...
+    async def page(
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        timeout: float,
+        accept: str = "application/json",
+    ) -> bytes: ...
 
     def batches(
         self, path: str, params: Mapping[str, str], *, open_timeout: float

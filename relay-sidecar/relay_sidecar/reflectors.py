@@ -9,11 +9,15 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from relay_sidecar.core.objects import Failure
+from kubeapi import ApiError, Unreachable
+from relay_sidecar.core.objects import Failure, Malformed, read_page
 from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.core.store import fingerprint_of
 from relay_sidecar.log import fields, logger
 from relay_sidecar.reflector import Keeper, Reflector, Source
 from relay_sidecar.stream import Stream
+
+METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 
 class Reflectors:
@@ -35,6 +39,7 @@ class Reflectors:
         self._keeper = keeper
         self._spawn = spawn
         self._timeout = request_timeout
+        self._confirming: dict[Stream, asyncio.Task[None]] = {}
         self._running: dict[Stream, tuple[Reflector, asyncio.Task[None]]] = {}
 
     def start(self, stream: Stream) -> None:
@@ -63,6 +68,24 @@ class Reflectors:
     def is_live(self, stream: Stream) -> bool:
         running = self._running.get(stream)
         return running is not None and running[0].reflection.is_live(time.monotonic())
+
+    def confirm(self, stream: Stream) -> None:
+        """Asks for names and versions only; once, however many want to know."""
+        if stream not in self._confirming:
+            self._confirming[stream] = self._spawn(self._confirm(stream))
+
+    async def _confirm(self, stream: Stream) -> None:
+        scope = stream.scope
+        try:
+            body = await self._source.page(
+                scope.path, scope.params, timeout=self._timeout, accept=METADATA
+            )
+            page = read_page(body)
+            stream.expect(page.version, fingerprint_of(page.items))
+        except (ApiError, Unreachable, Malformed) as error:
+            logger.debug("not confirmed", extra=fields(stream=scope, why=error))
+        finally:
+            self._confirming.pop(stream, None)
 
     def link(self, is_up: bool) -> None:
         """The link went or came back."""

@@ -8,24 +8,23 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
-from http import HTTPStatus
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
-from kubeapi import ApiTransport, Credentials, TooLong, Unreachable
+from kubeapi import ApiTransport, Credentials, Unreachable
+from relay_sidecar import documents, schemas
 from relay_sidecar.access.admission import Access
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
-from relay_sidecar.config.values import BadInput
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.core.floor import Floor
 from relay_sidecar.core.link import Link
 from relay_sidecar.core.objects import Failure
-from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.document_source import DocumentSource
+from relay_sidecar.documents import Documents
 from relay_sidecar.housekeeping import keep_house
 from relay_sidecar.journal.files import DirectoryInUse
 from relay_sidecar.journal.journal import Journal
@@ -33,10 +32,12 @@ from relay_sidecar.journal.records import Saved
 from relay_sidecar.keeping import Keeping, everything, restore
 from relay_sidecar.link_probe import LinkProbe
 from relay_sidecar.log import fields, logger
-from relay_sidecar.metrics import Counters, Metric, measure
+from relay_sidecar.metrics import Counters, measure
+from relay_sidecar.prefetch import prefetch
 from relay_sidecar.proxy import Proxy
 from relay_sidecar.reflectors import Reflectors
 from relay_sidecar.relay_limits import limits_of, settings_of
+from relay_sidecar.schemas import Schemas
 from relay_sidecar.source import UpstreamSource
 from relay_sidecar.status import (
     JournalStatus,
@@ -49,17 +50,21 @@ from relay_sidecar.stream import Stream
 from relay_sidecar.streams import Streams
 from relay_sidecar.version import VERSION
 from relay_sidecar.web.api import Api
+from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
 from relay_sidecar.web.reading import Reading
 from relay_sidecar.web.watches import Watches
 from relay_sidecar.web.writes import Writes
+from sidecar.metrics import Metric
+from sidecar.values import BadInput
 
 # Seconds; the limit of one probe.
 PROBE_TIMEOUT = 0.9
-# Seconds between two attempts to learn which version of a group upstream prefers; bytes of that.
-PRELOAD_RETRY = 2.0
-MAX_GROUP = 1024 * 1024
+# Seconds between two looks at which version of a group upstream prefers.
+PRELOAD_RETRY = 0.5
+# Seconds; what has not changed costs some hundred bytes.
+DOCUMENTS_INTERVAL = 300.0
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -98,19 +103,39 @@ class Relay:
         self._reflectors.has_room = self._has_room
         self._keeping = keeping
         restore(self._streams, saved, now=time.monotonic(), wall=time.time())
-        journal.rewrite_from(lambda: everything(self._streams))
+        self._documents = Documents(journal, saved.kept.get(documents.SPACE, {}))
+        self._document_source = DocumentSource(
+            transport,
+            timeout=config.request_timeout,
+            met=self._probe.met,
+            received=self._received,
+        )
+        self._schemas = Schemas(
+            self._documents,
+            self._document_source,
+            journal,
+            saved.kept.get(schemas.SPACE, {}),
+            held=lambda: {stream.scope.resource for stream in self._streams},
+            changed=self._schemas_changed,
+        )
+        for records in (
+            lambda: everything(self._streams),
+            self._documents.records,
+            self._schemas.records,
+        ):
+            journal.rewrite_from(records)
+        self._link_up = asyncio.Event()
         proxy = Proxy(transport, access, is_up=lambda: self._probe.is_up, met=self._probe.met)
         reading = Reading(
-            self._streams, self._streams.floor, proxy, _Schemas(), keeping, settings_of(config)
+            self._streams, self._streams.floor, proxy, self._schemas, keeping, settings_of(config)
         )
-        self._watches = Watches(reading, chance=random.random)
         self.api = Api(
             access,
             reading,
-            _Documents(),
+            Discovery(self._documents, proxy, timeout=config.request_timeout),
             lists=Lists(reading),
             gets=Gets(reading),
-            watches=self._watches,
+            watches=Watches(reading, chance=random.random),
             writes=Writes(reading),
         )
 
@@ -137,6 +162,8 @@ class Relay:
         self._lack = ""
         self._spawn(self._probe.run())
         self._spawn(keep_house(self._streams, self._keeping))
+        self._spawn(self._fetch_documents())
+        self._spawn(self._schemas.run())
         for wanted in self._config.preload:
             self._spawn(self._preload(wanted))
 
@@ -145,41 +172,33 @@ class Relay:
 
     async def _preload(self, wanted: Preload) -> None:
         """Opens its stream, once it is known which version upstream prefers."""
-        version = wanted.version or ("v1" if not wanted.group else None)
-        if version is None:
-            version = next(
-                (
-                    s.scope.resource.version
-                    for s in self._streams
-                    if s.scope == wanted.scope(s.scope.resource.version)
-                ),
-                None,
-            )
+        version = wanted.version or ("v1" if not wanted.group else self._preferred(wanted.group))
         while version is None:
-            version = await self._preferred_version(wanted.group)
-            if version is None:
-                await asyncio.sleep(PRELOAD_RETRY)
+            await asyncio.sleep(PRELOAD_RETRY)
+            version = self._preferred(wanted.group)
         self._streams.open(wanted.scope(version), now=time.monotonic())
 
-    async def _preferred_version(self, group: str) -> str | None:
-        try:
-            async with self._transport.exchange(
-                "GET",
-                f"/apis/{group}",
-                header_timeout=self._config.request_timeout,
-                headers=(("Accept", "application/json"),),
-                is_decoded=True,
-            ) as answer:
-                body = await answer.read(limit=MAX_GROUP, idle_timeout=self._config.request_timeout)
-            if answer.status != HTTPStatus.OK:
-                logger.warning(
-                    "a group to preload is not served",
-                    extra=fields(group=group, status=answer.status),
-                )
-                return None
-            return msgspec.json.decode(body, type=_Group).preferred_version.version
-        except (Unreachable, TooLong, ValueError):
+    def _preferred(self, group: str) -> str | None:
+        document = self._documents.recall(f"/apis/{group}", documents.JSON)
+        if document is None:
             return None
+        try:
+            return msgspec.json.decode(document.body(), type=_Group).preferred_version.version
+        except ValueError:
+            return None
+
+    async def _fetch_documents(self) -> None:
+        """What kubectl needs while upstream is out of reach."""
+        while True:
+            await self._link_up.wait()
+            held = {stream.scope.resource.api_version for stream in self._streams}
+            with suppress(Unreachable):
+                await prefetch(self._documents, self._document_source, held)
+            await asyncio.sleep(DOCUMENTS_INTERVAL)
+
+    async def _schemas_changed(self, resources: frozenset[ResourceName]) -> None:
+        for resource in resources:
+            self._reflectors.relist(resource)
 
     def status(self) -> RelayStatus:
         config, journal = self._config, self._journal
@@ -236,6 +255,10 @@ class Relay:
                 if self._reflectors.is_live(stream):
                     stream.confirmed_at = self._probe.answered_at
             self._transport.cut()
+            self._link_up.clear()
+        else:
+            self._link_up.set()
+            self._schemas.wake()
         self._reflectors.link(is_up)
         for stream in self._streams:
             stream.nudge()
@@ -288,16 +311,3 @@ async def _access(
     )
     stack.push_async_callback(access.close)
     return access
-
-
-class _Schemas:
-    async def published(self, resource: ResourceName) -> frozenset[str] | None:
-        return None
-
-
-class _Documents:
-    def is_kept(self, path: str) -> bool:
-        return False
-
-    async def answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
-        raise NotImplementedError

@@ -17,13 +17,13 @@ import uvloop
 
 from kubeapi import Credentials, InCluster, Plain, UnusableCredentials
 from relay_sidecar.config.config import Config, load
-from relay_sidecar.config.values import BadInput
 from relay_sidecar.log import fields, logger, setup
-from relay_sidecar.relay import Relay
+from relay_sidecar.relay import Relay, Spawn
 from relay_sidecar.version import VERSION
 from relay_sidecar.web.certificate import ServingCertificate
 from relay_sidecar.web.listener import Listener, connection_limit, raise_descriptor_limit
 from relay_sidecar.web.own_endpoints import OwnEndpoints
+from sidecar.values import BadInput
 
 if TYPE_CHECKING:
     from relay_sidecar.local_relay import LocalRelay
@@ -66,14 +66,7 @@ async def _serve(config: Config) -> None:
                 task.add_done_callback(tasks.discard)
                 return task
 
-            relay: Relay | LocalRelay
-            if credentials is None:
-                # Imported only where used: an edge node's memory is not for what it does not do.
-                from relay_sidecar.local_relay import LocalRelay
-
-                relay = await LocalRelay.open(config, stack, spawn=spawn)
-            else:
-                relay = await Relay.open(config, credentials, stack, spawn=spawn)
+            relay = await _relay(config, credentials, stack, spawn)
             own = Listener(
                 config.status_listen, OwnEndpoints(relay).handle, limit=STATUS_CONNECTIONS
             )
@@ -96,6 +89,17 @@ async def _serve(config: Config) -> None:
                 await listener.close()
             for task in tuple(tasks):
                 task.cancel()
+
+
+async def _relay(
+    config: Config, credentials: Credentials | None, stack: AsyncExitStack, spawn: Spawn
+) -> "Relay | LocalRelay":
+    """Imported only where used: an edge node's memory is not for what it does not do."""
+    if credentials is None:
+        from relay_sidecar.local_relay import LocalRelay
+
+        return await LocalRelay.open(config, stack, spawn=spawn)
+    return await Relay.open(config, credentials, stack, spawn=spawn)
 
 
 def _credentials(config: Config) -> Credentials:

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from kubeapi import Answer, ApiTransport, TooLong, Unreachable, api_error
 from relay_sidecar.core.link import Outcome
 
-JSON = ("Accept", "application/json")
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
 MAX_PAGE = 512 * 1024 * 1024
 
@@ -29,13 +28,20 @@ class UpstreamSource:
         self._met = met
         self._received = received
 
-    async def page(self, path: str, params: Mapping[str, str], *, timeout: float) -> bytes:
+    async def page(
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        timeout: float,
+        accept: str = "application/json",
+    ) -> bytes:
         try:
             async with self._transport.exchange(
                 "GET",
                 _target(path, params),
                 header_timeout=timeout,
-                headers=(JSON, ("Accept-Encoding", "gzip")),
+                headers=(("Accept", accept), ("Accept-Encoding", "gzip")),
                 is_decoded=True,
             ) as answer:
                 self._met(Outcome.ANSWERED)
@@ -53,7 +59,7 @@ class UpstreamSource:
             "GET",
             _target(path, params),
             header_timeout=open_timeout,
-            headers=(JSON, ("Accept-Encoding", "identity")),
+            headers=(("Accept", "application/json"), ("Accept-Encoding", "identity")),
             is_fresh=True,
         ) as answer:
             self._met(Outcome.ANSWERED)

@@ -13,9 +13,10 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from relay_sidecar.config.flags import DEFAULT_STATUS_LISTEN, Options, Parser
-from relay_sidecar.config.values import BadInput, address
-from relay_sidecar.config.values import url as checked_url
+from relay_sidecar.config.flags import DEFAULT_STATUS_LISTEN, PREFIX
+from sidecar.flags import Options, Parser
+from sidecar.values import BadInput, address
+from sidecar.values import url as checked_url
 
 TIMEOUT = 5.0
 # Bytes; a /status document of 10,000 streams is shorter.
@@ -62,7 +63,8 @@ def table(told: Mapping[str, Any]) -> str:
 
 
 def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
-    listen = Options({}, environ).parsed("status_listen", address, address(DEFAULT_STATUS_LISTEN))
+    options = Options({}, environ, prefix=PREFIX)
+    listen = options.parsed("status_listen", address, address(DEFAULT_STATUS_LISTEN))
     default = f"http://{listen.dialled}"
     it = Parser(prog="relay-sidecar status", allow_abbrev=False)
     it.add_argument("--url", default=default, help=f"of --status-listen; default {default}")

@@ -30,6 +30,10 @@ class Stream:
         self.confirmed_at = 0.0
         self.used_at = now
         self.refusal: Failure | None = None
+        # The highest version at which upstream held just what is held here; the cursor of a quiet
+        # stream moves with bookmarks only.
+        self.equal_at = 0
+        self._expected: tuple[int, int] | None = None
         self._counters = counters
         self._feeds: dict[View, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
@@ -106,6 +110,13 @@ class Stream:
             for feed in self._feeds.values():
                 feed.publish(changes)
 
+    def expect(self, version: int, fingerprint: int) -> None:
+        """Upstream held objects of this fingerprint at `version`: so will this stream, or it has
+        gone beyond."""
+        if version > max(self.collection.cursor, self.equal_at):
+            self._expected = (version, fingerprint)
+            self._tell()
+
     def refuse(self, failure: Failure) -> None:
         """Upstream does not let the relay read this: whoever waits learns it."""
         self.refusal = failure
@@ -144,6 +155,10 @@ class Stream:
         return True
 
     def _tell(self) -> None:
+        if self._expected is not None:
+            version, fingerprint = self._expected
+            if self.collection.fingerprint == fingerprint:
+                self.equal_at, self._expected = version, None
         for waiter in tuple(self._waiters):
             if not waiter[1].done() and waiter[0]():
                 waiter[1].set_result(None)

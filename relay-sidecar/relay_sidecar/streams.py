@@ -43,6 +43,7 @@ class Upstream(Protocol):
     def stop(self, stream: Stream) -> None: ...
     def runs(self, stream: Stream) -> bool: ...
     def is_live(self, stream: Stream) -> bool: ...
+    def confirm(self, stream: Stream) -> None: ...
     @property
     def is_up(self) -> bool: ...
 
@@ -96,6 +97,10 @@ class Streams:
     def is_live(self, stream: Stream) -> bool:
         """Nothing that happened upstream is missing, but for what is on its way."""
         return self._upstream.is_up and self._upstream.is_live(stream)
+
+    def confirm(self, stream: Stream) -> None:
+        """Upstream is asked which objects there are: see `Stream.equal_at`."""
+        self._upstream.confirm(stream)
 
     # ── which stream ──
 

@@ -44,7 +44,7 @@ class View:
         mark = b',"annotations":{"k8s.io/initial-events-end":"true"}' if ends_initial else b""
         return (
             b'{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"%s",'
-            b'"metadata":{"resourceVersion":"%d","creationTimestamp":null%s}}}\n'
+            b'"metadata":{"resourceVersion":"%d"%s}}}\n'
             % (kind.encode(), api_version.encode(), version, mark)
         )
 

@@ -68,13 +68,14 @@ class Floor:
         if len(bar.deleted) > MAX_DELETED:
             del bar.deleted[next(iter(bar.deleted))]
 
-    def is_reached(self, scope: Scope, collection: Collection) -> bool:
+    def is_reached(self, scope: Scope, collection: Collection, *, equal_at: int = 0) -> bool:
         """Whether a list of `scope`, out of the collection of a stream that covers it, is as new
-        as all that was handed out."""
+        as all that was handed out. `equal_at`: a version at which upstream held the same as the
+        collection."""
         bar = self._bars.get(scope.resource)
         if bar is None:
             return True
-        is_new = collection.cursor >= bar.version or any(
+        is_new = max(collection.cursor, equal_at) >= bar.version or any(
             fingerprint == collection.fingerprint and listed.covers(scope)
             for listed, fingerprint in bar.lists
         )

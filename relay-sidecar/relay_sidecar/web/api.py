@@ -5,7 +5,7 @@ goes wrong is a Status object.
 """
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import web
 
@@ -15,6 +15,7 @@ from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, re
 from relay_sidecar.core.status import Refused, unavailable
 from relay_sidecar.proxy import IS_PASSED_ON
 from relay_sidecar.web.answers import status_answer
+from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
 from relay_sidecar.web.reading import Reading
@@ -32,20 +33,12 @@ NEVER_KEPT: Final = frozenset(
 )
 
 
-class Documents(Protocol):
-    """Discovery, OpenAPI and version."""
-
-    def is_kept(self, path: str) -> bool: ...
-
-    async def answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse: ...
-
-
 class Api:
     def __init__(
         self,
         access: Access,
         reading: Reading,
-        documents: Documents,
+        discovery: Discovery,
         *,
         lists: Lists,
         gets: Gets,
@@ -54,7 +47,7 @@ class Api:
     ) -> None:
         self._access = access
         self._reading = reading
-        self._documents = documents
+        self._discovery = discovery
         self._lists = lists
         self._gets = gets
         self._watches = watches
@@ -77,9 +70,9 @@ class Api:
         caller = request[CALLER] = await self._access.admit(request)
         info = RequestInfo.parse(request.method, request.raw_path)
         if not info.is_resource:
-            if request.method == "GET" and self._documents.is_kept(info.path):
+            if request.method == "GET" and self._discovery.is_kept(info.path):
                 await self._access.may(caller, info, label_selector="", field_selector="")
-                return await self._documents.answer(request, info)
+                return await self._discovery.answer(request, info.path)
             return await self._reading.above.forward(request)
         if info.verb in ("create", "update", "patch", "delete") and is_learned_from(
             info, request.headers

@@ -8,7 +8,7 @@ import ssl
 from pathlib import Path
 
 from kubeapi.credentials import WatchedFile
-from relay_sidecar.config.values import BadInput
+from sidecar.values import BadInput
 
 
 class ServingCertificate:

@@ -9,7 +9,7 @@ from aiohttp import web
 from kubeapi import Unreachable
 from relay_sidecar.core.objects import Item, Malformed, metadata_only, read_item
 from relay_sidecar.core.request import Form, Representation, RequestInfo
-from relay_sidecar.core.status import not_found
+from relay_sidecar.core.status import Refused, not_found, too_large_version
 from relay_sidecar.proxy import answer_of
 from relay_sidecar.stream import Stream
 from relay_sidecar.web.answers import age_headers, object_answer, status_answer
@@ -42,10 +42,10 @@ class Gets:
             if answer is not None:
                 return answer
         if reading.above.is_up:
-            answer = await self._from_upstream(request, info, wanted)
+            answer = await self._from_upstream(request, info, version, wanted)
             if answer is not None:
                 return answer
-        return self._from_what_is_known(info, wanted)
+        return self._from_what_is_known(info, version or 0, wanted)
 
     async def _from_live_stream(
         self, info: RequestInfo, at_least: int, wanted: Representation
@@ -76,17 +76,24 @@ class Gets:
             return None
         if not self._reading.streams.is_live(known[1]):
             return None
-        if not self._reading.floor.is_reached(by_name(info), known[1].collection):
+        if not self._reading.floor.is_reached(
+            by_name(info), known[1].collection, equal_at=known[1].equal_at
+        ):
             return None
         known[1].used_at = self._reading.now()
         return self._present(known[0], info, wanted, {})
 
     async def _from_upstream(
-        self, request: web.BaseRequest, info: RequestInfo, wanted: Representation
+        self,
+        request: web.BaseRequest,
+        info: RequestInfo,
+        version: int | None,
+        wanted: Representation,
     ) -> web.StreamResponse | None:
         reading = self._reading
         settings = reading.settings
-        is_known = reading.streams.newest(info.resource, key_of(info)) is not None
+        # Upstream takes its time over a version that it has yet to reach.
+        is_known = not version and (reading.streams.newest(info.resource, key_of(info)) is not None)
         try:
             fetched = await reading.above.fetch(
                 request,
@@ -107,10 +114,15 @@ class Gets:
             await reading.forget(info.resource, key_of(info))
         return await answer_of(request, fetched)
 
-    def _from_what_is_known(self, info: RequestInfo, wanted: Representation) -> web.StreamResponse:
+    def _from_what_is_known(
+        self, info: RequestInfo, at_least: int, wanted: Representation
+    ) -> web.StreamResponse:
         reading = self._reading
         known = reading.streams.newest(info.resource, key_of(info))
         absent = reading.streams.absent_since(by_name(info), key_of(info))
+        newest = max(absent or 0, self._reached(info, known))
+        if newest and newest < at_least:
+            raise Refused(too_large_version(at_least, newest))
         if absent is not None and (known is None or absent > known[0].version):
             return self._absent(info)
         if known is None or not takes_whole(wanted):
@@ -118,6 +130,13 @@ class Gets:
         item, source = known
         confirmed_at = source.confirmed_at if isinstance(source, Stream) else source
         return self._present(item, info, wanted, age_headers(confirmed_at, now=reading.wall()))
+
+    def _reached(self, info: RequestInfo, known: tuple[Item, Stream | float] | None) -> int:
+        """Up to which version what is known of the object is known to hold."""
+        cursors = [
+            stream.collection.cursor for stream in self._reading.streams.covering(by_name(info))
+        ]
+        return max(0 if known is None else known[0].version, *cursors, 0)
 
     def _present(
         self, item: Item, info: RequestInfo, wanted: Representation, headers: dict[str, str]

@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
-from relay_sidecar.config.values import Address, BadInput
+from sidecar.values import Address, BadInput
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

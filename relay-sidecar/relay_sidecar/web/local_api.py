@@ -45,6 +45,9 @@ class Upstream:
     def is_live(self, stream: Stream) -> bool:
         return True
 
+    def confirm(self, stream: Stream) -> None:
+        """It is what it is."""
+
 
 class LocalApi:
     def __init__(

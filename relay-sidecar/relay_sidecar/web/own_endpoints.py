@@ -9,9 +9,10 @@ from typing import Protocol
 
 from aiohttp import web
 
-from relay_sidecar.config.values import BadInput
-from relay_sidecar.metrics import CONTENT_TYPE, Counters, measure, render
+from relay_sidecar.metrics import Counters, measure
 from relay_sidecar.status import RelayStatus
+from sidecar.metrics import CONTENT_TYPE, render
+from sidecar.values import BadInput
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

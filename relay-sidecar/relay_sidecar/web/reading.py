@@ -28,6 +28,8 @@ from relay_sidecar.web.answers import age_headers
 
 # Seconds; contract of the floor: how long an answer may wait to be new enough.
 FLOOR_WAIT = 1.0
+# Seconds; an event is behind the answer to its write by less.
+FLOOR_PATIENCE = 0.05
 # Seconds; kube-apiserver: blockTimeout of its cacher (k8s.io/apiserver/pkg/storage/cacher).
 VERSION_WAIT = 3.0
 # A gateway's word that nobody is there behind it, not the API server's answer.
@@ -117,11 +119,18 @@ class Reading:
 
     async def is_new_enough(self, stream: Stream, scope: Scope) -> bool:
         """Whether it has come to the floor; while upstream is out of reach nothing is newer."""
-        reached = await stream.until(
-            lambda: self.floor.is_reached(scope, stream.collection) or not self.above.is_up,
-            timeout=FLOOR_WAIT,
-        )
-        return reached or not self.above.is_up
+
+        def is_so() -> bool:
+            return (
+                self.floor.is_reached(scope, stream.collection, equal_at=stream.equal_at)
+                or not self.above.is_up
+            )
+
+        if await stream.until(is_so, timeout=FLOOR_PATIENCE):
+            return True
+        # Nothing is on its way, it seems: upstream can tell whether anything is missing.
+        self.streams.confirm(stream)
+        return await stream.until(is_so, timeout=FLOOR_WAIT - FLOOR_PATIENCE)
 
     async def remember(self, resource: ResourceName, item: Item) -> None:
         """An object that upstream has answered with, before it is handed out."""

@@ -1,0 +1,56 @@
+"""Discovery, OpenAPI and version: upstream's answer while it can be had, else what it last said."""
+
+import time
+
+from aiohttp import hdrs, web
+
+from kubeapi import Unreachable
+from relay_sidecar.core.status import Refused, unavailable
+from relay_sidecar.documents import Document, Documents
+from relay_sidecar.proxy import answer_of
+from relay_sidecar.web.answers import age_headers, takes_gzip
+from relay_sidecar.web.reading import NOBODY_THERE, Above
+
+
+class Discovery:
+    """`timeout` in seconds; so long upstream may take before what is known is told."""
+
+    def __init__(self, documents: Documents, above: Above, *, timeout: float) -> None:
+        self._documents = documents
+        self._above = above
+        self._timeout = timeout
+
+    def is_kept(self, path: str) -> bool:
+        return self._documents.is_kept(path)
+
+    async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """Raises `Refused` where nobody knows."""
+        accept = request.headers.get(hdrs.ACCEPT, "")
+        if self._above.is_up:
+            try:
+                fetched = await self._above.fetch(
+                    request, accept=None, header_timeout=self._timeout
+                )
+            except Unreachable:
+                pass  # what is known is told
+            else:
+                if fetched.status not in NOBODY_THERE:
+                    await self._documents.remember(
+                        path, fetched.status, fetched.headers, fetched.body
+                    )
+                    return await answer_of(request, fetched)
+        document = self._documents.recall(path, accept)
+        if document is None:
+            raise Refused(unavailable(f"upstream is out of reach and {path} is not known here"))
+        return _kept(request, document)
+
+
+def _kept(request: web.BaseRequest, document: Document) -> web.Response:
+    headers: dict[str, str] = {hdrs.CONTENT_TYPE: document.content_type, hdrs.VARY: hdrs.ACCEPT}
+    if document.etag:
+        headers[hdrs.ETAG] = document.etag
+    headers |= age_headers(document.confirmed_at, now=time.time())
+    if takes_gzip(request):
+        headers[hdrs.CONTENT_ENCODING] = "gzip"
+        return web.Response(body=document.gzipped, headers=headers)
+    return web.Response(body=document.body(), headers=headers)
