@@ -12,7 +12,6 @@ Whatever the disk does, no commit takes longer than `PATIENCE`.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from pathlib import Path
@@ -20,8 +19,7 @@ from typing import Self
 
 from relay_sidecar.journal.records import Record, Saved, is_secret
 from relay_sidecar.journal.writer import Close, Commit, Done, Entry, Load, Open, Rewrite, Writer
-
-_logger = logging.getLogger("relay.journal")
+from relay_sidecar.log import fields, logger
 
 # Seconds without any progress of the thread, from which on nobody waits for it. Several looks, so
 # that a process that was stopped for a while is not taken for a disk that hangs.
@@ -121,7 +119,7 @@ class Journal:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await self._ask(Close())
         except TimeoutError:
-            _logger.warning("the disk does not let go of the journal")
+            logger.warning("the disk does not let go of the journal")
         else:
             writer.join()
         self._writer = None
@@ -164,7 +162,7 @@ class Journal:
                 if written is not None and not written.done():
                     written.set_result(None)
         if done.note is not None:
-            _logger.warning("the journal was set aside", extra=_fields(reason=done.note))
+            logger.warning("the journal was set aside", extra=fields(reason=done.note))
         if done.failure is not None:
             self._cut(done.failure)
             return
@@ -186,9 +184,9 @@ class Journal:
 
     def _cut(self, failure: str) -> None:
         if failure != self.failure:
-            _logger.warning(
+            logger.warning(
                 "the journal cannot be written",
-                extra=_fields(reason=failure, retry_in=self._retry_delay),
+                extra=fields(reason=failure, retry_in=self._retry_delay),
             )
         self.failure = failure
         self._mode = Mode.CUT
@@ -218,7 +216,7 @@ class Journal:
             return
         self.failure = None
         self._retry_delay = FIRST_RETRY
-        _logger.info("the journal is written again")
+        logger.info("the journal is written again")
 
     def _look_later(self, strikes: int) -> None:
         assert self._writer is not None
@@ -241,7 +239,3 @@ def _post(
 ) -> None:
     if not loop.is_closed():  # `close` does not wait for ever
         loop.call_soon_threadsafe(heard, done)
-
-
-def _fields(**values: object) -> dict[str, object]:
-    return {"fields": values}

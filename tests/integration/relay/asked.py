@@ -1,0 +1,69 @@
+"""Documents asked of the real API server, as a relay asks, with a count of what that took."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from kubeapi import ApiTransport
+from kubeapi.kubeconfig import Kubeconfig
+from relay_sidecar.core.link import Outcome
+from relay_sidecar.document_source import DocumentSource, FetchedDocument
+from relay_sidecar.journal import Journal, Saved
+from tests.controlplane.cluster import ControlPlane
+
+# Seconds.
+TIMEOUT = 10.0
+# Seconds; aiohttp's documentation, "Graceful Shutdown".
+TLS_SHUTDOWN = 0.25
+
+T = TypeVar("T")
+
+
+class Asked:
+    """`asked`: path and status of each request so far; `received`: bytes of bodies."""
+
+    def __init__(self, transport: ApiTransport) -> None:
+        self.transport = transport
+        self.asked: list[tuple[str, int]] = []
+        self.received = 0
+        self.outcomes: list[Outcome] = []
+        self._source = DocumentSource(
+            transport, timeout=TIMEOUT, met=self.outcomes.append, received=self._count
+        )
+
+    async def fetch(self, path: str, headers: Mapping[str, str]) -> FetchedDocument:
+        answer = await self._source.fetch(path, headers)
+        self.asked.append((path, answer.status))
+        return answer
+
+    def forget(self) -> None:
+        self.asked.clear()
+        self.received = 0
+
+    def _count(self, size: int) -> None:
+        self.received += size
+
+
+def with_upstream(
+    plane: ControlPlane,
+    directory: Path | None,
+    what: Callable[[Asked, Journal, Saved], Awaitable[T]],
+    *,
+    server: str | None = None,
+) -> T:
+    """From a start of the relay to its end; `server`: another way to the API server."""
+
+    async def run() -> T:
+        journal = await Journal.open(directory)
+        transport = ApiTransport(
+            Kubeconfig(plane.admin_kubeconfig(server=server)), user_agent="relay-sidecar-test"
+        )
+        try:
+            return await what(Asked(transport), journal, await journal.load())
+        finally:
+            await transport.close()
+            await journal.close()
+            await asyncio.sleep(TLS_SHUTDOWN)
+
+    return asyncio.run(run())
