@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from elector_sidecar.config.values import seconds
 from elector_sidecar.core.timing import Timing as CheckedTiming
+from sidecar.values import seconds
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.reservation import LOOPBACK, Reservation

@@ -18,7 +18,7 @@ from demo.scene import Ended, Failed, Result, Scene
 from demo.screen import Lines, LiveTable, Screen, summary_table
 from demo.steps import BY_HAND, SCRIPT, Step
 from demo.watcher import Watcher, check_ledger
-from elector_sidecar.config.values import seconds
+from sidecar.values import seconds
 from tests.controlplane.accounts import expect
 from tests.controlplane.build import ETCD_VERSION, KUBERNETES_VERSION
 from tests.controlplane.cluster import ControlPlane

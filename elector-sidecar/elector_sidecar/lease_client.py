@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from contextlib import aclosing
 
-from elector_sidecar.clock import boottime
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.election import Election, Read, Watch
 from elector_sidecar.core.lease import MalformedLease, parse_lease
@@ -26,6 +25,7 @@ from kubeapi import (
     Unreachable,
     parse_event,
 )
+from sidecar.clock import boottime
 
 # The API server ends a watch after a random time of 30 to 60 minutes anyway; asked for here so
 # that a forgotten connection is not for ever.

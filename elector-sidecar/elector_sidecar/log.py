@@ -1,55 +1,9 @@
-"""Log lines: a constant message and key/value fields, as text or as JSON, on standard error."""
+"""Where the elector logs."""
 
-import json
 import logging
-from datetime import UTC, datetime
-from typing import Any
+
+from sidecar.log import fields, setup
+
+__all__ = ["fields", "logger", "setup"]
 
 logger = logging.getLogger("elector")
-
-
-def fields(**values: object) -> dict[str, Any]:
-    """For `extra=`: `logger.info("became leader", extra=fields(lease=name))`."""
-    return {"fields": values}
-
-
-def setup(log_format: str, log_level: str) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Json() if log_format == "json" else _Text())
-    logging.basicConfig(level=log_level.upper(), handlers=[handler], force=True)
-    # Their request lines would double every renewal.
-    logging.getLogger("aiohttp").setLevel(logging.WARNING)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
-
-
-class _Text(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        values = getattr(record, "fields", {})
-        told = "".join(f" {key}={_quoted(value)}" for key, value in values.items())
-        line = f"{_stamp(record)} {record.levelname:<7} {record.getMessage()}{told}"
-        return (
-            line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
-        )
-
-
-class _Json(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": _stamp(record),
-            "level": record.levelname.lower(),
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info is not None:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
-def _stamp(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
-
-
-def _quoted(value: object) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return json.dumps(text) if " " in text or '"' in text or not text else text

@@ -1,42 +1,24 @@
-"""What is measured about one elector, and its Prometheus text, computed at the scrape.
+"""What is measured about one elector, computed at the scrape.
 
-Names are client-go's where it has them (`leader_election_*`), ours otherwise. See
-https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.0.4.
+Names are client-go's where it has them (`leader_election_*`), ours otherwise; all have the Lease as
+their label `name`.
 """
 
-from dataclasses import dataclass
-from enum import Enum
-
 from elector_sidecar.elector import Elector
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-class Kind(Enum):
-    GAUGE = "gauge"
-    COUNTER = "counter"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """`samples`: label sets beside `name` (the Lease), with their values."""
-
-    name: str
-    kind: Kind
-    text: str
-    samples: tuple[tuple[dict[str, str], float], ...]
+from sidecar.metrics import Kind, Metric
 
 
 def measure(elector: Elector, now: float) -> list[Metric]:
     status = elector.status(now)
     view = status.view
+    lease = {"name": elector.config.lease}
     requests = sorted(elector.api_requests.items())
 
     def gauge(name: str, text: str, value: float) -> Metric:
-        return Metric(name, Kind.GAUGE, text, (({}, value),))
+        return Metric(name, Kind.GAUGE, text, ((lease, value),))
 
     def counter(name: str, text: str, value: float) -> Metric:
-        return Metric(name, Kind.COUNTER, text, (({}, value),))
+        return Metric(name, Kind.COUNTER, text, ((lease, value),))
 
     return [
         gauge(
@@ -79,20 +61,8 @@ def measure(elector: Elector, now: float) -> list[Metric]:
             Kind.COUNTER,
             'API requests by verb: result "sent" counts all, other results the failed ones.',
             tuple(
-                ({"verb": verb, "result": result}, float(count))
+                (lease | {"verb": verb, "result": result}, float(count))
                 for (verb, result), count in requests
             ),
         ),
     ]
-
-
-def render(elector: Elector, now: float) -> str:
-    lease = elector.config.lease
-    lines = []
-    for metric in measure(elector, now):
-        lines.append(f"# HELP {metric.name} {metric.text}")
-        lines.append(f"# TYPE {metric.name} {metric.kind.value}")
-        for labels, value in metric.samples:
-            told = ",".join(f'{key}="{text}"' for key, text in {"name": lease, **labels}.items())
-            lines.append(f"{metric.name}{{{told}}} {value:.15g}")
-    return "\n".join(lines) + "\n"

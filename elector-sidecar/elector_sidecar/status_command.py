@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from elector_sidecar.config.values import BadInput
-from elector_sidecar.config.values import url as checked_url
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
+from sidecar.values import BadInput
+from sidecar.values import url as checked_url
 
 DEFAULT_URL = "http://127.0.0.1:4040"
 TIMEOUT = 5.0

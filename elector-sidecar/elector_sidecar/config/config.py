@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from elector_sidecar.config.flags import DEFAULT_LISTEN, SERVICE_ACCOUNT_DIR, contrib_dest, parser
-from elector_sidecar.config.values import Address, BadInput, address, seconds, url, whole
 from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming
+from sidecar.flags import Options, named
+from sidecar.values import Address, BadInput, address, seconds, url, whole
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
 
@@ -29,6 +30,9 @@ LABEL_PATTERN = re.compile(
 )
 # It stands in a header of each request, beside the uuid in the Lease, and in log lines.
 MAX_IDENTITY = 253
+
+# Our option, and the flag of contrib's that says the same.
+_CONTRIB_NAMES = {"lease": "election", "identity": "id", "namespace": "election_namespace"}
 
 T = TypeVar("T")
 
@@ -97,20 +101,25 @@ def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str)
 
 
 class _Loader:
-    """One look-up order for every option: flag, contrib's flag, env twin, default."""
+    """Contrib's flags stand in for ours, before env twins do."""
 
     def __init__(self, given: Mapping[str, str | None], environ: Mapping[str, str]) -> None:
         self._given = given
         self._environ = environ
+        own = dict(given)
+        for name, old in _CONTRIB_NAMES.items():
+            if own[name] is None:
+                own[name] = given[contrib_dest(old)]
+        self._options = Options(own, environ, prefix="ELECTOR_")
         self._warnings: list[str] = []
 
     def config(self, hostname: str) -> Config:
-        environ = self._environ
+        environ, options = self._environ, self._options
         pod_name = environ.get("POD_NAME") or None
-        lease = self._text("lease", contrib="election")
+        lease = options.text("lease")
         if not lease:
             raise BadInput("--lease is required: name the Lease, like --lease my-controller")
-        folder = Path(self._text("service_account_dir") or SERVICE_ACCOUNT_DIR)
+        folder = Path(options.text("service_account_dir") or SERVICE_ACCOUNT_DIR)
         namespace = self._namespace(folder)
         kubeconfig = self._kubeconfig()
         contrib_listen = self._contrib("http", address)
@@ -118,61 +127,44 @@ class _Loader:
         return Config(
             lease=lease,
             namespace=namespace,
-            identity=self._text("identity", contrib="id") or pod_name or hostname,
+            identity=options.text("identity") or pod_name or hostname,
             timing=self._timing(),
-            take_missing=self._choice("on_missing", "wait", "take") == "take",
-            listen=self._parsed("listen", address, default_listen),
-            probe_listen=self._parsed("probe_listen", address, None),
+            take_missing=options.choice("on_missing", "wait", "take") == "take",
+            listen=options.parsed("listen", address, default_listen),
+            probe_listen=options.parsed("probe_listen", address, None),
             contrib_listen=contrib_listen,
-            health_url=self._parsed("health_url", url, None),
-            health_interval=self._parsed("health_interval", seconds, 1.0),
-            health_failures=self._parsed("health_failures", whole, 3),
-            health_grace=self._parsed("health_grace", seconds, 30.0),
-            health_backoff=self._parsed("health_backoff", seconds, 10.0),
-            drain_url=self._parsed("drain_url", url, None),
-            drain_timeout=self._parsed("drain_timeout", seconds, 10.0),
-            release_on_term=self._parsed("release_on_term", _switch, default=False),
-            notify_url=self._parsed("notify_url", url, None),
-            leader_label=self._parsed("leader_label", _label, None),
+            health_url=options.parsed("health_url", url, None),
+            health_interval=options.parsed("health_interval", seconds, 1.0),
+            health_failures=options.parsed("health_failures", whole, 3),
+            health_grace=options.parsed("health_grace", seconds, 30.0),
+            health_backoff=options.parsed("health_backoff", seconds, 10.0),
+            drain_url=options.parsed("drain_url", url, None),
+            drain_timeout=options.parsed("drain_timeout", seconds, 10.0),
+            release_on_term=options.parsed("release_on_term", _switch, default=False),
+            notify_url=options.parsed("notify_url", url, None),
+            leader_label=options.parsed("leader_label", _label, None),
             pod_name=pod_name,
             pod_namespace=self._pod_namespace(folder) or namespace,
             kubeconfig=kubeconfig,
             server=self._server(kubeconfig),
             service_account_dir=folder,
-            log_format=self._choice("log_format", "text", "json"),
-            log_level=self._choice("log_level", "info", "debug", "warning", "error"),
+            log_format=options.choice("log_format", "text", "json"),
+            log_level=options.choice("log_level", "info", "debug", "warning", "error"),
             otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
             warnings=tuple(self._warnings),
         )
 
-    def _text(self, name: str, *, contrib: str | None = None) -> str | None:
-        value = self._given.get(name)
-        if value is None and contrib is not None:
-            value = self._given.get(contrib_dest(contrib))
-        return value if value is not None else self._environ.get(f"ELECTOR_{name.upper()}")
-
-    def _parsed(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """An empty value is none: manifests leave variables empty rather than out."""
-        text = self._text(name)
-        return _named(name, parse, text) if text else default
-
     def _contrib(self, name: str, parse: Callable[[str], T]) -> T | None:
         text = self._given.get(contrib_dest(name))
-        return _named(name, parse, text) if text else None
-
-    def _choice(self, name: str, *choices: str) -> str:
-        text = self._text(name) or choices[0]
-        if text not in choices:
-            raise BadInput(f"{_flag_name(name)} {text!r}: choose one of {', '.join(choices)}")
-        return text
+        return named(name, parse, text) if text else None
 
     def _timing(self) -> Timing:
         ttl = self._contrib("ttl", seconds)
         if ttl is None or self._given.get("lease_duration") is not None:
             return Timing(
-                lease_duration=self._parsed("lease_duration", seconds, 15.0),
-                renew_interval=self._parsed("renew_interval", seconds, 2.0),
-                request_timeout=self._parsed("request_timeout", seconds, 3.0),
+                lease_duration=self._options.parsed("lease_duration", seconds, 15.0),
+                renew_interval=self._options.parsed("renew_interval", seconds, 2.0),
+                request_timeout=self._options.parsed("request_timeout", seconds, 3.0),
             )
         duration = max(float(math.ceil(ttl)), MIN_LEASE_DURATION)
         if duration != ttl:
@@ -182,15 +174,14 @@ class _Loader:
         timeout = min(3.0, 0.9 * (duration * 0.95 - renew - MARGIN))
         return Timing(
             lease_duration=duration,
-            renew_interval=self._parsed("renew_interval", seconds, renew),
-            request_timeout=self._parsed("request_timeout", seconds, timeout),
+            renew_interval=self._options.parsed("renew_interval", seconds, renew),
+            request_timeout=self._options.parsed("request_timeout", seconds, timeout),
         )
 
     def _namespace(self, folder: Path) -> str:
         """ "" where only the kubeconfig's context can tell."""
-        named = self._text("namespace", contrib="election_namespace")
-        namespace = named or self._pod_namespace(folder)
-        if not namespace and not self._text("kubeconfig"):
+        namespace = self._options.text("namespace") or self._pod_namespace(folder)
+        if not namespace and not self._options.text("kubeconfig"):
             raise BadInput(
                 "--namespace is missing: neither POD_NAMESPACE nor "
                 f"{folder / 'namespace'} tells the pod's own; name it"
@@ -209,15 +200,16 @@ class _Loader:
             raise BadInput(f"{file}: {error}; name the --namespace") from error
 
     def _kubeconfig(self) -> Path | None:
-        name = self._text("kubeconfig")
-        if name and self._contrib("use_cluster_credentials", _switch):
+        name = self._options.text("kubeconfig")
+        is_in_cluster = self._contrib("use_cluster_credentials", _switch)
+        if name and is_in_cluster:
             raise BadInput(
                 "--use-cluster-credentials and --kubeconfig exclude each other: drop one"
             )
         return Path(name) if name else None
 
     def _server(self, kubeconfig: Path | None) -> str | None:
-        server = self._parsed("server", url, None)
+        server = self._options.parsed("server", url, None)
         if server or kubeconfig:
             return server
         host = self._environ.get("KUBERNETES_SERVICE_HOST")
@@ -228,13 +220,6 @@ class _Loader:
                 "name a --kubeconfig or a --server"
             )
         return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-
-
-def _named(name: str, parse: Callable[[str], T], text: str) -> T:
-    try:
-        return parse(text)
-    except BadInput as error:
-        raise BadInput(f"{_flag_name(name)} {error}") from error
 
 
 def _switch(text: str) -> bool:
@@ -250,7 +235,3 @@ def _label(text: str) -> tuple[str, str]:
         raise BadInput(f"{text!r} is not KEY=VALUE with a valid label key and value")
     key, _, value = text.partition("=")
     return key, value
-
-
-def _flag_name(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -5,10 +5,8 @@ in before the real default. An unknown flag is `BadInput` that names the nearest
 """
 
 import argparse
-import re
-from typing import NoReturn
 
-from elector_sidecar.config.values import BadInput
+from sidecar.flags import Parser
 
 # The port of contrib's examples, so that clients of the drop-in find it.
 DEFAULT_LISTEN = "127.0.0.1:4040"
@@ -75,24 +73,9 @@ _CONTRIB = {
 _CONTRIB_SWITCH = "use-cluster-credentials"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line instead of argparse's page of usage."""
-        raise BadInput(f"{message}{self._hint(message)}; `{self.prog} --help` lists the flags")
-
-    def _hint(self, message: str) -> str:
-        unknown = re.search(r"unrecognized arguments: (--?[\w-]+)", message)
-        if unknown is None:
-            return ""
-        from difflib import get_close_matches
-
-        near = get_close_matches(unknown[1], self._option_string_actions, n=1)
-        return f" (did you mean {near[0]}?)" if near else ""
-
-
 def parser() -> argparse.ArgumentParser:
     """Raises `BadInput` from `parse_args`."""
-    it = _Parser(
+    it = Parser(
         prog="elector-sidecar",
         allow_abbrev=False,
         description="Contends for a Kubernetes Lease and answers on localhost who leads.",

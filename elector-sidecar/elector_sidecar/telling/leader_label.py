@@ -10,11 +10,11 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-from elector_sidecar.clock import boottime
 from elector_sidecar.elector import Elector
 from elector_sidecar.log import fields, logger
 from kubeapi import ApiError, ApiServer, Forbidden, Gone, NotFound, Unreachable, parse_event
 from kubeapi.server import MERGE_PATCH
+from sidecar.clock import boottime
 
 # A pod takes part if this annotation is the Lease's name.
 LEASE_ANNOTATION = "edge-sidecars.io/lease"

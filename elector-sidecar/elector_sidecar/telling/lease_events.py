@@ -8,11 +8,11 @@ import time
 import uuid
 from typing import Any
 
-from elector_sidecar.clock import boottime
 from elector_sidecar.core.lease import micro_time
 from elector_sidecar.elector import Elector
 from elector_sidecar.log import fields, logger
 from kubeapi import ApiError, ApiServer, Forbidden, Unreachable
+from sidecar.clock import boottime
 
 MAX_SLEEP = 60.0
 

@@ -6,11 +6,11 @@ states that were overtaken meanwhile may be skipped. Off the renewal path.
 
 import asyncio
 
-from elector_sidecar.clock import boottime
 from elector_sidecar.elector import Elector
 from elector_sidecar.log import fields, logger
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.status import Status
+from sidecar.clock import boottime
 
 TIMEOUT = 5.0
 # First retry after this, then twice as long each time up to the limit.

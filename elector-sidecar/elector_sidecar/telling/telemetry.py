@@ -17,9 +17,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span
 
-from elector_sidecar.clock import boottime
 from elector_sidecar.elector import Elector
-from elector_sidecar.metrics import Kind, measure
+from elector_sidecar.metrics import measure
+from sidecar.clock import boottime
+from sidecar.metrics import Kind
 
 SCOPE = "elector_sidecar"
 MAX_SLEEP = 60.0
@@ -96,10 +97,9 @@ class Telemetry:
 
     def _observe(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
-            lease = self._elector.config.lease
             for metric in measure(self._elector, boottime()):
                 if metric.name == name:
                     for labels, value in metric.samples:
-                        yield Observation(value, {"name": lease, **labels})
+                        yield Observation(value, labels)
 
         return observe

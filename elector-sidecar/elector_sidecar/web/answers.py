@@ -9,14 +9,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from elector_sidecar.clock import boottime
-from elector_sidecar.config.values import BadInput, seconds, whole
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
-from elector_sidecar.metrics import CONTENT_TYPE, render
+from elector_sidecar.metrics import measure
 from elector_sidecar.status import Status
 from elector_sidecar.web import aiohttp_web as web
 from elector_sidecar.web.stream import follow
+from sidecar.clock import boottime
+from sidecar.metrics import CONTENT_TYPE, render
+from sidecar.values import BadInput, seconds, whole
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -137,7 +138,7 @@ class Answers:
         return _text(200, "ok")
 
     async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
-        text = render(self._elector, boottime())
+        text = render(measure(self._elector, boottime()))
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _resign(self, request: web.BaseRequest) -> web.StreamResponse:

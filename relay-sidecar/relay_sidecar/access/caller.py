@@ -17,7 +17,6 @@ from aiohttp.web_request import BaseRequest
 
 from kubeapi import ApiError, Forbidden, Unreachable
 from relay_sidecar.access.admission import Caller
-from relay_sidecar.clock import boottime
 from relay_sidecar.core.attributes import Attributes
 from relay_sidecar.core.decisions import Ask, Decisions, Rejected, Standing, User, Verdict
 from relay_sidecar.core.request import RequestInfo
@@ -25,6 +24,7 @@ from relay_sidecar.core.status import Refused, forbidden, unauthorized, unavaila
 from relay_sidecar.core.tokens import bearer_token
 from relay_sidecar.journal.records import Kept
 from relay_sidecar.log import fields, logger
+from sidecar.clock import boottime
 
 # The journal's space in which decisions are kept.
 SPACE = "access"

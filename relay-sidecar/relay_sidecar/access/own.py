@@ -16,10 +16,10 @@ from aiohttp.web_request import BaseRequest
 
 from kubeapi.credentials import WatchedFile
 from relay_sidecar.access.admission import Caller
-from relay_sidecar.config.values import Address, BadInput
 from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.status import Refused, Status, forbidden, unauthorized
 from relay_sidecar.core.tokens import bearer_token
+from sidecar.values import Address, BadInput
 
 _EVERYBODY = Caller()
 

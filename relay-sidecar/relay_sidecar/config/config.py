@@ -16,13 +16,13 @@ from relay_sidecar.config.flags import (
     DEFAULT_DATA_DIR,
     DEFAULT_LISTEN,
     DEFAULT_STATUS_LISTEN,
+    PREFIX,
     SERVICE_ACCOUNT_DIR,
-    Options,
-    named,
     parser,
 )
 from relay_sidecar.config.preload import Preload, preload
-from relay_sidecar.config.values import (
+from sidecar.flags import Options, flag, named
+from sidecar.values import (
     Address,
     BadInput,
     address,
@@ -114,10 +114,10 @@ class Config:
         for name in ("request_timeout", "read_timeout", "probe_interval", "access_ttl"):
             value = getattr(self, name)
             if value < MIN_TIME:
-                raise BadInput(f"{_flag(name)} {value:g}s must be at least {MIN_TIME:g}s")
+                raise BadInput(f"{flag(name)} {value:g}s must be at least {MIN_TIME:g}s")
         for name in ("max_objects", "max_watchers"):
             if getattr(self, name) < 1:
-                raise BadInput(f"{_flag(name)} {getattr(self, name)} must be at least 1")
+                raise BadInput(f"{flag(name)} {getattr(self, name)} must be at least 1")
         if self.watch_buffer < MIN_WATCH_BUFFER:
             raise BadInput(
                 f"--watch-buffer {self.watch_buffer} must be at least {MIN_WATCH_BUFFER // 1024}Ki"
@@ -134,6 +134,9 @@ class Config:
             )
 
     def _check_listeners(self) -> None:
+        for name, it in (("--listen", self.listen), ("--status-listen", self.status_listen)):
+            if it.path:
+                raise BadInput(f"{name} {it}: clients of Kubernetes need host:port")
         if self.listen == self.status_listen and self.listen.port:
             raise BadInput(
                 f"--status-listen {self.status_listen} is --listen: every path there belongs to "
@@ -164,7 +167,7 @@ class Config:
 
 def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
     """Raises `BadInput`."""
-    options = Options(vars(parser().parse_args(arguments)), environ)
+    options = Options(vars(parser().parse_args(arguments)), environ, prefix=PREFIX)
     is_local = options.choice("origin", "upstream", "local") == "local"
     asks_callers = options.choice("access", "own", "caller") == "caller"
     _refuse_meaningless(options, is_local=is_local, asks_callers=asks_callers)
@@ -243,7 +246,3 @@ def _server(options: Options, kubeconfig: Path | None, environ: Mapping[str, str
             "name a --kubeconfig or a --server, or use --origin local"
         )
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")

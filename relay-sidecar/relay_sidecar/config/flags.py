@@ -1,15 +1,12 @@
-"""The command line's words: every flag, its help, and where its value is looked up.
+"""The command line's words: every flag and its help.
 
 Knows no meaning: values stay text here, and every default is None, so that an env twin can fill
 in before the real default. An unknown flag is `BadInput` that names the nearest known one.
 """
 
 import argparse
-import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import NoReturn, TypeVar
 
-from relay_sidecar.config.values import BadInput
+from sidecar.flags import Parser
 
 # The port of KubeEdge's Autonomic Kube-API Endpoint, so that its users find ours.
 DEFAULT_LISTEN = "127.0.0.1:10550"
@@ -18,8 +15,6 @@ DEFAULT_DATA_DIR = "/var/lib/relay-sidecar"
 # Where kubelet projects the pod's token, CA and namespace.
 SERVICE_ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
 PREFIX = "RELAY_"
-
-T = TypeVar("T")
 
 # (flag, its value, help), by group.
 GROUPS: dict[str, list[tuple[str, str, str]]] = {
@@ -81,22 +76,6 @@ GROUPS: dict[str, list[tuple[str, str, str]]] = {
 REPEATED = frozenset({"preload", "allowed-host"})
 
 
-class Parser(argparse.ArgumentParser):
-    """Raises `BadInput` from `parse_args`: one line instead of a page of usage."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{message}{self._hint(message)}; `{self.prog} --help` lists the flags")
-
-    def _hint(self, message: str) -> str:
-        unknown = re.search(r"unrecognized arguments: (--?[\w-]+)", message)
-        if unknown is None:
-            return ""
-        from difflib import get_close_matches
-
-        near = get_close_matches(unknown[1], self._option_string_actions, n=1)
-        return f" (did you mean {near[0]}?)" if near else ""
-
-
 def parser() -> argparse.ArgumentParser:
     it = Parser(
         prog="relay-sidecar",
@@ -113,61 +92,3 @@ def parser() -> argparse.ArgumentParser:
             action = "append" if name in REPEATED else "store"
             group.add_argument(f"--{name}", metavar=value, help=text, action=action)
     return it
-
-
-class Options:
-    """One look-up order for every option: flag, env twin, default.
-
-    An empty value is none: manifests leave variables empty rather than out.
-    """
-
-    def __init__(
-        self, given: Mapping[str, str | list[str] | None], environ: Mapping[str, str]
-    ) -> None:
-        self._given = given
-        self._environ = environ
-
-    def text(self, name: str) -> str:
-        """ "" where nothing was said."""
-        value = self._given.get(name)
-        return value if isinstance(value, str) else self._environ.get(twin(name), "")
-
-    def texts(self, name: str) -> list[str]:
-        """Of an option that may be repeated."""
-        value = self._given.get(name)
-        texts = value if isinstance(value, list) else self._environ.get(twin(name), "").split()
-        return [text for text in texts if text]
-
-    def parsed(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        text = self.text(name)
-        return named(name, parse, text) if text else default
-
-    def choice(self, name: str, *choices: str) -> str:
-        """The first choice is the default."""
-        text = self.text(name) or choices[0]
-        if text not in choices:
-            raise BadInput(f"{flag(name)} {text!r}: choose one of {', '.join(choices)}")
-        return text
-
-    def among(self, *names: str) -> Iterator[str]:
-        """Those of the options about which something was said, as it was said."""
-        for name in names:
-            for text in self.texts(name) if flag(name)[2:] in REPEATED else [self.text(name)]:
-                if text:
-                    yield f"{flag(name)} {text}"
-
-
-def named(name: str, parse: Callable[[str], T], text: str) -> T:
-    """Raises `BadInput` that begins with the flag."""
-    try:
-        return parse(text)
-    except BadInput as error:
-        raise BadInput(f"{flag(name)} {error}") from error
-
-
-def flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def twin(name: str) -> str:
-    return PREFIX + name.upper()

@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
-from relay_sidecar.config.values import BadInput
 from relay_sidecar.core.fields import FieldSelector
 from relay_sidecar.core.labels import BadSelector, LabelSelector
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.scope import Scope
+from sidecar.values import BadInput
 
 # RFC 1123: a resource is a label, a group a subdomain, a namespace a label.
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)

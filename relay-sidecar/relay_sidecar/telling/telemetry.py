@@ -16,7 +16,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 
-from relay_sidecar.metrics import Kind, Metric
+from sidecar.metrics import Kind, Metric
 
 SCOPE = "relay_sidecar"
 # Seconds between two looks at the relay; the SDK exports each minute unless told otherwise.

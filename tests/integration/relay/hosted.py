@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self
 
-from relay_sidecar.config.values import Address
 from relay_sidecar.web.listener import Handler, Listener
+from sidecar.values import Address
 from tests.controlplane.reservation import LOOPBACK
 
 START_TIMEOUT = 10.0

@@ -16,7 +16,7 @@ import pytest
 from kubeapi import InCluster
 from kubeapi.kubeconfig import Kubeconfig
 from relay_sidecar.access.own import OwnAccess
-from relay_sidecar.config.values import Address
+from sidecar.values import Address
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.service_account import EXPIRY_LEEWAY, ServiceAccountDirectory

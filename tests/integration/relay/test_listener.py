@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from relay_sidecar.config.values import BadInput
 from relay_sidecar.web.certificate import ServingCertificate
 from relay_sidecar.web.listener import MIN_CONNECTIONS, Handler, connection_limit
+from sidecar.values import BadInput
 from tests.controlplane.certificates import Authority, CertificateFiles
 from tests.controlplane.reservation import LOOPBACK
 from tests.integration.relay.hosted import Hosted, Opened

@@ -125,7 +125,7 @@ def test_it_is_written_whole_into_a_file(
     ("arguments", "value", "remedy"),
     [
         (["--listn=x"], "--listn", "did you mean --listen?"),
-        (["--listen=10550"], "'10550'", "127.0.0.1:10550"),
+        (["--listen=10550"], "'10550'", "127.0.0.1:8080"),
         (["--access=all"], "--access 'all'", "own, caller"),
         (["--url=https://relay"], "https://relay", "--tls-cert-file"),
         (["--tls-cert-file=/nowhere/tls.crt"], "/nowhere/tls.crt", "PEM"),

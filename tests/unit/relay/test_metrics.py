@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from relay_sidecar.metrics import Counters, Kind, measure, render
+from relay_sidecar.metrics import Counters, measure
 from relay_sidecar.status import JournalStatus, LinkStatus, RelayStatus, StreamStatus
 from relay_sidecar.status_command import table
+from sidecar.metrics import Kind, render
 
 PODS = StreamStatus(
     resource="pods.v1.",

@@ -34,7 +34,7 @@ def seconds(text: str) -> float:
         total += float(match[1]) * _UNITS[match[2] or ""]
         end = match.end()
     if not text or end != len(text) or not math.isfinite(total):
-        raise BadInput(f"{text!r:.80} is not a duration: write it like 15s, 500ms, 1m30s or 7d")
+        raise BadInput(f"{text!r:.80} is not a duration: write it like 15s, 500ms or 1m30s")
     return total
 
 
@@ -55,15 +55,16 @@ def size(text: str) -> int:
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen."""
+    """Where to listen: `host:port`, or `unix:/path`."""
 
     host: str
     port: int
+    path: str = ""
 
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine, or this pod, can get there."""
-        if self.host == "localhost":
+        if self.path or self.host == "localhost":
             return True
         try:
             return ip_address(self.host).is_loopback
@@ -73,19 +74,25 @@ class Address:
     @property
     def dialled(self) -> "Address":
         """Where this machine reaches it: a listener on every address is on loopback too."""
-        return Address(_LOOPBACK.get(self.host, self.host), self.port)
+        return Address(_LOOPBACK.get(self.host, self.host), self.port, self.path)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return f"unix:{self.path}" if self.path else f"{host}:{self.port}"
 
 
 def address(text: str) -> Address:
-    """`host:port`; without a host it is every address of this machine, as in Go."""
+    """Without a host it is every address of this machine, as in Go."""
+    if text.startswith("unix:"):
+        if not text.startswith("unix:/"):
+            raise BadInput(
+                f"{text!r:.80}: a unix socket needs an absolute path, like unix:/run/e.sock"
+            )
+        return Address("", 0, text.removeprefix("unix:"))
     host, colon, port = text.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not _is_port(port) or (":" in host) != (bare is not host):
-        raise BadInput(f"{text!r:.80} is not host:port (like 127.0.0.1:10550)")
+        raise BadInput(f"{text!r:.80} is not host:port (like 127.0.0.1:8080) or unix:/path")
     return Address(bare.lower() or "0.0.0.0", int(port))
 
 
@@ -115,7 +122,7 @@ def url(text: str) -> str:
     except ValueError:
         is_usable = False
     if not is_usable:
-        raise BadInput(f"{text!r:.80} is not a URL like https://10.0.0.1:6443")
+        raise BadInput(f"{text!r:.80} is not a URL like http://127.0.0.1:8080/healthz")
     return text
 
 

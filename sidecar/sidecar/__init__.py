@@ -1,0 +1,8 @@
+"""What any of our processes needs before it does its work; knows neither Kubernetes nor HTTP.
+
+values   from texts to durations, sizes, addresses, URLs, or one line that says what is wrong
+flags    a command line of flags with env twins
+log      log lines of a constant message and key/value fields
+clock    the clock that runs on through suspend
+metrics  Prometheus text
+"""

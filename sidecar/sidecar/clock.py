@@ -1,0 +1,15 @@
+"""The clock on which validity and age are measured.
+
+CLOCK_BOOTTIME runs on through suspend, where CLOCK_MONOTONIC stands still (hazard H6): what was
+valid a night ago is not so in the morning. It is the same for all containers of a machine, so they
+may compare moments.
+"""
+
+import time
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def boottime() -> float:
+    """Seconds since boot, read now: never an event loop's cached time."""
+    return time.clock_gettime(_CLOCK)

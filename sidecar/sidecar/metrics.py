@@ -1,0 +1,40 @@
+"""Metrics as they are measured, and their Prometheus text.
+
+See https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.0.4.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Kind(Enum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`samples`: label sets with their values."""
+
+    name: str
+    kind: Kind
+    text: str
+    samples: tuple[tuple[dict[str, str], float], ...]
+
+
+def render(metrics: Iterable[Metric]) -> str:
+    lines = []
+    for metric in metrics:
+        lines.append(f"# HELP {metric.name} {metric.text}")
+        lines.append(f"# TYPE {metric.name} {metric.kind.value}")
+        for labels, value in metric.samples:
+            told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            lines.append(f"{metric.name}{{{told}}} {value:.15g}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
