@@ -112,7 +112,9 @@ class Reflector:
                         await self._ended(request)
                         self._stream.nudge()
                 if request is not None and request.done():
-                    request.result()
+                    # One that was closed ends cancelled; the stream goes on.
+                    if not request.cancelled():
+                        request.result()
                     request = None
         finally:
             await self._ended(request)
