@@ -1,12 +1,14 @@
 """LIST and GET at full speed, while the listed set changes.
 
 Guarantees: both sides are asked for the same, one after the other, in turn who is first; whoever
-answers has answered before; answers that go back in time are failures.
+answers has answered before; answers that go back in time are failures. Processor time is that of
+who answers, for the API server with what 10 updates a second cost it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.process import cpu_seconds
 from bench.progress import say
 from bench.relay.load import LoadFailed
 from bench.relay.result import DIRECT, RELAY, Result, Sample
@@ -69,6 +71,14 @@ def gets(world: World, options: Options) -> list[Result]:
     return _read(world, options, GETS)
 
 
+@dataclass(frozen=True)
+class _Target:
+    """Whom to ask: flags of the load program; whose processor time it costs."""
+
+    flags: list[str]
+    pid: int
+
+
 def _read(world: World, options: Options, readings: Sequence[Reading]) -> list[Result]:
     results = {
         (reading.name, side): Result(reading.name, side)
@@ -76,7 +86,10 @@ def _read(world: World, options: Options, readings: Sequence[Reading]) -> list[R
         for side in reading.sides
     }
     with world.relay() as relay:
-        targets = {DIRECT: world.direct, RELAY: at(relay)}
+        targets = {
+            DIRECT: _Target(world.direct, world.plane.apiserver_pid),
+            RELAY: _Target(at(relay), relay.pid),
+        }
         for run in range(options.runs):
             for reading in readings:
                 for side in reading.sides if run % 2 else reversed(reading.sides):
@@ -86,7 +99,7 @@ def _read(world: World, options: Options, readings: Sequence[Reading]) -> list[R
 
 
 def _measure(
-    world: World, options: Options, reading: Reading, target: list[str], result: Result
+    world: World, options: Options, reading: Reading, target: _Target, result: Result
 ) -> None:
     pods = world.pods(reading.pods)
     updating = world.load.prepared(
@@ -101,7 +114,10 @@ def _measure(
         updating.go()
         try:
             flags = [*reading.flags(pods), f"--seconds={options.seconds}"]
-            report = world.load.run("fetch", *target, *flags)
+            with world.load.prepared("fetch", *target.flags, *flags) as fetching:
+                before = cpu_seconds(target.pid)
+                report = fetching.finish()
+                cpu = cpu_seconds(target.pid) - before
         except LoadFailed as error:
             result.failures.append(str(error))
             say(f"{reading.name} {result.side} FAILED: {error}")
@@ -113,6 +129,7 @@ def _measure(
         "p50_ms": report["latency"]["p50"],
         "p99_ms": report["latency"]["p99"],
         "bytes": report["bytes"],
+        "cpu_ms": cpu / report["requests"] * 1000,
     }
     if report["backwards"]:
         result.failures.append(f"{report['backwards']} answers went back in time")

@@ -6,7 +6,7 @@ informer is compared with a consistent list, object by object; deletions are amo
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from bench.pace import TookTooLong, sleep, wait_for
 from bench.progress import say
@@ -20,7 +20,7 @@ from tests.peers.informers import InformerProcess, spec
 PODS = 1000
 UPDATED, DELETED, CREATED = 300, 100, 100
 CHANGES = UPDATED + DELETED + CREATED
-CONVERGENCE_TIMEOUT = 120.0
+CONVERGENCE_TIMEOUT = 60.0
 SYNC_TIMEOUT = 30.0
 POLL_INTERVAL = 0.02
 # Before the cut, so that all is quiet, and after convergence, for a relist that comes late.
@@ -59,11 +59,21 @@ def _run(world: World, options: Options, name: str, run: int, ours: Result, thei
         expected = contents.hash("pods")
         for side in sides:
             side.heal()
-        for side in sides:
-            side.note_convergence(expected)
+        _wait_equal(sides, expected)
         sleep(SETTLE)
         for side in sides:
             side.finish()
+
+
+def _wait_equal(sides: "list[_Side]", expected: str) -> None:
+    """Or until it takes too long, which `finish` tells."""
+    with suppress(TookTooLong):
+        wait_for(
+            lambda: sum(side.is_equal(expected) for side in sides) == len(sides),
+            timeout=CONVERGENCE_TIMEOUT,
+            what="informers equal to upstream",
+            interval=POLL_INTERVAL,
+        )
 
 
 class _Side:
@@ -104,25 +114,19 @@ class _Side:
         self._healed_at = time.time()
         self.link.heal()
 
-    def note_convergence(self, expected: str) -> None:
-        try:
-            wait_for(
-                lambda: self._informer.states()[0].hash == expected,
-                timeout=CONVERGENCE_TIMEOUT,
-                what=f"{self._result.side}: the informer is equal to upstream",
-                interval=POLL_INTERVAL,
-            )
-        except TookTooLong as error:
-            self._result.failures.append(str(error))
-            return
-        self._sample["converged"] = time.time() - self._healed_at
-        self._sample["bytes"] = float(
-            self.link.traffic().response_bytes - self._traffic.response_bytes
-        )
+    def is_equal(self, expected: str) -> bool:
+        """Noted when it is for the first time."""
+        if "converged" not in self._sample and self._informer.states()[0].hash == expected:
+            self._sample["converged"] = time.time() - self._healed_at
+            now = self.link.traffic().response_bytes
+            self._sample["bytes"] = float(now - self._traffic.response_bytes)
+        return "converged" in self._sample
 
     def finish(self) -> None:
         [after] = self._informer.stats()
         self._result.failures += after["violations"]
+        if "converged" not in self._sample:
+            self._result.failures.append(f"not equal after {CONVERGENCE_TIMEOUT:g} s")
         self._sample |= {
             "upstream_lists": float(self._requests("list")),
             "upstream_watches": float(self._requests("watch")),

@@ -138,6 +138,11 @@ class ControlPlane:
         number = signal.SIGTERM if graceful else signal.SIGKILL
         self._apiserver.stop(number, timeout=STOP_TIMEOUT)
 
+    @property
+    def apiserver_pid(self) -> int:
+        """Of the present process."""
+        return self._apiserver.pid
+
     def freeze(self) -> None:
         """Stops the API server with SIGSTOP: connections are accepted, nothing is answered."""
         self._apiserver.freeze()
