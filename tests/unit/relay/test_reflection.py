@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_sidecar.core.objects import Item, Malformed, Page
@@ -19,6 +19,7 @@ from relay_sidecar.core.reflection import (
     Watch,
 )
 
+from .effort import play
 from .samples import item
 
 UP = 0.0
@@ -163,6 +164,20 @@ def test_the_next_list_is_paged_again() -> None:
     assert reflection.next(UP, 0.0) == List("", 1000)
 
 
+def test_nothing_of_a_list_is_left_for_the_next_one() -> None:
+    reflection = listing()
+    reflection.page(page(100, "next", [item("a", 5)]), UP)
+    reflection.next(UP, 0.0)
+    reflection.page(page(100, "", [item("b", 6)]), UP)
+    reflection.next(UP, 0.0)
+    reflection.failed(Trouble.EXPIRED, UP, 0.0)
+    assert reflection.next(UP, 0.0) == List("", 1000)
+    whole = reflection.page(page(200, "", [item("c", 150)]), UP)
+
+    assert whole is not None
+    assert [i.key[1] for i in whole.items] == ["c"]
+
+
 def test_pages_at_different_versions_are_no_list() -> None:
     reflection = listing()
     reflection.page(page(100, "next", [item("a", 5)]), UP)
@@ -287,7 +302,7 @@ def test_a_version_that_expires_again_and_again_does_not_make_a_loop_of_lists() 
 ANSWERS = st.sampled_from([*Trouble, "well", "backwards", "bookmark"])
 
 
-@settings(max_examples=300, deadline=None)
+@play(300)
 @given(
     lists=st.lists(ANSWERS, min_size=1, max_size=3),
     watches=st.lists(ANSWERS, min_size=1, max_size=3),
@@ -448,6 +463,17 @@ def test_a_page_that_was_asked_for_before_the_doubt_is_not_taken() -> None:
 
     assert isinstance(reflection.next(UP, 0.0), Close)
     assert reflection.next(UP, 0.0) == List("", 1000)
+
+
+def test_pages_from_before_the_doubt_are_not_kept() -> None:
+    reflection = listing()
+    reflection.page(page(100, "next", [item("a", 5)]), UP)
+    reflection.relist(UP)
+    assert reflection.next(UP, 0.0) == List("", 1000)
+    whole = reflection.page(page(200, "", [item("b", 150)]), UP)
+
+    assert whole is not None
+    assert [i.key[1] for i in whole.items] == ["b"]
 
 
 def test_reports_of_a_closed_request_change_nothing() -> None:

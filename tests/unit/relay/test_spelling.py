@@ -5,7 +5,7 @@ import re
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from relay_sidecar.core.objects import (
@@ -18,11 +18,12 @@ from relay_sidecar.core.objects import (
     with_version,
 )
 
+from .effort import play
 from .spelling import Members, objects, spelled, texts
 
 # Not st.randoms: each choice of a spelling would be drawn, and slowly.
 randoms = st.integers(0, 2**32).map(Random)
-thorough = settings(max_examples=150, deadline=None)
+thorough = play(150)
 
 
 @thorough

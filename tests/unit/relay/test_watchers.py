@@ -1,6 +1,5 @@
 """Whatever happens to a stream, its watchers see their part of it, in order and each step once."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -13,13 +12,14 @@ from hypothesis.stateful import (
 from relay_sidecar.core.objects import read_event, read_page
 from relay_sidecar.core.store import Collection, fingerprint_of
 
+from .effort import play
 from .informer import Informer
 from .upstream import Gone, Selector, Upstream, writes
 
 WRITES = st.lists(writes(), min_size=1, max_size=6)
 WIDE = [Selector(), Selector(app="web"), Selector(tier="front")]
 NARROW = [*WIDE, Selector(app="db"), Selector(app="web", tier="front"), Selector(name="a")]
-WINDOW_EVENTS = 6
+WINDOW_EVENTS = 4
 
 
 class Watchers(RuleBasedStateMachine):
@@ -182,6 +182,4 @@ class Watchers(RuleBasedStateMachine):
 
 
 def test_watchers_hold_their_part_of_the_stream_at_every_step() -> None:
-    run_state_machine_as_test(
-        Watchers, settings=settings(max_examples=200, stateful_step_count=40, deadline=None)
-    )
+    run_state_machine_as_test(Watchers, settings=play(200, steps=40))

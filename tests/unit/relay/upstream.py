@@ -163,13 +163,19 @@ def expired_line() -> bytes:
     return line("ERROR", encoded(status))
 
 
-def writes() -> st.SearchStrategy[tuple[str, ...]]:
-    """A put of (name, app, tier), or a deletion of one name or of several at once."""
-    names = st.sampled_from("abc")
+NAMES = st.sampled_from("abcde")
+
+
+def puts() -> st.SearchStrategy[tuple[str, ...]]:
+    """Of (name, app, tier)."""
     apps, tiers = st.sampled_from(["web", "db"]), st.sampled_from(["front", "back"])
-    puts = st.tuples(st.just("put"), names, apps, tiers)
-    deletions = st.lists(names, min_size=1, max_size=2, unique=True)
-    return puts | puts | deletions.map(lambda gone: ("delete", *gone))
+    return st.tuples(st.just("put"), NAMES, apps, tiers)
+
+
+def writes() -> st.SearchStrategy[tuple[str, ...]]:
+    """A put, or a deletion of one name or of several at once."""
+    deletions = st.lists(NAMES, min_size=1, max_size=2, unique=True)
+    return puts() | puts() | deletions.map(lambda gone: ("delete", *gone))
 
 
 def _told(write: Write, selector: Selector) -> bytes:

@@ -1,0 +1,164 @@
+"""Is upstream within reach? The verdict, and when the next probe is due."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay_sidecar.core.link import Link, Outcome
+
+from .effort import play
+
+NOW = 100.0
+FAILURES = [Outcome.REFUSED, Outcome.TIMED_OUT]
+
+
+def link() -> Link:
+    return Link(probe_interval=1.0, probe_timeout=1.0)
+
+
+def up() -> Link:
+    made = link()
+    made.probing(NOW)
+    made.probed(Outcome.ANSWERED, NOW)
+    return made
+
+
+def test_at_first_nothing_is_known_and_a_probe_is_due() -> None:
+    fresh = link()
+
+    assert not fresh.is_known
+    assert not fresh.is_up(NOW)
+    assert fresh.down_since(NOW) is None
+    assert fresh.wake_at <= NOW
+
+
+def test_the_first_answer_makes_it_up() -> None:
+    assert up().is_known
+    assert up().is_up(NOW)
+    assert up().wake_at == NOW + 1
+
+
+def test_a_request_that_is_answered_makes_it_up_as_well_and_saves_a_probe() -> None:
+    made = link()
+    made.met(Outcome.ANSWERED, NOW + 0.5)
+
+    assert made.is_up(NOW + 0.5)
+    assert made.wake_at == NOW + 1.5
+
+
+@pytest.mark.parametrize("second", FAILURES)
+@pytest.mark.parametrize("first", FAILURES)
+def test_two_failed_probes_make_it_down(first: Outcome, second: Outcome) -> None:
+    made = up()
+    made.probing(NOW + 1)
+    made.probed(first, NOW + 2)
+    assert made.is_up(NOW + 2)
+    assert made.wake_at == NOW + 2
+    made.probing(NOW + 2)
+    made.probed(second, NOW + 3)
+
+    assert not made.is_up(NOW + 3)
+    assert made.down_since(NOW + 10) == NOW + 2
+
+
+def test_a_refused_request_and_the_probe_that_confirms_it_make_it_down() -> None:
+    made = up()
+    made.met(Outcome.REFUSED, NOW + 0.1)
+    assert made.is_up(NOW + 0.1)
+    assert made.wake_at == NOW + 0.1
+    made.probing(NOW + 0.1)
+    made.probed(Outcome.REFUSED, NOW + 0.2)
+
+    assert not made.is_up(NOW + 0.2)
+
+
+def test_requests_alone_never_make_it_down() -> None:
+    """A restart of the API server breaks all of them at once."""
+    made = up()
+    for number in range(100):
+        made.met(Outcome.REFUSED, NOW + 0.1 + number / 1000)
+
+    assert made.is_up(NOW + 0.3)
+
+
+def test_one_answer_between_two_failures_makes_them_chance() -> None:
+    made = up()
+    made.probed(Outcome.TIMED_OUT, NOW + 2)
+    made.met(Outcome.ANSWERED, NOW + 2.5)
+    made.probed(Outcome.TIMED_OUT, NOW + 3.5)
+
+    assert made.is_up(NOW + 3.5)
+
+
+def down() -> Link:
+    made = up()
+    for at in (NOW + 1, NOW + 2):
+        made.probing(at)
+        made.probed(Outcome.REFUSED, at)
+    return made
+
+
+def test_one_answer_makes_it_up_again() -> None:
+    made = down()
+    made.probed(Outcome.ANSWERED, NOW + 60)
+
+    assert made.is_up(NOW + 60)
+    assert made.down_since(NOW + 60) is None
+
+
+def test_while_it_is_down_probes_keep_their_interval_whatever_requests_meet() -> None:
+    made = down()
+    made.probing(NOW + 3)
+    made.probed(Outcome.REFUSED, NOW + 3)
+    made.met(Outcome.REFUSED, NOW + 3.2)
+
+    assert made.wake_at == NOW + 4
+
+
+def test_a_first_verdict_needs_two_failures_too() -> None:
+    made = link()
+    made.probing(NOW)
+    made.probed(Outcome.REFUSED, NOW)
+    assert made.down_since(NOW) is None
+    assert made.wake_at == NOW
+    made.probing(NOW)
+    made.probed(Outcome.REFUSED, NOW + 0.1)
+
+    assert made.is_known
+    assert made.down_since(NOW + 5) == NOW
+
+
+def test_what_was_heard_before_the_process_was_suspended_proves_nothing() -> None:
+    made = up()
+    assert made.is_up(NOW + 9)
+
+    assert not made.is_up(NOW + 3600)
+    assert made.down_since(NOW + 3600) == NOW + 3600
+
+
+@play(200)
+@given(
+    before=st.lists(st.tuples(st.floats(0, 5), st.booleans(), st.sampled_from(Outcome))),
+    kind=st.sampled_from(FAILURES),
+)
+def test_a_cut_is_noticed_within_an_interval_and_two_time_outs(
+    before: list[tuple[float, bool, Outcome]], kind: Outcome
+) -> None:
+    made, now = up(), NOW
+    for seconds, is_probe, outcome in before:
+        now += seconds
+        if is_probe:
+            made.probing(now)
+            made.probed(outcome, now)
+        else:
+            made.met(outcome, now)
+    cut_at = now
+    while made.is_up(now):
+        now = max(now, made.wake_at)
+        made.probing(now)
+        now += made.probe_timeout if kind is Outcome.TIMED_OUT else 0.01
+        made.probed(kind, now)
+
+    assert now <= cut_at + 3.0 + 1e-6
+    made.probed(Outcome.ANSWERED, now + 1)
+    assert made.is_up(now + 1)

@@ -1,0 +1,280 @@
+"""A relay's stream over an upstream that fails, in virtual time, with informers that follow it.
+
+Plays the shell's part: performs what `Reflection` says, feeds `Collection`, keeps objects and
+cursor for restarts. Asserts at every step that the machine asks for one thing at a time, never
+while the link is down and never without end at one moment, and that the collection holds what
+upstream held at its cursor.
+"""
+
+from dataclasses import dataclass
+
+from relay_sidecar.core.objects import EventType, Malformed, read_event, read_page
+from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
+from relay_sidecar.core.store import Collection
+
+from .informer import Informer
+from .upstream import Gone, Selector, Upstream, expired_line
+
+# More commands than this at one moment are a loop.
+COMMANDS_AT_ONCE = 12
+
+
+@dataclass
+class Request:
+    command: List | Watch
+    is_open: bool = False
+    # Up to which revision the watch has been told.
+    told: int = 0
+
+
+class World:
+    def __init__(self, selector: Selector, *, page_limit: int, window_events: int) -> None:
+        self.upstream = Upstream()
+        self.selector = selector
+        self.page_limit = page_limit
+        self.window_events = window_events
+        self.now = 1000.0
+        self.chance = 0.5
+        self.is_up = True
+        self.collection = self._empty()
+        self._cursor = 0
+        self.reflection = Reflection()
+        self.request: Request | None = None
+        self.wake_at = self.now
+        self.informers: list[Informer] = []
+        # Events that were read off the wire and are being written to disk.
+        self._taken: list[bytes] = []
+
+    # ── the shell ──
+
+    def pump(self) -> None:
+        for _ in range(COMMANDS_AT_ONCE):
+            match self.reflection.next(self.now, self.chance):
+                case List() | Watch() as command:
+                    assert self.request is None
+                    assert self.is_up
+                    assert not self._taken
+                    self.request = Request(command)
+                    if isinstance(command, Watch):
+                        assert command.version <= self.collection.cursor
+                        self.request.told = command.version
+                case Close():
+                    assert self.request is not None
+                    self.request = None
+                    self._finish_taking()
+                case Wait(until):
+                    assert until > self.now
+                    self.wake_at = until
+                    break
+        else:
+            raise AssertionError("no end of commands")
+        self._check()
+
+    def _check(self) -> None:
+        assert self.collection.cursor >= self._cursor
+        self._cursor = self.collection.cursor
+        if self.collection.is_synced:
+            held = {key: item.raw for key, item in self.collection.objects.items()}
+            assert held == self.upstream.state(self.selector, self.collection.cursor)
+        if self.reflection.is_live(self.now):
+            assert self.is_up
+            assert self.request is not None
+            assert self.request.is_open
+        for informer in self.informers:
+            if informer.is_watching:
+                assert informer.state == self.upstream.state(
+                    informer.selector, self.collection.cursor
+                )
+
+    def _finish_taking(self) -> None:
+        for line in self._taken:
+            event = read_event(line)
+            change = self.collection.apply(event)
+            if change is not None:
+                for informer in self._watching():
+                    informer.follow(change)
+            if event.type is EventType.BOOKMARK:
+                for informer in self._watching():
+                    informer.bookmark(self.collection.cursor)
+            self.reflection.received(event.version, self.now)
+        self._taken = []
+
+    def _watching(self) -> list[Informer]:
+        return [informer for informer in self.informers if informer.is_watching]
+
+    def _empty(self) -> Collection:
+        return Collection(window_bytes=1 << 20, window_events=self.window_events)
+
+    def _failed(self, trouble: Trouble, retry_after: float = 0.0) -> None:
+        self.reflection.failed(trouble, self.now, self.chance, retry_after=retry_after)
+        self.request = None
+
+    # ── upstream answers well ──
+
+    def answer(self, revisions: int, *, slowly: bool = False) -> None:
+        """The next page; or the watch is accepted; or the events of some revisions come.
+
+        Slowly: they are still being written to disk when the next thing happens.
+        """
+        self._finish_taking()
+        request = self.request
+        if request is None:
+            return
+        if isinstance(request.command, List):
+            self._give_page(request.command)
+        elif not request.is_open:
+            self._open(request, request.command)
+        else:
+            self._take(request, revisions)
+            if not slowly:
+                self._finish_taking()
+
+    def _give_page(self, command: List) -> None:
+        limit = min(command.limit, self.page_limit)
+        try:
+            body = self.upstream.page(self.selector, command.continue_token, limit)
+        except Gone:
+            self._failed(Trouble.EXPIRED)
+            return
+        whole = self.reflection.page(read_page(body), self.now)
+        self.request = None
+        if whole is None:
+            return
+        self.collection.replace(
+            whole.items, whole.version, kind=whole.kind, api_version=whole.api_version
+        )
+        for informer in self._watching():
+            informer.list(self.collection)
+
+    def _open(self, request: Request, command: Watch) -> None:
+        # Some versions answer 410 as a status, others as the first event.
+        is_gone = command.version < self.upstream.compacted
+        if is_gone and self.upstream.revision % 2:
+            self._failed(Trouble.EXPIRED)
+            return
+        self.reflection.opened(self.now)
+        request.is_open = True
+        if is_gone:
+            assert read_event(expired_line()).status is not None
+            self._failed(Trouble.EXPIRED)
+
+    def _take(self, request: Request, revisions: int) -> None:
+        lines = self._untold(request)
+        ends = sorted({revision for revision, _ in lines})[:revisions]
+        if ends:
+            self._taken = [line for revision, line in lines if revision <= ends[-1]]
+            request.told = ends[-1]
+
+    def _untold(self, request: Request) -> list[tuple[int, bytes]]:
+        # What is compacted does not end a watch that is open: the API server has it in memory.
+        compacted, self.upstream.compacted = self.upstream.compacted, 0
+        lines = self.upstream.lines(self.selector, request.told)
+        self.upstream.compacted = compacted
+        return lines
+
+    def bookmark(self) -> None:
+        self._finish_taking()
+        request = self.request
+        if request is None or not request.is_open:
+            return
+        self._take(request, 1000)
+        self._taken.append(self.upstream.bookmark())
+        request.told = self.upstream.revision
+        self._finish_taking()
+
+    # ── what strikes ──
+
+    def fail(self, trouble: Trouble, retry_after: float) -> None:
+        self._finish_taking()
+        if self.request is not None:
+            self._failed(trouble, retry_after)
+
+    def end_watch(self) -> None:
+        self._finish_taking()
+        if self.request is not None and self.request.is_open:
+            self.reflection.ended(self.now, self.chance)
+            self.request = None
+
+    def garble(self, cut: int) -> None:
+        """A line of a watch, or a page, arrives in part and the connection is gone."""
+        self._finish_taking()
+        request = self.request
+        if request is None:
+            return
+        if isinstance(request.command, List):
+            body = self.upstream.page(self.selector, "", 0)
+            self._assert_malformed(lambda: read_page(body[: cut % len(body)]))
+        elif request.is_open and (lines := self._untold(request)):
+            line = lines[0][1].rstrip()
+            self._assert_malformed(lambda: read_event(line[: cut % len(line)]))
+        self._failed(Trouble.BROKEN)
+
+    @staticmethod
+    def _assert_malformed(read: object) -> None:
+        assert callable(read)
+        try:
+            read()
+        except Malformed:
+            return
+        raise AssertionError("half a message was taken for a whole one")
+
+    def link(self, is_up: bool) -> None:
+        self.is_up = is_up
+        self.reflection.link(is_up, self.now)
+
+    def relist(self) -> None:
+        self.reflection.relist(self.now)
+
+    def restart(self) -> None:
+        """The process was killed; objects and cursor are those of the last commit."""
+        self._taken = []
+        kept, self.request = self.collection, None
+        self.collection = self._empty()
+        version = kept.cursor if kept.is_synced else None
+        if version is not None:
+            self.collection.replace(
+                list(kept.objects.values()), version, kind=kept.kind, api_version=kept.api_version
+            )
+        self.reflection = Reflection(version=version, is_up=self.is_up)
+        for informer in self.informers:
+            informer.is_watching = False
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def join(self, selector: Selector) -> None:
+        if self.collection.is_synced and self.selector.covers(selector):
+            informer = Informer(selector)
+            informer.list(self.collection)
+            self.informers.append(informer)
+
+    def come_back(self) -> None:
+        for informer in self.informers:
+            if not informer.is_watching and informer.version <= self.collection.cursor:
+                informer.watch(self.collection)
+
+    # ── the end ──
+
+    def calm(self) -> float:
+        """Nothing strikes any more. Returns how long it takes until all is as upstream has it."""
+        began = self.now
+        if not self.is_up:
+            self.link(True)
+        for _ in range(200):
+            self.pump()
+            if self.request is None:
+                self.now = self.wake_at
+            elif self.request.is_open:
+                self.bookmark()
+                self.come_back()
+                if self.reflection.is_live(self.now):
+                    break
+            else:
+                self.answer(1000)
+        self.pump()
+        assert self.reflection.is_live(self.now)
+        assert self.collection.cursor == self.upstream.revision
+        for informer in self.informers:
+            assert informer.is_watching
+            assert informer.version <= self.collection.cursor
+        return self.now - began
