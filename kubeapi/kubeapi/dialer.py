@@ -1,8 +1,8 @@
 """How one connection to the API server is made, whether there is one, and how it is cut.
 
-Guarantees: peers that vanish are noticed by the kernel within `USER_TIMEOUT`, whether bytes are
-on their way or not; a body is taken from its sender only as fast as the wire takes it. Used for one
-request at a time.
+Guarantees: a peer that vanishes is noticed by the kernel within some `USER_TIMEOUT`, whether bytes
+are on their way or not; a body is taken from its sender only as fast as the wire takes it. Used for
+one request at a time.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ class Dialer(aiohttp.TCPConnector):
             use_dns_cache=False,
             socket_factory=self._socket,
         )
-        # For bytes in which either side may rest as long as it likes, without reading what the
-        # other one sent: the kernel takes that for a peer that has vanished.
+        # For streams that the peer may leave unread for as long as it likes: with a user time-out
+        # the kernel takes that for a peer that has vanished.
         self.is_patient = False
         self.is_connected = False
         self.is_reused = False

@@ -100,14 +100,16 @@ class ApiTransport:
         headers ask for one, and a 101 is expected (`Answer.take_over`). `is_decoded`: chunks of
         the answer are without its Content-Encoding.
         `header_timeout` seconds span all up to the answer's head, but for the time that the body
-        takes to be sent. Raises `Unreachable`.
+        takes to be sent, which over a connection of its own may be as long as it likes. Raises
+        `Unreachable`.
         """
         pool = self._callers if as_caller else self._ours
         tls = self._credentials.tls(is_anonymous=as_caller)
-        idle = 0.0 if is_fresh or is_upgrade else None if method in SAFE else KEPT_FOR_WRITES
+        is_patient = is_upgrade or not (body is None or isinstance(body, bytes))
+        idle = 0.0 if is_fresh or is_patient else None if method in SAFE else KEPT_FOR_WRITES
         async with pool.channel(tls, idle=idle) as channel:
             dialer = cast(Dialer, channel.session.connector)
-            dialer.is_patient = is_upgrade
+            dialer.is_patient = is_patient
             opening = _Opening(dialer, self.url, header_timeout)
 
             async def send() -> aiohttp.ClientResponse:
@@ -125,7 +127,8 @@ class ApiTransport:
             try:
                 async with await opening.until_head(send) as response:
                     yield Answer(response, dialer, self.url)
-                channel.used(response)
+                if not is_patient:
+                    channel.used(response)
             except Unreachable:
                 pool.drop()
                 raise

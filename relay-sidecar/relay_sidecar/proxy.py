@@ -46,6 +46,8 @@ _OURS = (hdrs.HOST, hdrs.AUTHORIZATION, hdrs.EXPECT)
 MAX_ANSWER = 512 * 1024 * 1024
 # Bytes; kube-apiserver's limit of a body (MaxRequestBodyBytes) is 3 MiB.
 MAX_KEPT_BODY = 8 * 1024 * 1024
+# Bytes; a shorter body is taken whole before the request begins: over a connection that is kept.
+SHORT_BODY = 256 * 1024
 # Seconds; kube-apiserver's --request-timeout, which what is not a watch never exceeds by itself.
 LONGEST_REQUEST = 60.0
 
@@ -100,10 +102,27 @@ class Proxy:
         """The answer as it comes. Raises `Unreachable` for a read of which nothing was answered,
         `Refused` for a write."""
         body = upload(request)
+        try:
+            self._check_link()
+            if body is None or not body.is_within(SHORT_BODY):
+                return await self._as_it_comes(request, body)
+            return await self._as_it_comes(request, await body.whole(limit=SHORT_BODY))
+        except Unreachable as error:
+            if body is not None and body.failure is not None:
+                raise body.failure from error
+            if request.method in READS:
+                raise
+            raise Refused(_of_write(error)) from error
+
+    async def _as_it_comes(
+        self, request: web.BaseRequest, body: bytes | Upload | None
+    ) -> web.StreamResponse:
+        """Raises `Unreachable` where nothing was answered."""
         response: web.StreamResponse | None = None
+        headers = self._headers(request)
         try:
             async with self._asked(
-                request, self._headers(request), body, header_timeout=LONGEST_REQUEST
+                request, headers, body, header_timeout=LONGEST_REQUEST
             ) as answer:
                 response = _begun(request, answer)
                 await response.prepare(request)
@@ -114,15 +133,11 @@ class Proxy:
                     await response.write(chunk)
                 await response.write_eof()
                 return response
-        except Unreachable as error:
-            if response is not None and response.prepared:
-                _break_off(request)
-                return response
-            if body is not None and body.failure is not None:
-                raise body.failure from error
-            if request.method in READS:
+        except Unreachable:
+            if response is None or not response.prepared:
                 raise
-            raise Refused(_of_write(error)) from error
+            _break_off(request)
+            return response
 
     async def _whole(
         self,

@@ -39,6 +39,11 @@ class Upload:
             raise StopAsyncIteration
         return chunk
 
+    def is_within(self, limit: int) -> bool:
+        """Whether it says that it is no longer than `limit` bytes."""
+        length = self._request.content_length
+        return length is not None and length <= limit
+
     async def whole(self, *, limit: int) -> bytes:
         """Raises `Refused` where it is longer than `limit` bytes or no body."""
         if (self._request.content_length or 0) > limit:

@@ -569,6 +569,38 @@ def test_the_kernel_is_told_to_notice_peers_that_vanish(using: Run[None]) -> Non
         using(server.url, work)
 
 
+def test_a_peer_may_leave_a_stream_unread_for_as_long_as_it_likes(using: Run[None]) -> None:
+    """The kernel's user time-out ends connections whose peer is there, but does not read."""
+    stands = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"begin"
+        await stands.wait()
+
+    async def work(api: ApiTransport) -> None:
+        await ask(api)
+        sending = asyncio.create_task(ask(api, "PUT", body=body()))
+        await asyncio.sleep(ARRIVAL)
+        timeouts = []
+        for sock in own_sockets(to=server.port):
+            with sock:
+                timeouts.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+        assert sorted(timeouts) == [0, USER_TIMEOUT * 1000]
+        stands.set()
+        assert await sending == b"whole"
+        assert await ask(api) == b"whole"
+
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            if b"chunked" in request:
+                connection.receive_until(b"0\r\n\r\n")
+            connection.answer(b"whole")
+
+    with RawServer(serve) as server:
+        using(server.url, work)
+    assert server.connections == 2
+
+
 def own_sockets(*, to: int) -> list[socket.socket]:
     """Copies of this process' connections to the port."""
     copies = [

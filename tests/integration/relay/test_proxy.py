@@ -158,12 +158,18 @@ def test_r9_nobody_is_asked_for_a_body_that_cannot_be_sent(mode: str) -> None:
         "PUT /x HTTP/1.1\r\nHost: r\r\nExpect: 100-continue\r\nContent-Length: 5\r\n"
         f"{MODE}: {mode}\r\n\r\n"
     )
-    with RawServer(answer_all) as server:
-        pass
-    passing = Passing(Plain(server.url))
-    passing.is_up = mode == "forward"
+    passing = Passing(Plain(gone()))
+    passing.is_up = False
     with passing.host() as relay, RawClient(relay.port) as client:
         client.send(head.encode())
+        assert client.head()[0] == 503
+
+
+def test_r9_nobody_is_asked_for_a_long_body_before_there_is_a_connection() -> None:
+    with Passing(Plain(gone())).host() as relay, RawClient(relay.port) as client:
+        client.send(
+            b"PUT /x HTTP/1.1\r\nHost: r\r\nExpect: 100-continue\r\nContent-Length: 999999\r\n\r\n"
+        )
         assert client.head()[0] == 503
 
 

@@ -1,0 +1,188 @@
+"""R4: a cut is noticed, whatever it looks like, and so is its end."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+import uvloop
+
+from kubeapi import ApiTransport, Credentials, Plain
+from kubeapi.kubeconfig import Kubeconfig
+from relay_sidecar.core.link import Link, Outcome
+from relay_sidecar.link_probe import LinkProbe
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.proxy import FaultProxy
+from tests.pods.raw_server import Connection, RawServer
+
+INTERVAL = 1.0
+TIMEOUT = 0.9
+# Seconds that are promised, and as many for a busy machine.
+NOTICED = 2 * 3.0
+HEALED = 2 * 1.5
+# Seconds between probes where no second one is to come by itself.
+NEVER = 60.0
+# Seconds for what the server did to reach the client's loop.
+ARRIVAL = 0.3
+# Seconds in which a probe that is due comes.
+SOON = 5.0
+
+Break = Callable[[FaultProxy], None]
+CUTS: dict[str, Break] = {
+    "refused": FaultProxy.refuse,
+    "reset": FaultProxy.reset,
+    "black-hole": FaultProxy.black_hole,
+    "no-answers": FaultProxy.lose_response,
+}
+
+
+class Probed:
+    """A probe that runs, and what it told."""
+
+    def __init__(self, transport: ApiTransport, *, interval: float) -> None:
+        self.probe = LinkProbe(transport, Link(probe_interval=interval, probe_timeout=TIMEOUT))
+        self.probe.on_change = self._changed
+        self.told: list[bool] = []
+        self._event = asyncio.Event()
+
+    async def until_told(self, *expected: bool, within: float) -> None:
+        async with asyncio.timeout(within):
+            while self.told != list(expected):
+                await self._event.wait()
+                self._event.clear()
+
+    def _changed(self, is_up: bool) -> None:
+        self.told.append(is_up)
+        self._event.set()
+
+
+def probing(
+    credentials: Credentials,
+    work: Callable[[Probed], Awaitable[None]],
+    *,
+    interval: float = INTERVAL,
+) -> None:
+    async def run() -> None:
+        transport = ApiTransport(credentials, user_agent="relay-sidecar/test")
+        probed = Probed(transport, interval=interval)
+        running = asyncio.create_task(probed.probe.run())
+        try:
+            await work(probed)
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+            await transport.close()
+
+    uvloop.run(run())
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS.keys())
+def test_r4_a_cut_is_noticed_once_and_its_end_is_too(
+    control_plane: ControlPlane, fault_proxy: FaultProxy, cut: Break
+) -> None:
+    async def work(probed: Probed) -> None:
+        await probed.until_told(True, within=SOON)
+        await asyncio.to_thread(cut, fault_proxy)
+        await probed.until_told(True, False, within=NOTICED)
+        assert (probed.probe.down_for or 0.0) > 0.0
+        await asyncio.to_thread(fault_proxy.heal)
+        await probed.until_told(True, False, True, within=HEALED)
+        assert (probed.probe.is_up, probed.probe.down_for) == (True, None)
+
+    probing(Kubeconfig(control_plane.admin_kubeconfig(), server=fault_proxy.url), work)
+
+
+def test_r4_where_nobody_has_answered_yet_a_first_answer_is_not_waited_for_forever(
+    control_plane: ControlPlane, fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.black_hole()
+
+    async def work(probed: Probed) -> None:
+        await probed.until_told(False, within=NOTICED)
+
+    probing(Kubeconfig(control_plane.admin_kubeconfig(), server=fault_proxy.url), work)
+
+
+def answering(status: str) -> Callable[[Connection], None]:
+    def serve(connection: Connection) -> None:
+        while connection.request():
+            connection.answer(b"{}", status=status)
+
+    return serve
+
+
+@pytest.mark.parametrize("status", ["200 OK", "401 X", "403 X", "404 X", "429 X", "500 X"])
+def test_r4_an_api_server_that_answers_is_there_whatever_it_says(status: str) -> None:
+    async def work(probed: Probed) -> None:
+        await probed.until_told(True, within=SOON)
+
+    with RawServer(answering(status)) as server:
+        probing(Plain(server.url), work)
+
+
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "503 X", "504 Gateway Timeout"])
+def test_r4_a_gateway_without_an_api_server_is_none(status: str) -> None:
+    async def work(probed: Probed) -> None:
+        await probed.until_told(False, within=NOTICED)
+
+    with RawServer(answering(status)) as server:
+        probing(Plain(server.url), work)
+
+
+def test_r4_a_connection_that_was_closed_between_two_probes_is_no_cut() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"ok")
+
+    async def work(probed: Probed) -> None:
+        await probed.until_told(True, within=SOON)
+        await asyncio.sleep(1)
+        assert probed.told == [True]
+        assert len(server.requests) > 3
+
+    with RawServer(serve) as server:
+        probing(Plain(server.url), work, interval=0.1)
+
+
+def test_r4_a_failed_request_is_followed_by_a_probe_at_once() -> None:
+    asked = threading.Semaphore(0)
+
+    def serve(connection: Connection) -> None:
+        while connection.request():
+            asked.release()
+            connection.answer(b"ok")
+
+    async def work(probed: Probed) -> None:
+        await probed.until_told(True, within=SOON)
+        assert asked.acquire(blocking=False)
+        probed.probe.met(Outcome.REFUSED)
+        assert await asyncio.to_thread(asked.acquire, timeout=SOON)
+        # It was answered: one request that failed is no cut.
+        await asyncio.sleep(ARRIVAL)
+        assert probed.told == [True]
+
+    with RawServer(serve) as server:
+        probing(Plain(server.url), work, interval=NEVER)
+
+
+def test_r4_any_answer_to_anybody_ends_a_cut() -> None:
+    async def work(probed: Probed) -> None:
+        await probed.until_told(False, within=NOTICED)
+        probed.probe.met(Outcome.ANSWERED)
+        assert probed.told == [False, True]
+        assert probed.probe.is_up
+
+    with RawServer(answering("503 X")) as server:
+        probing(Plain(server.url), work, interval=0.2)
+
+
+def test_r4_while_others_hear_of_upstream_nobody_asks() -> None:
+    async def work(probed: Probed) -> None:
+        await probed.until_told(True, within=SOON)
+        for _ in range(10):
+            await asyncio.sleep(0.1)
+            probed.probe.met(Outcome.ANSWERED)
+        assert len(server.requests) == 1
+
+    with RawServer(answering("200 OK")) as server:
+        probing(Plain(server.url), work, interval=0.5)
