@@ -27,7 +27,7 @@ from tests.integration.relay.questions import field_selectors, label_selectors, 
 from tests.pods.caller import Caller
 
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-MORE = 50 if IS_NIGHTLY else 1
+MORE = 10 if IS_NIGHTLY else 1
 # Each example asks a server, so that none is quick in Hypothesis' eyes.
 HEALTH = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 per_kind = settings(max_examples=80 * MORE, deadline=None, suppress_health_check=HEALTH)

@@ -60,6 +60,10 @@ def test_json_is_an_answer_to_whoever_takes_it(accept: str) -> None:
         "application/json/x",
         "*/json",
         "application/json;as=Picture;g=meta.k8s.io;v=v1",
+        "application/json;as=Table;g=meta.k8s.io;v=v2",
+        "application/json;as=Table;v=v1",
+        "application/json;stream=other",
+        "application/json;sv=v2",
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
     ],
 )
@@ -95,6 +99,7 @@ def test_kubectl_gets_a_table_and_takes_whole_objects() -> None:
     [
         ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", "meta.k8s.io/v1beta1"),
         (f"application/json;q=0.1,application/json;as=Table;{META};q=0.2", "meta.k8s.io/v1"),
+        (f"application/json; q =0.1, application/json; as = Table ;{META}", "meta.k8s.io/v1"),
         (f"application/json;q=x,application/json;as=Table;{META};q=0.2", "meta.k8s.io/v1"),
         # Whoever says */* means: if there is nothing else.
         (f"*/*,application/json;as=Table;{META}", "meta.k8s.io/v1"),

@@ -132,6 +132,14 @@ def test_keys_beyond_them_are_refused(key: str, complaint: str) -> None:
         parse_terms(key)
 
 
+def test_values_up_to_their_limit_are_read_and_longer_ones_refused() -> None:
+    assert list(parse_terms("a=" + "b" * 63)) == [Term("a", "=", ("b" * 63,))]
+    with pytest.raises(BadSelector) as refused:
+        parse_terms("a=" + "b" * 64)
+    complaint = f'values[0][a]: Invalid value: "{"b" * 64}": must be no more than 63 bytes'
+    assert str(refused.value) == f"unable to parse requirement: {complaint}"
+
+
 @given(text=texts)
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
