@@ -22,7 +22,6 @@ from tests.controlplane.certificates import Authority, CertificateFiles
 from tests.controlplane.reservation import LOOPBACK
 from tests.integration.relay.hosted import Hosted, Opened
 from tests.pods.caller import Caller
-from tests.pods.observer import wait_for
 
 
 def answering(handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> Opened:
@@ -66,26 +65,21 @@ def test_one_connection_too_many_takes_the_place_of_the_one_idle_longest() -> No
 
 
 def test_nobody_who_waits_for_an_answer_loses_its_place() -> None:
-    release = threading.Event()
+    arrived, release = threading.Semaphore(0), threading.Event()
 
     async def slow(request: web.BaseRequest) -> web.StreamResponse:
+        arrived.release()
         await asyncio.to_thread(release.wait)
         return web.Response(text="at last")
 
     with Hosted(answering(slow), limit=2) as place, ExitStack() as stack:
+        stack.callback(release.set)
         waiting = [stack.enter_context(connected(place)) for _ in range(2)]
         for sock in waiting:
             sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-
-        def is_full() -> bool:
-            with connected(place) as one_too_many:
-                one_too_many.settimeout(0.2)
-                try:
-                    return is_closed(one_too_many)
-                except TimeoutError:
-                    return False
-
-        wait_for(is_full, timeout=5, what="the refusal")
+            assert arrived.acquire(timeout=5)
+        with connected(place) as one_too_many:
+            assert is_closed(one_too_many)
         release.set()
         for sock in waiting:
             assert b"at last" in sock.recv(1000)
