@@ -25,7 +25,7 @@ from tests.pods.caller import Caller
 
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 drawn = settings(
-    max_examples=8_000 if IS_NIGHTLY else 400,
+    max_examples=8_000 if IS_NIGHTLY else 200,
     deadline=None,
     # Each example asks a server, so that none is quick in Hypothesis' eyes.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -30,8 +30,8 @@ IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 MORE = 10 if IS_NIGHTLY else 1
 # Each example asks a server, so that none is quick in Hypothesis' eyes.
 HEALTH = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-per_kind = settings(max_examples=80 * MORE, deadline=None, suppress_health_check=HEALTH)
-at_length = settings(max_examples=600 * MORE, deadline=None, suppress_health_check=HEALTH)
+per_kind = settings(max_examples=50 * MORE, deadline=None, suppress_health_check=HEALTH)
+at_length = settings(max_examples=300 * MORE, deadline=None, suppress_health_check=HEALTH)
 
 RESOURCES = [
     *(
