@@ -185,18 +185,18 @@ class Origin:
         write = Write(resource, namespace, info.name, status_only=is_status)
         match info.verb:
             case "create" if not info.name:
-                write = _with_options(write, info, "CreateOptions")
                 check_media_type(content_type, (JSON,))
+                write = _with_options(write, info, "CreateOptions")
                 sent = sent_object(resource, body)
                 done = await self._writer.create(_with_doubled(write, body), sent)
             case "update" if info.name:
-                write = _with_options(write, info, "UpdateOptions")
                 check_media_type(content_type, (JSON,))
+                write = _with_options(write, info, "UpdateOptions")
                 sent = sent_object(resource, body)
                 done = await self._writer.update(_with_doubled(write, body), sent)
             case "patch" if info.name:
-                write = _with_options(write, info, "PatchOptions")
                 media_type = check_media_type(content_type, patch_types(resource))
+                write = _with_options(write, info, "PatchOptions")
                 done = await self._writer.patch(write, media_type, body)
             case "delete" if info.name and not is_status:
                 options = deletion.read_options(parsed_options(body), info.query)

@@ -221,6 +221,7 @@ class Writer:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
             raise refusals.conflict(name.group, name.plural, write.name, why)
         self._check_place(write, write.name)
+        _check_number(text(meta, "resourceVersion"))
         meta.pop("resourceVersion", None)
         obj = writing.create(resource, sent, namespace=write.namespace, birth=self._birth())
         return await self._begin(write, obj, warnings)
@@ -302,8 +303,7 @@ def _check_version(write: Write, meta: Object, current: Object) -> None:
     """Optimistic concurrency; afterwards the version that was sent is the current one."""
     resource = write.resource
     asked, found = text(meta, "resourceVersion"), text(current, "metadata", "resourceVersion")
-    if asked and not (asked.isascii() and asked.isdecimal()):
-        raise refusals.storage_error(f'strconv.ParseUint: parsing "{asked}": invalid syntax')
+    _check_number(asked)
     if not asked or int(asked) == 0:
         if not resource.strategy.allows_unconditional_update:
             fault = metadata.version_needed()
@@ -311,6 +311,12 @@ def _check_version(write: Write, meta: Object, current: Object) -> None:
     elif asked != found:
         raise refusals.conflict(resource.name.group, resource.name.plural, write.name)
     meta["resourceVersion"] = found
+
+
+def _check_number(version: str) -> None:
+    """Raises Refused."""
+    if version and not (version.isascii() and version.isdecimal()):
+        raise refusals.storage_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
 
 
 def _suffix() -> str:

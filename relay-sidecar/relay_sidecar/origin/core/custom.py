@@ -16,7 +16,11 @@ from relay_sidecar.origin.core.tree import (
     texts,
 )
 
-_STRATEGY = Strategy(counts_generation=True, allows_unconditional_update=False)
+_STRATEGY = Strategy(
+    demands_standard_finalizers=False,
+    counts_generation=True,
+    allows_unconditional_update=False,
+)
 
 
 def resources(definition: Object) -> Sequence[Resource]:

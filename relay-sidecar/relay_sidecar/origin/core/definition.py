@@ -315,6 +315,7 @@ def is_same(one: Object, other: Object) -> bool:
 
 
 DEFINITION = Strategy(
+    demands_standard_finalizers=False,
     counts_generation=True,
     allows_unconditional_update=False,
     read_more=_read_schemas,

@@ -141,6 +141,16 @@ def check(metadata: Object, rule: NameRule, *, is_embedded: bool = False) -> lis
     return found
 
 
+def check_standard_finalizers(metadata: Object) -> Iterable[Fault]:
+    """Of Kubernetes' core kinds: who is not Kubernetes has a domain
+    (pkg/apis/core/validation/validation.go, ValidateFinalizerName)."""
+    for index, finalizer in enumerate(texts(metadata, "finalizers")):
+        is_bad = bool(names.qualified_name(finalizer))
+        if not is_bad and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            said = "name is neither a standard finalizer name nor is it fully qualified"
+            yield faults.invalid(f"metadata.finalizers[{index}]", finalizer, said)
+
+
 def check_labels(labels: Object, path: str) -> Iterable[Fault]:
     for key, value in labels.items():
         if said := names.qualified_name(key):
@@ -188,9 +198,6 @@ def _finalizer_faults(metadata: Object) -> Iterable[Fault]:
     finalizers = texts(metadata, "finalizers")
     for finalizer in finalizers:
         if said := names.qualified_name(finalizer):
-            yield faults.invalid("metadata.finalizers", finalizer, said)
-        elif "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            said = "name is neither a standard finalizer name nor is it fully qualified"
             yield faults.invalid("metadata.finalizers", finalizer, said)
     if {ORPHAN, FOREGROUND} <= set(finalizers):
         said = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"

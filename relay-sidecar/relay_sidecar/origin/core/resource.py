@@ -47,6 +47,7 @@ class Strategy:
     """
 
     name_rule: NameRule = dns_subdomain
+    demands_standard_finalizers: bool = True
     counts_generation: bool = False
     counts_annotations: bool = False
     allows_unconditional_update: bool = True

@@ -18,8 +18,8 @@ def validate(value: Json, schema: Schema, path: str) -> list[Fault]:
     """All faults of a value; `path` is "" for a whole object."""
     if value is None and schema.is_nullable:
         return []
-    if (said := _type_fault(value, schema, path)) is not None:
-        return [said]
+    if wrong := list(_type_faults(value, schema, path)):
+        return wrong
     found = list(_rule_faults(value, schema.rules, path)) if schema.rules else []
     if schema.is_embedded_resource and isinstance(value, dict):
         found += _embedded_faults(value, path)
@@ -30,7 +30,7 @@ def validate(value: Json, schema: Schema, path: str) -> list[Fault]:
     return found
 
 
-def _type_fault(value: Json, schema: Schema, path: str) -> Fault | None:
+def _type_faults(value: Json, schema: Schema, path: str) -> Iterable[Fault]:
     kind = type_of(value)
     if schema.is_int_or_string:
         allowed = "integer,string"
@@ -39,8 +39,13 @@ def _type_fault(value: Json, schema: Schema, path: str) -> Fault | None:
         allowed = schema.type
         is_right = not allowed or kind == allowed or (allowed == "number" and kind == "integer")
     if is_right:
-        return None
-    return faults.type_invalid(path, kind, f'{path} in body must be of type {allowed}: "{kind}"')
+        return
+    yield faults.type_invalid(path, kind, f'{path} in body must be of type {allowed}: "{kind}"')
+    if (allowed, kind) == ("integer", "number"):
+        format = schema.rules.format if schema.rules is not None else ""
+        shown = f"with format {format}" if format else "(default format)"
+        said = f"Checked value must be of type integer {shown} in {path}"
+        yield faults.invalid("<nil>", "", said)
 
 
 def type_of(value: Json) -> str:
@@ -190,6 +195,8 @@ def _composite_faults(value: Json, rules: Rules, path: str) -> Iterable[Fault]:
         if valid != 1:
             count = f"Found {valid} valid alternatives" if valid else "Found none valid"
             yield fault(f"validate one and only one schema (oneOf). {count}")
+            if not valid:
+                yield from validate(value, rules.one_of[0], path)
     if rules.none_of is not None and not validate(value, rules.none_of, path):
         yield fault("not validate the schema (not)")
 

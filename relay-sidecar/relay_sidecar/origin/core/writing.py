@@ -47,7 +47,7 @@ def create(resource: Resource, sent: Object, *, namespace: str, birth: Birth) ->
     strategy.default(sent)
     strategy.prepare_create(sent)
     found += strategy.check(sent)
-    _refuse(resource, sent, [*metadata.check(meta, strategy.name_rule), *found])
+    _refuse(resource, sent, [*_meta_faults(resource, meta), *found])
     return _finished(resource, sent)
 
 
@@ -72,7 +72,7 @@ def update(resource: Resource, sent: Object, current: Object, *, namespace: str)
         resource,
         sent,
         [
-            *metadata.check(meta, strategy.name_rule),
+            *_meta_faults(resource, meta),
             *metadata.check_update(meta, current_meta),
             *found,
             *strategy.check_update(sent, current),
@@ -136,6 +136,13 @@ def _is_body_changed(resource: Resource, sent: Object, current: Object) -> bool:
         {field: value for field, value in sent.items() if field not in ignored},
         {field: value for field, value in current.items() if field not in ignored},
     )
+
+
+def _meta_faults(resource: Resource, meta: Object) -> list[Fault]:
+    found = metadata.check(meta, resource.strategy.name_rule)
+    if resource.strategy.demands_standard_finalizers:
+        found += metadata.check_standard_finalizers(meta)
+    return found
 
 
 def _body_faults(resource: Resource, obj: Object) -> list[Fault]:

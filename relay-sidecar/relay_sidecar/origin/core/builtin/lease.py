@@ -29,6 +29,7 @@ def _spec_faults(spec: Object) -> Iterable[Fault]:
 
 
 LEASE = Strategy(
+    demands_standard_finalizers=False,
     allows_unconditional_update=False,
     allows_create_on_update=True,
     default=_drop_gated,
