@@ -13,11 +13,13 @@ from relay_sidecar.status import RelayStatus, StreamStatus
 from sidecar.metrics import Kind, Metric
 
 Source = Literal["cache", "upstream"]
+# Whoever makes up others must not grow the process.
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 
 
 @dataclass
 class Counters:
-    """`requests`: by verb, status code and who answered. Events are lines of watches, received from
+    """`requests`: by method, status code and who answered. Events are lines of watches, received from
     upstream and sent to all watchers together."""
 
     requests: Counter[tuple[str, int, Source]] = field(default_factory=Counter)
@@ -28,8 +30,8 @@ class Counters:
     relists: int = 0
     slow_watchers: int = 0
 
-    def answered(self, verb: str, code: int, source: Source) -> None:
-        self.requests[verb, code, source] += 1
+    def answered(self, method: str, code: int, source: Source) -> None:
+        self.requests[method if method in METHODS else "other", code, source] += 1
 
 
 def measure(status: RelayStatus, counters: Counters) -> list[Metric]:
@@ -90,10 +92,10 @@ def _counted(counters: Counters) -> list[Metric]:
         Metric(
             "relay_requests_total",
             Kind.COUNTER,
-            "Answers by verb, status code and source: what is kept here, or upstream.",
+            "Answers by method, status code and source: what is kept here, or upstream.",
             tuple(
-                ({"verb": verb, "code": str(code), "source": source}, float(count))
-                for (verb, code, source), count in sorted(counters.requests.items())
+                ({"method": method, "code": str(code), "source": source}, float(count))
+                for (method, code, source), count in sorted(counters.requests.items())
             ),
         ),
         _counter("relay_events_received_total", "Events from upstream.", counters.events_received),

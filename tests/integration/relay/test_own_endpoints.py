@@ -107,10 +107,10 @@ def test_the_status_is_a_document_of_the_moment(relay: Relay, caller: Caller) ->
 
 
 def test_the_metrics_are_of_the_moment(relay: Relay, caller: Caller) -> None:
-    relay.counters.answered("list", 200, "cache")
+    relay.counters.answered("GET", 200, "cache")
     answer = caller.get("/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    assert b'relay_requests_total{verb="list",code="200",source="cache"} 1' in answer.body
+    assert b'relay_requests_total{method="GET",code="200",source="cache"} 1' in answer.body
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/api", "/version", "/readyz/", "/%2e"])

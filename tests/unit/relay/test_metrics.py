@@ -96,14 +96,17 @@ def test_what_streams_hold_is_told_of_each() -> None:
     assert len(ages) == 1, "what was never listed has no age"
 
 
-def test_requests_are_counted_by_verb_code_and_source() -> None:
+def test_requests_are_counted_by_method_code_and_source() -> None:
     counters = Counters()
     for _ in range(3):
-        counters.answered("list", 200, "cache")
-    counters.answered("get", 503, "upstream")
+        counters.answered("GET", 200, "cache")
+    counters.answered("GET", 503, "upstream")
+    for method in ("FOO", "BAR"):
+        counters.answered(method, 405, "upstream")
     told = samples(render(measure(STATUS, counters)))
-    assert told['relay_requests_total{verb="list",code="200",source="cache"}'] == 3
-    assert told['relay_requests_total{verb="get",code="503",source="upstream"}'] == 1
+    assert told['relay_requests_total{method="GET",code="200",source="cache"}'] == 3
+    assert told['relay_requests_total{method="GET",code="503",source="upstream"}'] == 1
+    assert told['relay_requests_total{method="other",code="405",source="upstream"}'] == 2
 
 
 def test_an_outage_and_a_full_disk_are_to_be_seen() -> None:
