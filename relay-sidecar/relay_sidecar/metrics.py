@@ -19,8 +19,8 @@ METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 
 @dataclass
 class Counters:
-    """`requests`: by method, status code and who answered. Events are lines of watches, received from
-    upstream and sent to all watchers together."""
+    """`requests`: by method, status code and who answered. Events are lines of watches, received
+    from upstream and sent to all watchers together."""
 
     requests: Counter[tuple[str, int, Source]] = field(default_factory=Counter)
     events_received: int = 0
