@@ -42,16 +42,18 @@ class Watcher:
         self.ended: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
 
     def write(self, lines: bytes, frame: bytes) -> None:
-        """`frame` is `lines` as a chunk of HTTP/1.1's chunked coding."""
+        """`frame` is `lines` as a chunk of HTTP/1.1's chunked coding. However long they are, they
+        end nobody who has read what was before."""
         if self.ended.done():
             return
         if self._transport.is_closing():
             self.end(None)
             return
-        self._transport.write(frame if self.is_chunked else lines)
         if self._transport.get_write_buffer_size() > self.limit:
             self.is_slow = True
             self.end(None)
+            return
+        self._transport.write(frame if self.is_chunked else lines)
 
     def end(self, last_line: bytes | None) -> None:
         if not self.ended.done():

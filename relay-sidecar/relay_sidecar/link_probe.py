@@ -1,7 +1,7 @@
 """Keeps asking upstream whether it is there, and tells whoever wants to know when that changes.
 
-The judgement is `core.link`'s. A probe has a connection of its own and a hard deadline, so that a
-black hole is noticed as surely as a refusal.
+The judgement is `core.link`'s. A probe has a connection that nobody else uses at that moment, and a
+hard deadline, so that a black hole is noticed as surely as a refusal.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kubeapi import ApiTransport, TooLong, Unreachable
 from relay_sidecar.core.link import Link, Outcome
 from relay_sidecar.log import fields, logger
+from sidecar.clock import boottime
 
 # Anybody may ask for it, and a relay that is upstream answers it too.
 PATH = "/livez"
@@ -34,12 +35,17 @@ class LinkProbe:
 
     @property
     def is_up(self) -> bool:
-        return self._link.is_up(time.monotonic())
+        return self._link.is_up(boottime())
+
+    @property
+    def may_be_up(self) -> bool:
+        """It is, or nobody knows yet: what is asked for in the first moments is tried."""
+        return self.is_up or not self._link.is_known
 
     @property
     def down_for(self) -> float | None:
         """Seconds; None while it is up, or nobody knows yet."""
-        now = time.monotonic()
+        now = boottime()
         since = self._link.down_since(now)
         return None if since is None else now - since
 
@@ -51,15 +57,17 @@ class LinkProbe:
         """A request of anybody met with this."""
         if outcome is Outcome.ANSWERED:
             self.answered_at = time.time()
-        self._link.met(outcome, time.monotonic())
+        due = self._link.wake_at
+        self._link.met(outcome, boottime())
         self._tell()
-        self._kick.set()
+        if self._link.wake_at < due:
+            self._kick.set()
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             self._kick.clear()
-            delay = self._link.wake_at - time.monotonic()
+            delay = self._link.wake_at - boottime()
             if delay > 0:
                 try:
                     async with asyncio.timeout(delay):
@@ -67,11 +75,11 @@ class LinkProbe:
                 except TimeoutError:
                     pass
                 continue
-            self._link.probing(time.monotonic())
+            self._link.probing(boottime())
             outcome = await self._probe()
             if outcome is Outcome.ANSWERED:
                 self.answered_at = time.time()
-            self._link.probed(outcome, time.monotonic())
+            self._link.probed(outcome, boottime())
             self._tell()
 
     async def _probe(self) -> Outcome:

@@ -77,7 +77,8 @@ class Reflector:
         is_up: bool,
         request_timeout: float,
     ) -> None:
-        version = stream.collection.cursor if stream.collection.is_synced else None
+        knows = stream.collection.is_synced and not stream.is_doubtful
+        version = stream.collection.cursor if knows else None
         self.reflection = Reflection(version=version, is_up=is_up)
         self._stream = stream
         self._source = source

@@ -11,7 +11,6 @@ from typing import Any
 
 from kubeapi import ApiError, Unreachable
 from relay_sidecar.core.objects import Failure, Malformed, read_page
-from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.store import fingerprint_of
 from relay_sidecar.log import fields, logger
 from relay_sidecar.reflector import Keeper, Reflector, Source
@@ -34,6 +33,7 @@ class Reflectors:
         self.is_up = False
         # Set once, by whoever owns the streams.
         self.on_refused: Callable[[Stream, Failure], None] | None = None
+        self.on_start: Callable[[Stream], None] | None = None
         self.has_room: Callable[[int], bool] = lambda more: True
         self._source = source
         self._keeper = keeper
@@ -54,6 +54,8 @@ class Reflectors:
             request_timeout=self._timeout,
         )
         self._running[stream] = (reflector, self._spawn(reflector.run()))
+        if self.on_start is not None:
+            self.on_start(stream)
         logger.debug("stream opened", extra=fields(stream=stream.scope))
 
     def stop(self, stream: Stream) -> None:
@@ -93,11 +95,12 @@ class Reflectors:
         for reflector, _ in tuple(self._running.values()):
             reflector.link(is_up)
 
-    def relist(self, resource: ResourceName) -> None:
-        """The schema of a resource changed."""
-        for stream, (reflector, _) in tuple(self._running.items()):
-            if stream.scope.resource == resource:
-                reflector.relist()
+    def relist(self, stream: Stream) -> None:
+        """What it holds is doubtful; one that does not run lists before it does."""
+        stream.is_doubtful = True
+        running = self._running.get(stream)
+        if running is not None:
+            running[0].relist()
 
     def refused(self, stream: Stream, failure: Failure) -> None:
         stream.refuse(failure)

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from relay_sidecar.core.floor import Floor
 from relay_sidecar.core.link import Link
 from relay_sidecar.core.objects import Failure
 from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.core.resources import known_fields
 from relay_sidecar.document_source import DocumentSource
 from relay_sidecar.documents import Documents
 from relay_sidecar.housekeeping import keep_house
@@ -125,7 +127,10 @@ class Relay:
         ):
             journal.rewrite_from(records)
         self._link_up = asyncio.Event()
-        proxy = Proxy(transport, access, is_up=lambda: self._probe.is_up, met=self._probe.met)
+        # Group versions of custom resources of which there is, or was, a stream.
+        self._custom: set[str] = set()
+        self._reflectors.on_start = self._started
+        proxy = Proxy(transport, access, is_up=lambda: self._probe.may_be_up, met=self._probe.met)
         reading = Reading(
             self._streams, self._streams.floor, proxy, self._schemas, keeping, settings_of(config)
         )
@@ -191,14 +196,34 @@ class Relay:
         """What kubectl needs while upstream is out of reach."""
         while True:
             await self._link_up.wait()
-            held = {stream.scope.resource.api_version for stream in self._streams}
+            # Those of built-in ones are megabytes, and come with the API server's release.
+            held = {
+                stream.scope.resource.api_version
+                for stream in self._streams
+                if known_fields(stream.scope.resource) is None
+            }
             with suppress(Unreachable):
                 await prefetch(self._documents, self._document_source, held)
             await asyncio.sleep(DOCUMENTS_INTERVAL)
 
     async def _schemas_changed(self, resources: frozenset[ResourceName]) -> None:
-        for resource in resources:
-            self._reflectors.relist(resource)
+        """Returns when new lists are kept. Raises `Unreachable` where they cannot be had now."""
+        streams = [stream for resource in resources for stream in self._streams.of(resource)]
+        before = {stream: stream.lists for stream in streams}
+        for stream in streams:
+            self._reflectors.relist(stream)
+            self._reflectors.start(stream)
+        for stream in streams:
+            is_new = partial(_has_listed, stream, before[stream])
+            if not await stream.until(is_new, timeout=self._config.request_timeout):
+                raise Unreachable(f"{stream.scope} could not be listed again")
+
+    def _started(self, stream: Stream) -> None:
+        """The schema of a custom resource is watched from the first stream on."""
+        group_version = stream.scope.resource.api_version
+        if known_fields(stream.scope.resource) is None and group_version not in self._custom:
+            self._custom.add(group_version)
+            self._schemas.wake()
 
     def status(self) -> RelayStatus:
         config, journal = self._config, self._journal
@@ -278,6 +303,10 @@ class Relay:
         return self._streams.objects + more <= self._config.max_objects
 
 
+def _has_listed(stream: Stream, before: int) -> bool:
+    return stream.lists > before
+
+
 class _Version(msgspec.Struct):
     version: str
 
@@ -305,7 +334,7 @@ async def _access(
         Reviews(transport, timeout=config.request_timeout),
         journal,
         saved.kept.get(SPACE, {}),
-        is_up=lambda: probe.is_up,
+        is_up=lambda: probe.may_be_up,
         ttl=config.access_ttl,
         offline_ttl=config.access_offline_ttl,
     )

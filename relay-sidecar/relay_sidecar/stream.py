@@ -29,6 +29,9 @@ class Stream:
         self.api_version = ""
         self.confirmed_at = 0.0
         self.used_at = now
+        # Objects here may differ from upstream's at the same version: only a list helps.
+        self.is_doubtful = False
+        self.lists = 0
         self.refusal: Failure | None = None
         # The highest version at which upstream held just what is held here; the cursor of a quiet
         # stream moves with bookmarks only.
@@ -75,6 +78,8 @@ class Stream:
     def replace(self, page: Page, *, gone: Status) -> None:
         """A whole list. Who watches cannot be told what happened between, and begins again."""
         was_synced = self.collection.is_synced
+        self.is_doubtful = False
+        self.lists += 1
         self.list_kind, self.api_version = page.kind, page.api_version
         self._sorted = None
         self._bodies.clear()

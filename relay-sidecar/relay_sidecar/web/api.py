@@ -13,6 +13,7 @@ from kubeapi import Unreachable
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
 from relay_sidecar.core.status import Refused, unavailable
+from relay_sidecar.end_to_end import asks_for_upgrade
 from relay_sidecar.proxy import IS_PASSED_ON
 from relay_sidecar.web.answers import status_answer
 from relay_sidecar.web.discovery import Discovery
@@ -119,5 +120,6 @@ def is_learned_from(info: RequestInfo, headers: Mapping[str, str]) -> bool:
         info.is_canonical
         and info.resource.group not in NEVER_KEPT
         and info.subresource in ("", "status")
+        and not asks_for_upgrade(headers)
         and not any(name.lower().startswith("impersonate-") for name in headers)
     )

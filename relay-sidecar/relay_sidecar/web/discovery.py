@@ -49,6 +49,8 @@ def _kept(request: web.BaseRequest, document: Document) -> web.Response:
     headers: dict[str, str] = {hdrs.CONTENT_TYPE: document.content_type, hdrs.VARY: hdrs.ACCEPT}
     if document.etag:
         headers[hdrs.ETAG] = document.etag
+        if document.etag in request.headers.get(hdrs.IF_NONE_MATCH, "").split(", "):
+            return web.Response(status=304, headers=headers)
     headers |= age_headers(document.confirmed_at, now=time.time())
     if takes_gzip(request):
         headers[hdrs.CONTENT_ENCODING] = "gzip"

@@ -105,7 +105,13 @@ class Reading:
             published = await self.schemas.published(resource)
         if published is None:
             return None
-        check_fields(resource, paths, published=published)
+        try:
+            check_fields(resource, paths, published=published)
+        except Refused:
+            # A newer upstream may know more fields, or a schema may have got one since.
+            if self.above.is_up:
+                return None
+            raise
         return scope
 
     def view(self, stream: Stream, scope: Scope, wanted: Representation) -> View:
