@@ -79,7 +79,7 @@ class Link:
             self._probe_at = max(self._probe_at, now + self._interval)
             return
         self._failing_since = min(self._failing_since, now)
-        self._failures += is_probe or self._failures == 0
+        self._failures += 1
         if is_probe and self._failures >= CONVINCING_FAILURES:
             self._is_up = False
             self.is_known = True

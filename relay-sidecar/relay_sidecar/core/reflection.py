@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from relay_sidecar.core.backoff import Backoff
 from relay_sidecar.core.objects import Item, Malformed, Page
 
 # client-go pages by 500; twice that halves the round trips, and a page stays near 3 MB.
@@ -30,12 +31,8 @@ SILENCE_LIMIT: Final = 90.0
 SILENCES_MAX: Final = 3
 # client-go calls a watch that ends within a second and brought nothing a very short watch.
 SHORT_WATCH: Final = 1.0
-FIRST_DELAY: Final = 0.2
-LONGEST_DELAY: Final = 5.0
-# For what only an administrator can change: permissions, a CRD that is gone.
-LONGEST_REFUSAL_DELAY: Final = 60.0
-# No answer of upstream may silence a stream for longer than this.
-LONGEST_RETRY_AFTER: Final = 60.0
+# A watch that was open for so long proves that upstream is well.
+GOOD_WATCH: Final = 5.0
 
 
 class Trouble(Enum):
@@ -110,11 +107,7 @@ class Reflection:
         self._limit = PAGE_LIMIT
         self._asked_at = self._heard_at = -math.inf
         self._has_brought = False
-        self._retry_at = -math.inf
-        # Whether a link that comes back makes the wait pointless.
-        self._waits_for_link = False
-        self._failures = 0
-        self._barren_watches = 0
+        self._backoff = Backoff()
         self._silences = 0
 
     def is_live(self, now: float) -> bool:
@@ -132,8 +125,8 @@ class Reflection:
             return self._go_on(now)
         if not self._is_up:
             return Wait(math.inf)
-        if now < self._retry_at:
-            return Wait(self._retry_at)
+        if now < self._backoff.retry_at:
+            return Wait(self._backoff.retry_at)
         self._asked_at = self._heard_at = now
         self._has_brought = False
         if self.version is None:
@@ -185,8 +178,7 @@ class Reflection:
             if self._flight is _Flight.WATCHING:
                 self._close_reason = f"upstream went back from {self.version} to {version}"
                 self.version = None
-                self._barren_watches += 1
-                self._wait(now, 0.0, self._barren_watches - 1)
+                self._backoff.was_barren(now, 0.0, free=1)
             return
         if self._flight is _Flight.WATCHING:
             self._heard_at = now
@@ -201,8 +193,7 @@ class Reflection:
         is_short = not self._has_brought and now - self._asked_at < SHORT_WATCH
         self._end_watch(now)
         if is_short:
-            self._barren_watches += 1
-            self._wait(now, chance, self._barren_watches)
+            self._backoff.was_barren(now, chance)
 
     def failed(
         self, trouble: Trouble, now: float, chance: float, *, retry_after: float = 0.0
@@ -218,37 +209,31 @@ class Reflection:
             case Trouble.EXPIRED:
                 self.version = None
                 # The first one is nobody's fault; a second without any event between is a loop.
-                self._barren_watches += 1
-                self._wait(now, chance, self._barren_watches - 1)
+                self._backoff.was_barren(now, chance, free=1)
             case Trouble.DENIED | Trouble.GONE_RESOURCE:
                 if trouble is Trouble.GONE_RESOURCE:
                     self._forget_pages()
                     self.version = None
-                self._failures += 1
-                self._wait(now, chance, self._failures, longest=LONGEST_REFUSAL_DELAY)
-            case Trouble.UNREACHABLE | Trouble.THROTTLED | Trouble.BROKEN:
-                self._failures += 1
-                self._wait(now, chance, self._failures)
-                self._waits_for_link = not retry_after and trouble is not Trouble.THROTTLED
-        asked = min(retry_after, LONGEST_RETRY_AFTER)
-        self._retry_at = max(self._retry_at, now + asked)
+                self._backoff.refused(now, chance)
+            case Trouble.THROTTLED:
+                self._backoff.throttled(now, chance)
+            case Trouble.UNREACHABLE | Trouble.BROKEN:
+                self._backoff.failed(now, chance)
+        self._backoff.asked(retry_after, now)
 
     def link(self, is_up: bool, now: float) -> None:
         """The link went or came back."""
         if is_up == self._is_up:
             return
         self._is_up = is_up
-        if not is_up:
-            return
-        self._failures = 0
-        if self._waits_for_link:
-            self._retry_at = now
+        if is_up:
+            self._backoff.link_is_back(now)
 
     def relist(self, now: float) -> None:
         """What is known is doubtful (the schema changed): begin again."""
         self._forget_pages()
         self.version = None
-        self._retry_at = now
+        self._backoff.end(now)
         if self._flight is not _Flight.NONE:
             self._close_reason = "list again"
 
@@ -278,14 +263,13 @@ class Reflection:
     def _end_watch(self, now: float) -> None:
         """One that was worth its while proves that upstream is well."""
         is_watch = self._flight is _Flight.WATCHING
-        if is_watch and (self._has_brought or now - self._asked_at >= LONGEST_DELAY):
-            self._failures = self._barren_watches = 0
+        if is_watch and (self._has_brought or now - self._asked_at >= GOOD_WATCH):
+            self._backoff.was_good()
         self._land()
 
     def _land(self) -> None:
         self._flight = _Flight.NONE
         self._close_reason = ""
-        self._waits_for_link = False
 
     def _forget_pages(self) -> None:
         self._first_page = None
@@ -301,14 +285,4 @@ class Reflection:
         if is_paged:
             self._limit = 0
             return
-        self._failures += 1
-        self._wait(now, chance, self._failures)
-
-    def _wait(
-        self, now: float, chance: float, attempts: int, *, longest: float = LONGEST_DELAY
-    ) -> None:
-        """Doubles with each attempt; half of it is chance, so that relays do not come at once."""
-        if attempts < 1:
-            return
-        delay = min(longest, FIRST_DELAY * 2 ** min(attempts - 1, 16))
-        self._retry_at = now + delay * (1 - chance / 2)
+        self._backoff.failed(now, chance)

@@ -1,4 +1,4 @@
-"""How many histories a drawn test plays: a hundred times as many with HYPOTHESIS_PROFILE=nightly."""
+"""How much a drawn test plays; a hundred times as much with HYPOTHESIS_PROFILE=nightly."""
 
 import os
 

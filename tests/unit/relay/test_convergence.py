@@ -9,7 +9,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from relay_sidecar.core.reflection import LONGEST_REFUSAL_DELAY, Trouble
+from relay_sidecar.core.backoff import LONGEST_REFUSAL_DELAY
+from relay_sidecar.core.reflection import Trouble
 
 from .effort import play
 from .upstream import Selector, puts, writes
