@@ -201,7 +201,7 @@ class Origin:
             case "delete" if info.name and not is_status:
                 options = deletion.read_options(parsed_options(body), info.query)
                 done = await self._writer.delete(write, options)
-                if done.is_gone:
+                if done.is_gone and not resource.strategy.returns_deleted:
                     return answer.of_deleted(resource, decoded(done.raw))
             case "deletecollection" if resource.storage != NAMESPACES:
                 return await self._delete_collection(resource, info, namespace, body)

@@ -152,9 +152,9 @@ class Writer:
             current = self._get(write)
             decided = self._deleted(resource, current, options)
             if options.is_dry_run:
-                return Written(_encoded(current), is_gone=isinstance(decided, Removed))
+                return Written(_encoded(decided.obj), is_gone=isinstance(decided, Removed))
             if isinstance(decided, Removed):
-                item = await self._ledger.remove(resource, current)
+                item = await self._ledger.remove(resource, decided.obj)
                 return Written(item.raw, is_gone=True)
             if is_equal(decided.obj, current):
                 return Written(_encoded(current))

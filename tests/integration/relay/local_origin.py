@@ -102,7 +102,7 @@ class LocalOrigin:
         headers = {"Content-Type": content_type, "Accept": accept}
         answer = await self.origin.write(info, headers=headers, body=content)
         is_json = answer.headers.get("Content-Type", "").startswith(JSON)
-        shown = json.loads(answer.body) if is_json else {"text": answer.body.decode()}
+        shown = json.loads(answer.body) if is_json else {"message": answer.body.decode().strip()}
         return Told(answer.status, shown, answer.headers.get("Warning", ""))
 
     def _get(self, info: RequestInfo) -> Told:

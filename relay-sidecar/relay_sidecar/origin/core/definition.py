@@ -146,6 +146,9 @@ def _version_faults(spec: Object) -> Iterable[Fault]:
     if len(stored) != 1:
         said = "must have exactly one version marked as storage version"
         yield faults.invalid("spec.versions", strings(versions), said)
+    if not stored:
+        said = "must have at least one stored version"
+        yield faults.invalid("status.storedVersions", None, said)
 
 
 def _schema_faults(spec: Object, version: Object, index: int) -> Iterable[Fault]:

@@ -105,7 +105,9 @@ def dry_run_faults(values: Sequence[str]) -> list[faults.Fault]:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The object goes at once."""
+    """The object goes at once; `obj` is what it was."""
+
+    obj: Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +150,18 @@ def delete(
     seconds = grace(resource, current, options)
     pending = number(meta, "deletionGracePeriodSeconds") or 0
     is_marked = bool(text(meta, "deletionTimestamp"))
-    if not finalizers and not (seconds if not is_marked else min(seconds, pending)):
-        return Removed()
+    left = min(seconds, pending) if is_marked else seconds
+    is_over = not finalizers and not left
+    if is_over and not resource.strategy.is_deleted_gracefully:
+        return Removed(current)
     _set_finalizers(meta, finalizers)
     if not is_marked or seconds < pending:
         meta["deletionTimestamp"] = deadline if seconds else now
         meta["deletionGracePeriodSeconds"] = seconds
-        if generation := number(meta, "generation"):
-            meta["generation"] = generation + 1
+    if not is_marked and (generation := number(meta, "generation")):
+        meta["generation"] = generation + 1
     obj["metadata"] = metadata.in_order(meta)
-    return Marked(obj)
+    return Removed(obj) if is_over else Marked(obj)
 
 
 def grace(resource: Resource, current: Object, options: DeleteOptions) -> int:

@@ -26,6 +26,16 @@ def mapping(tree: Json, *path: str) -> Object:
     return found if isinstance(found, dict) else {}
 
 
+def made(tree: Object, *path: str) -> Object:
+    """The object at a path, which is put there where there is none."""
+    for key in path:
+        found = tree.get(key)
+        if not isinstance(found, dict):
+            found = tree[key] = {}
+        tree = found
+    return tree
+
+
 def items(tree: Json, *path: str) -> list[Json]:
     """The list at a path, or an empty one that is not part of the tree."""
     found = part(tree, *path)

@@ -36,5 +36,22 @@ NAMESPACE = Strategy(
     prepare_create=_prepare_namespace,
     prepare_update=_keep_finalizers,
 )
+
+
+def _default_allocatable(obj: Object) -> None:
+    """What is there can be allocated, unless it is said (SetDefaults_NodeStatus)."""
+    status = mapping(obj, "status")
+    if mapping(status, "capacity") and not mapping(status, "allocatable"):
+        status["allocatable"] = copied(status["capacity"])
+
+
+def _default_reported(obj: Object, current: Object) -> None:
+    _default_allocatable(obj)
+
+
 # A kubelet registers its node with the status.
-NODE = Strategy(keeps_first_status=True)
+NODE = Strategy(
+    keeps_first_status=True,
+    default=_default_allocatable,
+    prepare_status=_default_reported,
+)

@@ -32,14 +32,18 @@ _NEW_TIMES = ("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"
 
 
 def to_events_group(obj: Object) -> Object:
-    """A core/v1 Event as events.k8s.io/v1 shows it."""
-    return _renamed(obj, _NAMES)
+    """A core/v1 Event as events.k8s.io/v1 shows it, which leaves out who is not named."""
+    found = _renamed(obj, _NAMES)
+    for field in ("reportingController", "reportingInstance"):
+        if found.get(field) == "":
+            del found[field]
+    return found
 
 
 def to_core_group(obj: Object) -> Object:
     """An events.k8s.io/v1 Event as core/v1 keeps it."""
     found = _renamed(obj, _BACK)
-    _write_times(found, _TIMES)
+    _default_core(found)
     return found
 
 
@@ -85,12 +89,12 @@ def _check_new(obj: Object) -> Sequence[Fault]:
 
 
 def _new_faults(obj: Object) -> Iterable[Fault]:
+    yield from _namespace_faults(obj, "regarding")
+    if (kind := text(obj, "type")) not in ("Normal", "Warning"):
+        yield faults.invalid("type", kind, f"has invalid value: {kind}")
     if not text(obj, "eventTime"):
         yield faults.required("eventTime")
         return
-    if (kind := text(obj, "type")) not in ("Normal", "Warning"):
-        yield faults.invalid("type", kind, f"has invalid value: {kind}")
-    yield from _namespace_faults(obj, "regarding")
     for field, shown, limit in (
         ("reportingController", "reportingController", 0),
         ("reportingInstance", "reportingInstance", _INSTANCE_LIMIT),

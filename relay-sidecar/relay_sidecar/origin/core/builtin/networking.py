@@ -14,7 +14,6 @@ from relay_sidecar.origin.core.tree import (
     Object,
     items,
     mapping,
-    number,
     objects,
     strings,
     text,
@@ -124,10 +123,6 @@ def _slice_faults(obj: Object) -> Iterable[Fault]:
         yield from _endpoint_faults(endpoint, f"endpoints[{index}]", kind)
     if len(items(obj, "ports")) > _PORTS_LIMIT:
         yield faults.too_many("ports", len(items(obj, "ports")), _PORTS_LIMIT)
-    for index, port in enumerate(objects(obj, "ports")):
-        value = number(port, "port")
-        if value is not None and not 0 < value < 65536:
-            yield faults.invalid(f"ports[{index}].port", value, _PORT)
 
 
 def _endpoint_faults(endpoint: Object, path: str, kind: str) -> Iterable[Fault]:
@@ -136,9 +131,9 @@ def _endpoint_faults(endpoint: Object, path: str, kind: str) -> Iterable[Fault]:
         yield faults.required(f"{path}.addresses", "must contain at least 1 address")
     if len(addresses) > _ADDRESSES_LIMIT:
         yield faults.too_many(f"{path}.addresses", len(addresses), _ADDRESSES_LIMIT)
-    for index, address in enumerate(addresses):
+    for address in addresses:
         if said := _address_fault(address, kind):
-            yield faults.invalid(f"{path}.addresses[{index}]", address, said)
+            yield faults.invalid(f"{path}.addresses", address, said)
 
 
 def _address_fault(address: str, kind: str) -> str:

@@ -29,8 +29,15 @@ def raw_types() -> Mapping[str, Object]:
 @cache
 def builtin_type(name: str) -> Schema:
     found = read_schema(raw_types()[name], builtin_type)
-    # Go cannot tell a list that was not sent from an empty one; the kinds' own rules judge.
-    found.required = [field for field in found.required if found.properties[field].type != "array"]
+    # Go cannot tell a list or struct that was not sent from an empty one; the kinds' own rules
+    # judge, also of what is doubled in a list.
+    found.required = [
+        field
+        for field in found.required
+        if found.properties[field].type != "array" and found.properties[field].default != {}
+    ]
+    for child in found.properties.values():
+        child.list_type = ""
     return found
 
 

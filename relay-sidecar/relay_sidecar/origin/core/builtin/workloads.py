@@ -15,6 +15,7 @@ from relay_sidecar.origin.core.tree import (
     Object,
     is_equal,
     items,
+    made,
     mapping,
     number,
     objects,
@@ -99,8 +100,8 @@ def _immutable(obj: Object, current: Object, field: str) -> Iterable[Fault]:
 
 
 def _default_deployment(obj: Object) -> None:
-    spec = mapping(obj, "spec")
-    default_spec(_template_spec(obj))
+    spec = made(obj, "spec")
+    default_spec(made(spec, "template", "spec"))
     spec.setdefault("replicas", 1)
     strategy = dict(mapping(spec, "strategy"))
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
@@ -129,8 +130,9 @@ def _check_selector_update(obj: Object, current: Object) -> Sequence[Fault]:
 
 
 def _default_replica_set(obj: Object) -> None:
-    default_spec(_template_spec(obj))
-    mapping(obj, "spec").setdefault("replicas", 1)
+    spec = made(obj, "spec")
+    default_spec(made(spec, "template", "spec"))
+    spec.setdefault("replicas", 1)
 
 
 def _check_replica_set(obj: Object) -> Sequence[Fault]:
@@ -146,9 +148,9 @@ def _count_none(obj: Object) -> None:
 
 
 def _default_job(obj: Object) -> None:
-    spec = mapping(obj, "spec")
+    spec = made(obj, "spec")
     # kube-apiserver defaults the restart policy too late for Jobs, and then refuses it.
-    template = _template_spec(obj)
+    template = made(spec, "template", "spec")
     policy = template.get("restartPolicy")
     default_spec(template)
     if policy is None:
