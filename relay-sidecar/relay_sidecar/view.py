@@ -6,7 +6,8 @@ sent them; `PartialObjectMetadata` is cut out of them. Knows no connection.
 
 from dataclasses import dataclass
 
-from relay_sidecar.core.objects import EventType, Item, metadata_only
+from relay_sidecar.core.objects import EventType, Item
+from relay_sidecar.core.rewriting import metadata_only
 from relay_sidecar.core.scope import Predicate
 from relay_sidecar.core.store import Change, transition
 

@@ -9,7 +9,8 @@ so earlier than this can be told, since the cursor of a quiet stream moves with 
 from dataclasses import dataclass, field
 from typing import Final
 
-from relay_sidecar.core.objects import Key, uid
+from relay_sidecar.core.facets import uid
+from relay_sidecar.core.objects import Key
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.scope import Scope
 from relay_sidecar.core.store import Collection

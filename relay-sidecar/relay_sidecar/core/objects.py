@@ -9,12 +9,11 @@ as in Go.
 """
 
 import sys
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 Key = tuple[str, str]
 """(namespace, name); the namespace of a cluster-scoped object is ""."""
@@ -91,8 +90,9 @@ class _Meta(Struct, rename="camel", gc=False):
 
 class _Object(Struct, rename="camel", gc=False):
     metadata: _Meta
-    kind: str | None = None
-    api_version: str | None = None
+    # Null would be neither there nor absent.
+    kind: str | UnsetType = UNSET
+    api_version: str | UnsetType = UNSET
 
 
 class _ListMeta(Struct, rename="camel"):
@@ -133,39 +133,20 @@ class _Bookmark(Struct, gc=False):
     metadata: _BookmarkMeta
 
 
-class _RawVersion(Struct, rename="camel", gc=False):
-    resource_version: Raw
-
-
-class _Versioned(Struct, gc=False):
-    metadata: _RawVersion
-
-
-class _RawMetadata(Struct, gc=False):
-    metadata: Raw
-
-
-class _Facts(Struct, gc=False):
-    uid: str = ""
-    name: str = ""
-    namespace: str = ""
-    labels: dict[str, str] | None = None
-
-
-class _Labelled(Struct, gc=False):
-    metadata: _Facts
-
-
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _LIST: Final = msgspec.json.Decoder(_List)
 _TABLE: Final = msgspec.json.Decoder(_Table)
 _FRAME: Final = msgspec.json.Decoder(_Frame)
 _BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
 _FAILURE: Final = msgspec.json.Decoder(Failure)
-_VERSIONED: Final = msgspec.json.Decoder(_Versioned)
-_RAW_METADATA: Final = msgspec.json.Decoder(_RawMetadata)
-_LABELLED: Final = msgspec.json.Decoder(_Labelled)
-_TREE: Final = msgspec.json.Decoder(dict[str, object])
+
+
+def decode(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
+    """Raises `Malformed`, also for what is nested too deep."""
+    try:
+        return decoder.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from error
 
 
 def read_item(raw: bytes) -> Item:
@@ -175,15 +156,15 @@ def read_item(raw: bytes) -> Item:
 
 def read_event(line: bytes) -> Event:
     """One line of a watch. Raises `Malformed`, also for a line that was cut off."""
-    frame = _decode(_FRAME, line)
+    frame = decode(_FRAME, line)
     match frame.type:
         case EventType.BOOKMARK:
-            meta = _decode(_BOOKMARK, frame.object).metadata
+            meta = decode(_BOOKMARK, frame.object).metadata
             is_end = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
             version = read_version(meta.resource_version)
             return Event(frame.type, version, is_initial_end=is_end)
         case EventType.ERROR:
-            return Event(frame.type, 0, status=_decode(_FAILURE, frame.object))
+            return Event(frame.type, 0, status=decode(_FAILURE, frame.object))
         case _:
             item = _item(bytes(frame.object))
             return Event(frame.type, item.version, item)
@@ -191,7 +172,7 @@ def read_event(line: bytes) -> Event:
 
 def read_page(body: bytes) -> Page:
     """The answer to a LIST. Raises `Malformed`."""
-    page = _decode(_LIST, body)
+    page = decode(_LIST, body)
     if not page.kind.endswith("List"):
         raise Malformed(f"{page.kind} is not the kind of a list")
     kind = page.kind.removesuffix("List")
@@ -203,7 +184,7 @@ def read_page(body: bytes) -> Page:
 
 def read_table_versions(body: bytes) -> Page:
     """Which objects at which versions a Table shows; their `raw` is b"". Raises `Malformed`."""
-    table = _decode(_TABLE, body)
+    table = decode(_TABLE, body)
     items = [_bare_item(row.object.metadata, b"") for row in table.rows or ()]
     version = read_version(table.metadata.resource_version)
     return Page(table.kind, table.api_version, version, table.metadata.continue_token, items)
@@ -218,71 +199,6 @@ def read_version(text: str) -> int:
     raise Malformed(f"resourceVersion {text[:64]!r} is not an integer")
 
 
-def with_version(raw: bytes, version: int) -> bytes:
-    """The same bytes, with this metadata.resourceVersion instead of their own."""
-    old = bytes(_decode(_VERSIONED, raw).metadata.resource_version)
-    new = b'"%d"' % version
-    if old == new:
-        return raw
-    at = _position(raw, old, new)
-    return b"".join((raw[:at], new, raw[at + len(old) :]))
-
-
-def metadata_only(raw: bytes, api_version: str) -> bytes:
-    """The object as PartialObjectMetadata; `api_version` is meta.k8s.io/v1 or v1beta1."""
-    metadata = _decode(_RAW_METADATA, raw).metadata
-    head = f'{{"kind":"PartialObjectMetadata","apiVersion":"{api_version}","metadata":'
-    return b"".join((head.encode(), metadata, b"}"))
-
-
-def uid(raw: bytes) -> str:
-    """metadata.uid; "" where missing."""
-    return _decode(_LABELLED, raw).metadata.uid
-
-
-class Facets:
-    """What selectors ask of an object; decoded when asked, and only so far."""
-
-    __slots__ = ("_facts", "_raw", "_tree")
-
-    def __init__(self, raw: bytes) -> None:
-        self._raw = raw
-        self._facts: _Facts | None = None
-        self._tree: dict[str, object] | None = None
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        return self._known().labels or {}
-
-    def field(self, path: str) -> str:
-        """The text of a scalar at a dotted path, as selectors compare it; "" where missing."""
-        if path == "metadata.name":
-            return self._known().name
-        if path == "metadata.namespace":
-            return self._known().namespace
-        return _text(self.value(path))
-
-    def value(self, path: str) -> object:
-        """Whatever stands at a dotted path (dict, list, str, int, float, bool), or None."""
-        if self._tree is None:
-            self._tree = _decode(_TREE, self._raw)
-        value: object = self._tree
-        for name in path.split("."):
-            if not isinstance(value, dict):
-                return None
-            value = value.get(name)
-        return value
-
-    def _known(self) -> _Facts:
-        if self._facts is None:
-            self._facts = _decode(_LABELLED, self._raw).metadata
-        return self._facts
-
-
-def facets(raw: bytes) -> Facets:
-    return Facets(raw)
-
-
 class _Prefixes:
     """What goes before the first member of a list item that lacks its kind or apiVersion."""
 
@@ -294,18 +210,22 @@ class _Prefixes:
         self.both = b"{" + named_kind + named_version if kind and api_version else b""
 
     def missing_in(self, read: _Object) -> bytes:
-        if read.kind is None:
-            return self.both if read.api_version is None else self.kind
-        return self.api_version
+        """b"" where what is there, is there and empty."""
+        lacks_kind, lacks_version = read.kind is UNSET, read.api_version is UNSET
+        if lacks_kind and lacks_version:
+            return self.both
+        if lacks_kind and read.api_version:
+            return self.kind
+        return self.api_version if lacks_version and read.kind else b""
 
 
 def _item(raw: bytes, prefixes: _Prefixes | None = None) -> Item:
-    read = _decode(_OBJECT, raw)
+    read = decode(_OBJECT, raw)
     if b"\n" in raw or b"\r" in raw:
         raw = raw.translate(None, _LINE_BREAKS)
     if not raw.isascii():
         _check_utf8(raw)
-    if read.kind is None or read.api_version is None:
+    if not read.kind or not read.api_version:
         prefix = prefixes.missing_in(read) if prefixes else b""
         if not prefix:
             raise Malformed("an object without kind or apiVersion")
@@ -325,52 +245,3 @@ def _check_utf8(raw: bytes) -> None:
         raw.decode()
     except UnicodeDecodeError as error:
         raise Malformed(str(error)) from error
-
-
-def _decode(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    try:
-        return decoder.decode(data)
-    except (ValueError, RecursionError) as error:
-        raise Malformed(str(error)) from error
-
-
-def _position(raw: bytes, old: bytes, new: bytes) -> int:
-    """Where the token `old` stands that is metadata.resourceVersion, not one that equals it."""
-    candidates = list(_occurrences(raw, old))
-    while len(candidates) > 1:
-        half = candidates[: len(candidates) // 2]
-        tried = _decode(_VERSIONED, _replaced(raw, half, len(old), new))
-        is_in_half = bytes(tried.metadata.resource_version) == new
-        candidates = half if is_in_half else candidates[len(half) :]
-    return candidates[0]
-
-
-def _occurrences(raw: bytes, token: bytes) -> list[int]:
-    found = []
-    at = raw.find(token)
-    while at >= 0:
-        found.append(at)
-        at = raw.find(token, at + len(token))
-    return found
-
-
-def _replaced(raw: bytes, positions: list[int], length: int, new: bytes) -> bytes:
-    ends = [0, *(at + length for at in positions)]
-    starts = [*positions, len(raw)]
-    return new.join(raw[end:start] for end, start in zip(ends, starts, strict=True))
-
-
-def _text(value: object) -> str:
-    """As Go prints it (k8s.io/client-go/util/jsonpath), which selectable fields of CRDs go by."""
-    match value:
-        case str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        # A JSON number with a fraction of zero is a valid integer.
-        case float() if value.is_integer():
-            return str(int(value))
-        case _:
-            return ""

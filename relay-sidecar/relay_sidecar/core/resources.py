@@ -16,9 +16,10 @@ from typing import Final
 
 import msgspec
 
+from .facets import Facets
 from .fields import NAME, NAMESPACE
 from .go_text import quote
-from .objects import Facets, Malformed
+from .objects import Malformed
 from .resource_name import ResourceName
 from .status import Refused, bad_request
 

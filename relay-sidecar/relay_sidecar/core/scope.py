@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from .facets import Facets
 from .fields import NAME, NAMESPACE, FieldRequirement, FieldSelector
 from .labels import LabelSelector
-from .objects import Facets, Item
+from .objects import Item
 from .resource_name import ResourceName
 from .resources import fields_of
 

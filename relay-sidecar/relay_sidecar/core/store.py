@@ -14,7 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from relay_sidecar.core.objects import Event, EventType, Item, Key, with_version
+from relay_sidecar.core.objects import Event, EventType, Item, Key
+from relay_sidecar.core.rewriting import with_version
 
 # What a change costs in memory beyond the bytes of objects: itself, an item, its key and version.
 _CHANGE_OVERHEAD: Final = 400

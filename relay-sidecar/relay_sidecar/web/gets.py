@@ -7,8 +7,9 @@ upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 from aiohttp import web
 
 from kubeapi import Unreachable
-from relay_sidecar.core.objects import Item, Malformed, metadata_only, read_item
+from relay_sidecar.core.objects import Item, Malformed, read_item
 from relay_sidecar.core.request import Form, Representation, RequestInfo
+from relay_sidecar.core.rewriting import metadata_only
 from relay_sidecar.core.status import Refused, not_found, too_large_version
 from relay_sidecar.proxy import answer_of
 from relay_sidecar.stream import Stream

@@ -10,7 +10,8 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from relay_sidecar.core.objects import Malformed, read_item, uid
+from relay_sidecar.core.facets import uid
+from relay_sidecar.core.objects import Malformed, read_item
 from relay_sidecar.core.request import Form, RequestInfo, representation
 from relay_sidecar.proxy import Fetched, answer_of
 from relay_sidecar.web.reading import Reading, accept_upstream, key_of

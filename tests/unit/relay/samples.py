@@ -61,3 +61,23 @@ def bookmark_line(version: int) -> bytes:
 
 def bookmark(version: int) -> Event:
     return read_event(bookmark_line(version))
+
+
+# What looks like its version stands everywhere.
+NESTED = encoded(
+    {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "status": {"metadata": {"name": "inner", "namespace": "x", "resourceVersion": "1"}},
+        "metadata": {
+            "annotations": {"last": '{"metadata":{"name":"a","resourceVersion":"2"}}'},
+            "labels": {"resourceVersion": "3", "name": "b"},
+            "name": "outer",
+            "namespace": "default",
+            "resourceVersion": "42",
+            "managedFields": [{"metadata": {"resourceVersion": "4"}}],
+        },
+        "resourceVersion": "5",
+        "spec": {"template": {"metadata": {"name": "c", "resourceVersion": "6"}}},
+    }
+)

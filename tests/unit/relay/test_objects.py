@@ -8,38 +8,16 @@ import pytest
 
 from relay_sidecar.core.objects import (
     EventType,
-    Facets,
     Failure,
     Malformed,
-    metadata_only,
     read_event,
     read_item,
     read_page,
     read_table_versions,
     read_version,
-    uid,
-    with_version,
 )
 
-from .samples import encoded, line, metadata, pod
-
-NESTED = encoded(
-    {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "status": {"metadata": {"name": "inner", "namespace": "x", "resourceVersion": "1"}},
-        "metadata": {
-            "annotations": {"last": '{"metadata":{"name":"a","resourceVersion":"2"}}'},
-            "labels": {"resourceVersion": "3", "name": "b"},
-            "name": "outer",
-            "namespace": "default",
-            "resourceVersion": "42",
-            "managedFields": [{"metadata": {"resourceVersion": "4"}}],
-        },
-        "resourceVersion": "5",
-        "spec": {"template": {"metadata": {"name": "c", "resourceVersion": "6"}}},
-    }
-)
+from .samples import NESTED, encoded, line, metadata, pod
 
 # ── items ──
 
@@ -105,6 +83,7 @@ def test_a_pretty_printed_object_fits_into_a_line_of_a_watch() -> None:
         b'{"apiVersion":"v1","metadata":{"name":"a","resourceVersion":"1"}}',
         b'{"kind":"Pod","metadata":{"name":"a","resourceVersion":"1"}}',
         b'{"kind":"Pod","apiVersion":null,"metadata":{"name":"a","resourceVersion":"1"}}',
+        b'{"kind":"","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"1"}}',
         pod("a", 1) + b"{}",
         pod("a", 1)[:-1] + b',"x":"\xff"}',
         pod("a", 1)[:-1] + b',"x":"a\nb"}',
@@ -261,6 +240,8 @@ def test_an_empty_list_may_be_null() -> None:
         page(b'[{"metadata":{"name":"a","resourceVersion":"1"}}]', kind="List"),
         page(b'[{"metadata":{"name":"a","resourceVersion":"1"}}')[:-1],
         page(b"[5]"),
+        page(b'[{"kind":"","metadata":{"name":"a","resourceVersion":"1"}}]'),
+        page(b'[{"apiVersion":null,"metadata":{"name":"a","resourceVersion":"1"}}]'),
     ],
 )
 def test_what_is_no_list_with_a_version_is_malformed(body: bytes) -> None:
@@ -320,90 +301,3 @@ def test_a_table_without_objects_is_malformed() -> None:
             b'{"kind":"Table","apiVersion":"meta.k8s.io/v1",'
             b'"metadata":{"resourceVersion":"9"},"rows":[{"cells":["a"],"object":null}]}'
         )
-
-
-# ── other versions, metadata alone ──
-
-
-def test_another_version_is_written_where_the_version_stands_and_nowhere_else() -> None:
-    assert with_version(NESTED, 43) == NESTED.replace(b'"42"', b'"43"')
-
-
-def test_equal_texts_elsewhere_keep_their_version() -> None:
-    raw = encoded(
-        {
-            "a": {"metadata": {"name": "x", "resourceVersion": "42"}, "resourceVersion": "42"},
-            "42": "42",
-            "metadata": {"annotations": {"42": "42"}, "resourceVersion": "42", "uid": "42"},
-            "z": {"metadata": {"name": "x", "resourceVersion": "42"}},
-        }
-    )
-    wanted = json.loads(raw)
-    wanted["metadata"]["resourceVersion"] = "1000"
-
-    assert json.loads(with_version(raw, 1000)) == wanted
-
-
-def test_an_object_full_of_its_own_version_is_changed_without_delay() -> None:
-    labels = {str(n): "42" for n in range(50_000)}
-    raw = encoded({"metadata": {"labels": labels, "resourceVersion": "42"}})
-    changed = with_version(raw, 43)
-
-    assert changed.count(b'"43"') == raw.count(b'"43"') + 1
-    assert changed.endswith(b'"resourceVersion":"43"}}')
-
-
-def test_metadata_alone_keeps_its_bytes() -> None:
-    assert metadata_only(
-        b'{"kind":"Pod","apiVersion":"v1","metadata":{ "name":"a", "x":1.0 },"spec":{}}',
-        "meta.k8s.io/v1",
-    ) == (
-        b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
-        b'"metadata":{ "name":"a", "x":1.0 }}'
-    )
-
-
-def test_a_uid_may_be_missing() -> None:
-    assert uid(pod("a", 1, uid="6a1f")) == "6a1f"
-    assert uid(pod("a", 1)) == ""
-
-
-# ── facets ──
-
-
-FULL = encoded(
-    {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "metadata": metadata("web", 5, labels={"app": "web", "a.example/tier": "front"}),
-        "spec": {"nodeName": "node-1", "hostNetwork": True, "replicas": 3, "none": None},
-        "status": {"podIPs": [{"ip": "10.0.0.1"}], "share": 2.0},
-    }
-)
-
-
-def test_facets_show_labels_and_fields_as_text() -> None:
-    facets = Facets(FULL)
-
-    assert facets.labels == {"app": "web", "a.example/tier": "front"}
-    paths = ("metadata.name", "metadata.namespace", "spec.nodeName")
-    assert [facets.field(path) for path in paths] == ["web", "default", "node-1"]
-    paths = ("spec.hostNetwork", "spec.replicas", "status.share")
-    assert [facets.field(path) for path in paths] == ["true", "3", "2"]
-
-
-@pytest.mark.parametrize(
-    "path", ["spec.none", "spec.missing", "missing.path", "spec.nodeName.deeper", "status.podIPs"]
-)
-def test_a_field_that_is_no_scalar_is_empty(path: str) -> None:
-    assert Facets(FULL).field(path) == ""
-
-
-def test_facets_show_whatever_stands_at_a_path() -> None:
-    assert Facets(FULL).value("status.podIPs") == [{"ip": "10.0.0.1"}]
-    assert Facets(FULL).value("status.missing") is None
-
-
-def test_an_object_without_labels_has_none() -> None:
-    assert Facets(pod("a", 1)).labels == {}
-    assert Facets(b'{"metadata":{"labels":null}}').labels == {}

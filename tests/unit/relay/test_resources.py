@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from relay_sidecar.core.objects import Facets, Malformed
+from relay_sidecar.core.facets import Facets
+from relay_sidecar.core.objects import Malformed
 from relay_sidecar.core.resources import (
     ResourceInfo,
     check_fields,

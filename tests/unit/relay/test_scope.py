@@ -4,9 +4,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from relay_sidecar.core.facets import Facets
 from relay_sidecar.core.fields import NAMESPACE, FieldRequirement, FieldSelector
 from relay_sidecar.core.labels import LabelSelector
-from relay_sidecar.core.objects import Facets, Item
+from relay_sidecar.core.objects import Item
 from relay_sidecar.core.scope import ResourceName, Scope
 from tests.unit.relay.selection import PODS, pod, pods, scopes
 

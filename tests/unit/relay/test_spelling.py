@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from relay_sidecar.core.objects import (
     Malformed,
-    metadata_only,
     read_event,
     read_item,
     read_page,
     read_table_versions,
-    with_version,
 )
+from relay_sidecar.core.rewriting import metadata_only, with_version
 
 from .effort import play
 from .spelling import Members, objects, spelled, texts

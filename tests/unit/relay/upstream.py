@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from relay_sidecar.core.objects import Facets, Item, Key
+from relay_sidecar.core.facets import Facets
+from relay_sidecar.core.objects import Item, Key
 
 from .samples import bookmark_line, encoded, line, pod
 
