@@ -7,16 +7,17 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.store import Collection
 from relay_sidecar.origin import Origin
 
 Json = dict[str, Any]
+T = TypeVar("T")
 JSON = "application/json"
 # Seconds within which what goes on in the background is done.
 PATIENCE = 10.0
@@ -32,14 +33,21 @@ class Told(NamedTuple):
 
 
 class LocalOrigin:
-    """`directory` None: nothing is kept. `collects`: the background work runs."""
+    """`directory` None: nothing is kept. `collects`: the background work runs. `clock_ahead`:
+    seconds by which its clock is before everybody else's; may be changed."""
 
-    def __init__(self, directory: Path | None = None, *, collects: bool = True) -> None:
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        collects: bool = True,
+        clock_ahead: float = 0.0,
+    ) -> None:
         self._directory = directory
         self._collects = collects
         self._loop = asyncio.new_event_loop()
         self._collecting: asyncio.Task[None] | None = None
-        self.clock_ahead = 0.0
+        self.clock_ahead = clock_ahead
 
     def __enter__(self) -> Self:
         self.origin = self._loop.run_until_complete(self._open())
@@ -127,12 +135,13 @@ class LocalOrigin:
         answer = self._loop.run_until_complete(self.origin.document(path, accept))
         return None if answer is None else json.loads(answer.body)
 
+    def play(self, work: Coroutine[Any, Any, T]) -> T:
+        """What several clients do at the same time."""
+        return self._loop.run_until_complete(work)
+
     def until(self, condition: Callable[[], bool]) -> None:
         """Lets the background work run until it is so; fails where it never is."""
-        self._loop.run_until_complete(self._until(condition))
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        deadline = self._loop.time() + PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while not condition():
-            assert self._loop.time() < deadline, "it never came"
-            await asyncio.sleep(POLL_INTERVAL)
+            assert time.monotonic() < deadline, "it never came"
+            self._loop.run_until_complete(asyncio.sleep(POLL_INTERVAL))
