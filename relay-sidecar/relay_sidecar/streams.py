@@ -147,8 +147,13 @@ class Streams:
             stream = self.at_hand(scope) or next(iter(self.covering(scope)), None)
         if stream is None:
             raise Unknown
-        stream.used_at = now
+        self.use(stream, now=now)
         return stream
+
+    def use(self, stream: Stream, *, now: float) -> None:
+        """Somebody reads it: it runs, while the link is down as soon as that is back."""
+        stream.used_at = now
+        self._upstream.start(stream)
 
     def open(self, scope: Scope, *, now: float) -> Stream:
         """Lets the stream for `scope` run: a covering one that runs, else one of its own."""

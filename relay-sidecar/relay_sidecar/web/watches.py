@@ -100,7 +100,7 @@ class Watches:
             found = live
         for stream in found:
             if stream.collection.window_start <= version:
-                stream.used_at = reading.now()
+                streams.use(stream, now=reading.now())
                 return stream
         if reading.above.is_up:
             return None
