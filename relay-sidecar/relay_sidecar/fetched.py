@@ -12,8 +12,8 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDictProxy
 
 from kubeapi import Answer, TooLong, Unreachable
+from relay_sidecar.core.accept import takes_gzip
 from relay_sidecar.end_to_end import end_to_end
-from relay_sidecar.web.answers import takes_gzip
 
 # Bytes; more are unpacked beside the event loop: it takes some 10 ms for a packed MiB.
 LONG = 128 * 1024
@@ -54,7 +54,7 @@ async def answer_of(request: web.BaseRequest, fetched: Fetched) -> web.StreamRes
     response = web.Response(status=fetched.status, reason=fetched.reason)
     response.headers.extend(end_to_end(fetched.headers))
     response.headers.popall(hdrs.CONTENT_LENGTH, None)
-    if fetched.is_packed and not takes_gzip(request):
+    if fetched.is_packed and not takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
         response.headers.popall(hdrs.CONTENT_ENCODING)
         response.body = fetched.content
     else:

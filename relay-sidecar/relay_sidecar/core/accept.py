@@ -1,4 +1,4 @@
-"""Which representation a client gets, by its Accept header.
+"""Which representation a client gets, by its Accept header, and whether it may be packed.
 
 Owns: the choice among those that the relay can give (JSON whole, and metadata only) or knows of
 (Table); whatever else is wanted, upstream gives.
@@ -140,3 +140,12 @@ def _is_before(one: Clause, other: Clause) -> bool:
         or (one.type != "*" and other.type == "*")
         or (one.subtype != "*" and other.subtype == "*")
     )
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether a client takes a packed body; Accept-Encoding, of which nothing else is looked at."""
+    for part in accept_encoding.split(","):
+        coding, _, quality = part.partition(";")
+        if coding.strip() in ("gzip", "*"):
+            return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False

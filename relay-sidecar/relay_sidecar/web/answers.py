@@ -7,8 +7,9 @@ worth it, as kube-apiserver does. Knows nothing of where the data is from.
 from collections.abc import Mapping
 from email.utils import formatdate
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
+from relay_sidecar.core.accept import takes_gzip
 from relay_sidecar.core.status import Status
 from relay_sidecar.list_body import PART, ListBody
 
@@ -32,7 +33,7 @@ async def send_list(
     request: web.BaseRequest, body: ListBody, headers: Mapping[str, str]
 ) -> web.StreamResponse:
     headers = {**JSON, **headers}
-    if body.length > GZIP_OVER and takes_gzip(request):
+    if body.length > GZIP_OVER and takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
         headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
         return web.Response(body=await body.gzipped(), headers=headers)
     if body.length <= PART:
@@ -54,11 +55,3 @@ def age_headers(confirmed_at: float, *, now: float) -> dict[str, str]:
         "Age": str(age),
         "Warning": f'299 relay-sidecar "upstream is out of reach, this is its state of {since}"',
     }
-
-
-def takes_gzip(request: web.BaseRequest) -> bool:
-    for part in request.headers.get("Accept-Encoding", "").split(","):
-        coding, _, quality = part.partition(";")
-        if coding.strip() in ("gzip", "*"):
-            return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False

@@ -5,10 +5,11 @@ import time
 from aiohttp import hdrs, web
 
 from kubeapi import Unreachable
+from relay_sidecar.core.accept import takes_gzip
 from relay_sidecar.core.status import Refused, unavailable
 from relay_sidecar.documents import Document, Documents
 from relay_sidecar.proxy import answer_of
-from relay_sidecar.web.answers import age_headers, takes_gzip
+from relay_sidecar.web.answers import age_headers
 from relay_sidecar.web.reading import NOBODY_THERE, Above
 
 
@@ -52,7 +53,7 @@ def _kept(request: web.BaseRequest, document: Document) -> web.Response:
         if document.etag in request.headers.get(hdrs.IF_NONE_MATCH, "").split(", "):
             return web.Response(status=304, headers=headers)
     headers |= age_headers(document.confirmed_at, now=time.time())
-    if takes_gzip(request):
+    if takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
         headers[hdrs.CONTENT_ENCODING] = "gzip"
         return web.Response(body=document.gzipped, headers=headers)
     return web.Response(body=document.body(), headers=headers)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.core.accept import Form, Representation, representation
+from relay_sidecar.core.accept import Form, Representation, representation, takes_gzip
 
 META = "g=meta.k8s.io;v=v1"
 LISTS = f"as=PartialObjectMetadataList;{META}"
@@ -119,3 +119,13 @@ _PIECES = st.sampled_from(
 def test_any_header_is_read(accept: str) -> None:
     found = representation(accept)
     assert bool(found.api_version) == (found.form in (Form.METADATA, Form.TABLE))
+
+
+@pytest.mark.parametrize("header", ["gzip", "deflate, gzip;q=0.5", "*", "br;q=1.0, gzip; q=1"])
+def test_who_takes_gzip_gets_it(header: str) -> None:
+    assert takes_gzip(header)
+
+
+@pytest.mark.parametrize("header", ["", "identity", "br", "gzip;q=0", "gzip; q = 0.00", "xgzip"])
+def test_who_does_not_take_gzip_gets_none(header: str) -> None:
+    assert not takes_gzip(header)
