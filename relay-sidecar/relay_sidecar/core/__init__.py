@@ -1,18 +1,31 @@
 """Pure: no I/O, clock, chance or log. What the watch contract means is decided here.
 
-objects      the bytes of an object, an event, a page; what can be read from them
-facets       what selectors ask of an object
-rewriting    an object's bytes with another version, or its metadata alone
-go_text      texts as Go reads and writes them
-labels       label selectors; their grammar is in label_parser and label_syntax
-fields       field selectors
-scope        what a stream or a request covers; resource_name: of what
-resources    which fields a resource can be selected by; discovery and OpenAPI
-request      what a request asks, in Kubernetes' words: list_options, accept
-status       the Status objects of refusals
-store        the objects, window and cursor of one stream
-reflection   list, watch, resume or relist: what to do next upstream
-backoff      how long upstream is left alone after what went wrong
-floor        how new an answer must be, so that nobody goes backwards
-link         is the upstream reachable?
+What is kept
+objects        the bytes of an object, an event, a page; what can be read from them
+facets         what selectors ask of an object
+rewriting      an object's bytes with another version, or its metadata alone
+store          the objects, window and cursor of one stream
+floor          how new an answer must be, so that nobody goes backwards
+
+What is asked
+request        from method and target to verb, resource, namespace, name
+list_options   the options of a list or watch; accept: its representation
+status         the Status objects of refusals
+scope          what a stream or a request covers; resource_name: of what
+labels         label selectors; their grammar is in label_parser and label_syntax
+fields         field selectors
+resources      which fields a resource can be selected by
+discovery      the documents of a group out of the aggregated one; openapi: published schemas
+go_text        texts as Go reads and writes them
+
+What is done upstream
+reflection     list, watch, resume or relist: what to do next
+backoff        how long upstream is left alone after what went wrong
+link           is it reachable?
+
+Who may (`--access caller`)
+attributes     what a caller wants to do, as authorizers see it
+decisions      what upstream has said about callers, and for how long that stands
+ledger         facts with their age, bounded, for the next life too
+tokens         bearer tokens, and when one ends
 """
