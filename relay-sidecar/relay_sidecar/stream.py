@@ -33,10 +33,8 @@ class Stream:
         self.is_doubtful = False
         self.lists = 0
         self.refusal: Failure | None = None
-        # The highest version at which upstream held just what is held here; the cursor of a quiet
-        # stream moves with bookmarks only.
-        self.equal_at = 0
-        self._expected: tuple[int, int] | None = None
+        # A version, and the fingerprint of what upstream held then.
+        self._expected = (0, 0)
         self._counters = counters
         self._feeds: dict[View, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
@@ -52,6 +50,16 @@ class Stream:
     @property
     def watchers(self) -> int:
         return sum(len(feed.watchers) for feed in self._feeds.values())
+
+    @property
+    def equal_at(self) -> int:
+        """A version at which upstream held just what is held here now, or 0.
+
+        The cursor of a quiet stream moves with bookmarks only. One that comes to hold something
+        else before it gets beyond that version is older than it again.
+        """
+        version, fingerprint = self._expected
+        return version if fingerprint == self.collection.fingerprint else 0
 
     def items(self) -> Sequence[Item]:
         """In kube-apiserver's order, by namespace and name."""
@@ -118,7 +126,7 @@ class Stream:
     def expect(self, version: int, fingerprint: int) -> None:
         """Upstream held objects of this fingerprint at `version`: so will this stream, or it has
         gone beyond."""
-        if version > max(self.collection.cursor, self.equal_at):
+        if version > max(self.collection.cursor, self._expected[0]):
             self._expected = (version, fingerprint)
             self._tell()
 
@@ -160,10 +168,6 @@ class Stream:
         return True
 
     def _tell(self) -> None:
-        if self._expected is not None:
-            version, fingerprint = self._expected
-            if self.collection.fingerprint == fingerprint:
-                self.equal_at, self._expected = version, None
         for waiter in tuple(self._waiters):
             if not waiter[1].done() and waiter[0]():
                 waiter[1].set_result(None)

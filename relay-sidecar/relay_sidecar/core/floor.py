@@ -26,8 +26,9 @@ class _Bar:
 
     version: int = 0
     lists: set[tuple[Scope, int]] = field(default_factory=set)
-    # In the order of deletion.
-    deleted: dict[Key, str] = field(default_factory=dict)
+    # Keys and uids in the order of deletion. A name may be deleted several times while a stream
+    # still has its first object.
+    deleted: dict[tuple[Key, str], None] = field(default_factory=dict)
 
     def raise_to(self, version: int) -> None:
         if version > self.version:
@@ -64,15 +65,14 @@ class Floor:
     def deleted(self, resource: ResourceName, key: Key, uid: str) -> None:
         """A deletion was answered without telling its version (the Status tells the uid)."""
         bar = self._bar(resource)
-        bar.deleted.pop(key, None)
-        bar.deleted[key] = uid
+        bar.deleted[key, uid] = None
         if len(bar.deleted) > MAX_DELETED:
             del bar.deleted[next(iter(bar.deleted))]
 
     def is_reached(self, scope: Scope, collection: Collection, *, equal_at: int = 0) -> bool:
         """Whether a list of `scope`, out of the collection of a stream that covers it, is as new
-        as all that was handed out. `equal_at`: a version at which upstream held the same as the
-        collection."""
+        as all that was handed out. `equal_at`: a version at which upstream held what the
+        collection holds now."""
         bar = self._bars.get(scope.resource)
         if bar is None:
             return True
@@ -80,9 +80,7 @@ class Floor:
             fingerprint == collection.fingerprint and listed.covers(scope)
             for listed, fingerprint in bar.lists
         )
-        return is_new and not any(
-            self._is_left(collection, key, dead) for key, dead in bar.deleted.items()
-        )
+        return is_new and not any(self._is_left(collection, key, dead) for key, dead in bar.deleted)
 
     def _bar(self, resource: ResourceName) -> _Bar:
         return self._bars.setdefault(resource, _Bar())

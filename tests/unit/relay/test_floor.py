@@ -131,6 +131,15 @@ def test_what_was_made_anew_under_the_same_name_is_another_object() -> None:
     assert not floor.is_reached(ALL, collection(item("a", 9, uid="second"), cursor=10))
 
 
+def test_each_of_several_objects_that_had_one_name_must_be_gone() -> None:
+    floor = Floor()
+    floor.deleted(PODS, KEY, "first")
+    floor.deleted(PODS, KEY, "second")
+
+    assert not floor.is_reached(ALL, collection(item("a", 5, uid="first"), cursor=10))
+    assert not floor.is_reached(ALL, collection(item("a", 9, uid="second"), cursor=10))
+
+
 def test_the_memory_of_deletions_is_bounded_and_drops_the_oldest() -> None:
     floor = Floor()
     for number in range(MAX_DELETED + 1):

@@ -1,0 +1,57 @@
+"""What a stream knows of itself beyond its collection."""
+
+from relay_sidecar.core.floor import Floor
+from relay_sidecar.core.objects import Page
+from relay_sidecar.core.scope import ResourceName, Scope
+from relay_sidecar.core.status import expired
+from relay_sidecar.core.store import Collection, fingerprint_of
+from relay_sidecar.metrics import Counters
+from relay_sidecar.stream import Stream
+
+from .samples import bookmark, event, item
+
+PODS = Scope(ResourceName("", "v1", "pods"))
+
+
+def stream() -> Stream:
+    made = Stream(PODS, Collection(window_bytes=1 << 20, window_events=100), Counters(), now=0.0)
+    made.replace(Page("PodList", "v1", 10, "", [item("a", 5)]), gone=expired())
+    return made
+
+
+def test_a_quiet_stream_is_equal_to_what_upstream_held_later() -> None:
+    quiet = stream()
+    assert quiet.equal_at == 0
+    quiet.expect(100, fingerprint_of([item("a", 5)]))
+
+    assert quiet.equal_at == 100
+
+
+def test_a_stream_that_has_events_to_come_becomes_equal_with_them() -> None:
+    late = stream()
+    late.expect(100, fingerprint_of([item("a", 5), item("b", 50)]))
+    assert late.equal_at == 0
+    late.apply([event("ADDED", "b", 50)])
+
+    assert late.equal_at == 100
+
+
+def test_an_event_from_before_the_confirmation_takes_it_back() -> None:
+    """Something came and went, and the stream learns it late: meanwhile nobody may be shown it."""
+    late, floor = stream(), Floor()
+    floor.raise_to(PODS.resource, 100)
+    late.expect(100, fingerprint_of([item("a", 5)]))
+    assert floor.is_reached(PODS, late.collection, equal_at=late.equal_at)
+    late.apply([event("ADDED", "b", 50)])
+    assert not floor.is_reached(PODS, late.collection, equal_at=late.equal_at)
+    late.apply([event("DELETED", "b", 60)])
+
+    assert floor.is_reached(PODS, late.collection, equal_at=late.equal_at)
+
+
+def test_a_confirmation_of_what_is_past_says_nothing() -> None:
+    ahead = stream()
+    ahead.apply([bookmark(200)])
+    ahead.expect(100, fingerprint_of([item("a", 5)]))
+
+    assert ahead.equal_at == 0
