@@ -7,6 +7,7 @@ hard deadline, so that a black hole is noticed as surely as a refusal.
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from kubeapi import ApiTransport, TooLong, Unreachable
 from relay_sidecar.core.link import Link, Outcome
@@ -29,6 +30,7 @@ class LinkProbe:
         self._link = link
         self._told: bool | None = None
         self._kick = asyncio.Event()
+        self._known = asyncio.Event()
         self.changes = 0
         # Unix time of the latest answer.
         self.answered_at = 0.0
@@ -52,6 +54,14 @@ class LinkProbe:
     @property
     def is_known(self) -> bool:
         return self._link.is_known
+
+    async def known(self, timeout: float) -> None:
+        """Returns when there is a first verdict, or after `timeout` seconds."""
+        if self._known.is_set():
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._known.wait()
 
     def met(self, outcome: Outcome) -> None:
         """A request of anybody met with this."""
@@ -105,6 +115,7 @@ class LinkProbe:
         if self._told is not None:
             self.changes += 1
         self._told = is_up
+        self._known.set()
         message = "upstream is reached" if is_up else "upstream is out of reach"
         logger.info(message, extra=fields(server=self._transport.url))
         if self.on_change is not None:

@@ -61,6 +61,8 @@ from relay_sidecar.web.writes import Writes
 from sidecar.metrics import Metric
 from sidecar.values import BadInput
 
+# Seconds for which the first requests wait to learn whether there is an upstream.
+FIRST_VERDICT = 0.5
 # Seconds; the limit of one probe.
 PROBE_TIMEOUT = 0.9
 # Seconds between two looks at which version of a group upstream prefers.
@@ -138,6 +140,7 @@ class Relay:
             access,
             reading,
             Discovery(self._documents, proxy, timeout=config.request_timeout),
+            link_known=partial(probe.known, FIRST_VERDICT),
             lists=Lists(reading),
             gets=Gets(reading),
             watches=Watches(reading, chance=random.random),

@@ -4,7 +4,7 @@ Every path belongs to Kubernetes. What is neither kept nor shared goes upstream 
 goes wrong is a Status object.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from aiohttp import web
@@ -41,6 +41,7 @@ class Api:
         reading: Reading,
         discovery: Discovery,
         *,
+        link_known: Callable[[], Awaitable[None]],
         lists: Lists,
         gets: Gets,
         watches: Watches,
@@ -49,6 +50,7 @@ class Api:
         self._access = access
         self._reading = reading
         self._discovery = discovery
+        self._link_known = link_known
         self._lists = lists
         self._gets = gets
         self._watches = watches
@@ -70,6 +72,7 @@ class Api:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         caller = request[CALLER] = await self._access.admit(request)
         info = RequestInfo.parse(request.method, request.raw_path)
+        await self._link_known()
         if not info.is_resource:
             if request.method == "GET" and self._discovery.is_kept(info.path):
                 await self._access.may(caller, info, label_selector="", field_selector="")
