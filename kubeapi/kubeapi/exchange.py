@@ -85,6 +85,7 @@ class ApiTransport:
         target: str,
         *,
         header_timeout: float,
+        connect_timeout: float | None = None,
         headers: Headers = (),
         body: Body = None,
         is_decoded: bool = False,
@@ -100,8 +101,8 @@ class ApiTransport:
         headers ask for one, and a 101 is expected (`Answer.take_over`). `is_decoded`: chunks of
         the answer are without its Content-Encoding.
         `header_timeout` seconds span all up to the answer's head, but for the time that the body
-        takes to be sent, which over a connection of its own may be as long as it likes. Raises
-        `Unreachable`.
+        takes to be sent, which over a connection of its own may be as long as it likes;
+        `connect_timeout` of them at most are for having a connection. Raises `Unreachable`.
         """
         pool = self._callers if as_caller else self._ours
         tls = self._credentials.tls(is_anonymous=as_caller)
@@ -121,6 +122,7 @@ class ApiTransport:
                     ssl=tls or True,
                     auto_decompress=is_decoded,
                     allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
                 )
 
             self._openings.add(opening)

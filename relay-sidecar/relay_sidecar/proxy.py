@@ -61,18 +61,20 @@ class Credentials(Protocol):
 
 
 class Proxy:
-    """`is_up` tells of the link, `met` hears what each request met with."""
+    """`is_up` tells of the link, `met` hears what each request met with; seconds."""
 
     def __init__(
         self,
         transport: ApiTransport,
         access: Credentials,
         *,
+        connect_timeout: float,
         is_up: Callable[[], bool],
         met: Callable[[Outcome], None],
     ) -> None:
         self._transport = transport
         self._access = access
+        self._connect_timeout = connect_timeout
         self._is_up = is_up
         self._met = met
 
@@ -177,6 +179,7 @@ class Proxy:
             request.method,
             request.raw_path,
             header_timeout=header_timeout,
+            connect_timeout=self._connect_timeout,
             headers=headers.items(),
             body=body,
             as_caller=hdrs.AUTHORIZATION in headers,

@@ -132,7 +132,13 @@ class Relay:
         # Group versions of custom resources of which there is, or was, a stream.
         self._custom: set[str] = set()
         self._reflectors.on_start = self._started
-        proxy = Proxy(transport, access, is_up=lambda: self._probe.may_be_up, met=self._probe.met)
+        proxy = Proxy(
+            transport,
+            access,
+            connect_timeout=config.request_timeout,
+            is_up=lambda: self._probe.may_be_up,
+            met=self._probe.met,
+        )
         reading = Reading(
             self._streams, self._streams.floor, proxy, self._schemas, keeping, settings_of(config)
         )

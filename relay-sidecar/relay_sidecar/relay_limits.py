@@ -7,6 +7,9 @@ from relay_sidecar.web.reading import Settings
 # A window covers what a client misses between two watches; bytes and events of one stream.
 WINDOW_BYTES = 8 * 1024 * 1024
 WINDOW_EVENTS = 10_000
+# The longest admission webhook takes 30 s (timeoutSeconds), with the default of 5 s for a request;
+# after that nobody knows whether the write was made.
+PATIENCE_FOR_WRITES = 6
 
 
 def limits_of(config: Config) -> Limits:
@@ -26,6 +29,7 @@ def settings_of(config: Config) -> Settings:
         reads_cache=config.is_local or not config.reads_upstream,
         read_timeout=config.read_timeout,
         request_timeout=config.request_timeout,
+        write_timeout=PATIENCE_FOR_WRITES * config.request_timeout,
         max_watchers=config.max_watchers,
         watch_buffer=config.watch_buffer,
     )

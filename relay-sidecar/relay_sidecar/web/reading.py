@@ -76,6 +76,7 @@ class Settings:
     reads_cache: bool
     read_timeout: float
     request_timeout: float
+    write_timeout: float
     max_watchers: int
     watch_buffer: int
 

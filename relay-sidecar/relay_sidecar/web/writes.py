@@ -16,9 +16,6 @@ from relay_sidecar.core.request import Form, RequestInfo, representation
 from relay_sidecar.proxy import Fetched, answer_of
 from relay_sidecar.web.reading import Reading, accept_upstream, key_of
 
-# Seconds; client-go's and kube-apiserver's own limit of a request (--request-timeout).
-LONGEST_WRITE = 60.0
-
 
 class _Meta(Struct, rename="camel"):
     finalizers: list[str] | None = None
@@ -53,7 +50,9 @@ class Writes:
             return await reading.above.forward(request)
         wanted = representation(request.headers.get("Accept", ""))
         fetched = await reading.above.write(
-            request, accept=accept_upstream(wanted, is_list=False), header_timeout=LONGEST_WRITE
+            request,
+            accept=accept_upstream(wanted, is_list=False),
+            header_timeout=reading.settings.write_timeout,
         )
         if fetched.status in (200, 201, 202) and wanted.form is Form.WHOLE:
             await self._learn(fetched, info)

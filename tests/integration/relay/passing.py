@@ -57,7 +57,13 @@ class Passing:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Handler]:
         transport = ApiTransport(self._credentials, user_agent="relay-sidecar/test")
-        proxy = Proxy(transport, self, is_up=lambda: self.is_up, met=self.met.append)
+        proxy = Proxy(
+            transport,
+            self,
+            connect_timeout=5.0,
+            is_up=lambda: self.is_up,
+            met=self.met.append,
+        )
 
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
             request[CALLER] = Caller()
