@@ -25,16 +25,17 @@ from relay_sidecar.core.store import Collection
 from relay_sidecar.origin import answer
 from relay_sidecar.origin.answer import Answer
 from relay_sidecar.origin.collector import Collector
-from relay_sidecar.origin.core import deletion, namespaces, refusals, reviews
+from relay_sidecar.origin.core import deletion, namespaces, protobuf, refusals, reviews
 from relay_sidecar.origin.core.builtin.cluster import SYSTEM_NAMESPACES
 from relay_sidecar.origin.core.builtin.table import builtin_resources
 from relay_sidecar.origin.core.catalog import Catalog
 from relay_sidecar.origin.core.decoding import written
-from relay_sidecar.origin.core.deletion import NAMESPACES
+from relay_sidecar.origin.core.deletion import NAMESPACES, DeleteOptions
 from relay_sidecar.origin.core.reading import FieldValidation, doubled_fields
 from relay_sidecar.origin.core.request_body import (
     JSON,
     check_media_type,
+    object_types,
     parsed_options,
     patch_types,
     sent_object,
@@ -165,8 +166,11 @@ class Origin:
             return Answer(HTTPStatus.NOT_FOUND, _TEXT, b"404 page not found\n")
         if info.verb != "create" or info.name:
             raise refusals.not_allowed()
-        check_media_type(headers.get("Content-Type", ""), (JSON,))
-        found = reviews.answer(asked, sent_tree(asked.kind, body), now=written(self._now()))
+        accepted = (JSON, protobuf.MEDIA_TYPE)
+        media_type = check_media_type(headers.get("Content-Type", ""), accepted)
+        # Whatever is asked, the answer is the same: what was sent in protobuf is not told again.
+        sent = sent_tree(asked.kind, body) if media_type == JSON else {}
+        found = reviews.answer(asked, sent, now=written(self._now()))
         return Answer(HTTPStatus.CREATED, answer.JSON, msgspec.json.encode(found))
 
     async def _dispatch(
@@ -185,26 +189,27 @@ class Origin:
         write = Write(resource, namespace, info.name, status_only=is_status)
         match info.verb:
             case "create" if not info.name:
-                check_media_type(content_type, (JSON,))
+                media_type = check_media_type(content_type, object_types(resource))
                 write = _with_options(write, info, "CreateOptions")
-                sent = sent_object(resource, body)
-                done = await self._writer.create(_with_doubled(write, body), sent)
+                sent = sent_object(resource, media_type, body)
+                done = await self._writer.create(_with_doubled(write, media_type, body), sent)
             case "update" if info.name:
-                check_media_type(content_type, (JSON,))
+                media_type = check_media_type(content_type, object_types(resource))
                 write = _with_options(write, info, "UpdateOptions")
-                sent = sent_object(resource, body)
-                done = await self._writer.update(_with_doubled(write, body), sent)
+                sent = sent_object(resource, media_type, body)
+                done = await self._writer.update(_with_doubled(write, media_type, body), sent)
             case "patch" if info.name:
                 media_type = check_media_type(content_type, patch_types(resource))
                 write = _with_options(write, info, "PatchOptions")
                 done = await self._writer.patch(write, media_type, body)
             case "delete" if info.name and not is_status:
-                options = deletion.read_options(parsed_options(body), info.query)
+                options = deletion.read_options(parsed_options(content_type, body), info.query)
                 done = await self._writer.delete(write, options)
                 if done.is_gone and not resource.strategy.returns_deleted:
                     return answer.of_deleted(resource, decoded(done.raw))
             case "deletecollection" if resource.storage != NAMESPACES:
-                return await self._delete_collection(resource, info, namespace, body)
+                options = deletion.read_options(parsed_options(content_type, body), info.query)
+                return await self._delete_collection(resource, info, namespace, options)
             case "get" if is_status:
                 done = self._writer.get(write)
             case _:
@@ -212,9 +217,8 @@ class Origin:
         return _answer(done, wanted)
 
     async def _delete_collection(
-        self, resource: Resource, info: RequestInfo, namespace: str, body: bytes
+        self, resource: Resource, info: RequestInfo, namespace: str, options: DeleteOptions
     ) -> Answer:
-        options = deletion.read_options(parsed_options(body), info.query)
         asked = ListOptions.parse(info.query)
         scope = Scope(resource.name, namespace, asked.labels, asked.fields)
         found = [
@@ -233,8 +237,8 @@ def _with_options(write: Write, info: RequestInfo, kind: str) -> Write:
     return write._replace(is_dry_run=options.is_dry_run, validation=options.validation)
 
 
-def _with_doubled(write: Write, body: bytes) -> Write:
-    if write.validation is FieldValidation.IGNORE:
+def _with_doubled(write: Write, media_type: str, body: bytes) -> Write:
+    if write.validation is FieldValidation.IGNORE or media_type != JSON:
         return write
     doubled = [f'duplicate field "{path}"' for path in doubled_fields(body)]
     return write._replace(doubled=doubled)

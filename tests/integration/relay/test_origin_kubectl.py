@@ -140,6 +140,46 @@ def test_kubectl_creates_edits_and_deletes(kubectl: Kubectl) -> None:
     assert "NotFound" in kubectl.run("get", "configmap", "c").errors
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["configmap", "typed", "--from-literal=a=b"],
+        ["secret", "generic", "typed", "--from-literal=a=b"],
+        ["deployment", "typed", "--image=web:1", "--port=80", "--replicas=0"],
+        ["job", "typed", "--image=work:1", "--", "sh", "-c", "true"],
+        ["service", "clusterip", "typed", "--tcp=80:8080"],
+        ["service", "externalname", "typed", "--external-name=example.com"],
+        ["serviceaccount", "typed"],
+        ["namespace", "typed"],
+    ],
+    ids=lambda arguments: "-".join(arguments[:2]),
+)
+def test_kubectl_creates_in_protobuf_what_it_would_create_in_json(
+    kubectl: Kubectl, arguments: list[str]
+) -> None:
+    typed = kubectl.run("create", "-o", "json", *arguments).json()
+    kind = typed["kind"].lower()
+    kubectl.run("delete", kind, "typed", "--timeout=20s").expect()
+    local = kubectl.run("create", "--dry-run=client", "-o", "json", *arguments).expect()
+    made = kubectl.run("create", "-f", "-", "-o", "json", stdin=local).json()
+    kubectl.run("delete", kind, "typed", "--timeout=20s").expect()
+    assert told(made) == told(typed)
+
+
+def told(found: Json) -> Json:
+    """Without what is another's in each life."""
+    text = json.dumps(found).replace(found["metadata"]["uid"], "UID")
+    shown: Json = json.loads(text)
+    for field in ("resourceVersion", "creationTimestamp"):
+        del shown["metadata"][field]
+    return shown
+
+
+def test_kubectl_asks_who_it_is_and_what_it_may(kubectl: Kubectl) -> None:
+    assert kubectl.run("auth", "can-i", "delete", "pods").expect().strip() == "yes"
+    assert "relay-sidecar:local" in kubectl.run("auth", "whoami").expect()
+
+
 def test_kubectl_is_told_what_it_asks_about_the_server(kubectl: Kubectl) -> None:
     assert "Server Version: v1.36" in kubectl.run("version").expect()
     assert kubectl.run("get", "--raw", "/readyz").expect() == "ok"

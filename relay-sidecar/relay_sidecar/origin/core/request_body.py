@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from relay_sidecar.core.status import Refused
-from relay_sidecar.origin.core import faults, refusals
+from relay_sidecar.origin.core import faults, protobuf, refusals
+from relay_sidecar.origin.core.builtin.types import META
 from relay_sidecar.origin.core.deletion import dry_run_faults
 from relay_sidecar.origin.core.patching import (
     BadPatch,
@@ -19,6 +20,7 @@ from relay_sidecar.origin.core.reading import FieldValidation, NotAnObject, pars
 from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.strategic import BadStrategicPatch, strategic_merge
 from relay_sidecar.origin.core.tree import Json, Object, copied_object
+from relay_sidecar.origin.core.wire import BadWire
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -54,8 +56,20 @@ def check_media_type(content_type: str, accepted: Sequence[str]) -> str:
     return found
 
 
-def sent_object(resource: Resource, body: bytes) -> Object:
+def object_types(resource: Resource) -> Sequence[str]:
+    """In what an object may be sent."""
+    if protobuf.is_readable(resource.type_name):
+        return (JSON, protobuf.MEDIA_TYPE)
+    return (JSON,)
+
+
+def sent_object(resource: Resource, media_type: str, body: bytes) -> Object:
     """The object of a POST or PUT. Raises Refused."""
+    if media_type == protobuf.MEDIA_TYPE:
+        try:
+            return protobuf.read_object(body, resource.type_name)
+        except BadWire as error:
+            raise _unrecognized(resource.kind, f"proto: {error}") from error
     return sent_tree(resource.kind, body)
 
 
@@ -72,11 +86,16 @@ def sent_tree(kind: str, body: bytes) -> Object:
     return tree
 
 
-def parsed_options(body: bytes) -> Json:
+def parsed_options(content_type: str, body: bytes) -> Json:
     """The body of a DELETE; None where there is none. Raises Refused."""
+    if not body:
+        return None
+    media_type = check_media_type(content_type, (JSON, protobuf.MEDIA_TYPE))
     try:
-        return parse(body) if body else None
-    except NotAnObject as error:
+        if media_type == protobuf.MEDIA_TYPE:
+            return protobuf.read_object(body, f"{META}.DeleteOptions")
+        return parse(body)
+    except (NotAnObject, BadWire) as error:
         raise refusals.bad(f"couldn't get version/kind; {error}") from error
 
 

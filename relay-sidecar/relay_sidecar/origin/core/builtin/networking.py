@@ -33,7 +33,8 @@ def _default_service(obj: Object) -> None:
     spec.setdefault("sessionAffinity", "None")
     for port in objects(spec, "ports"):
         port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port", 0))
+        if port.get("targetPort") in (None, 0, ""):
+            port["targetPort"] = port.get("port", 0)
     if kind != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
         if address := text(spec, "clusterIP"):
