@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import Protocol
+from typing import Final, Protocol
 
 from kubeapi import ApiError, Unreachable
 from relay_sidecar.core.objects import (
@@ -27,6 +27,8 @@ from relay_sidecar.core.status import expired
 from relay_sidecar.log import fields, logger
 from relay_sidecar.stream import Stream
 
+# What a list is refused with that upstream will not serve at a second attempt either.
+UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
 # HTTP 406; never sent, it marks what upstream serves and the relay cannot keep.
 NOT_READABLE = 406
 
@@ -103,6 +105,10 @@ class Reflector:
                 self._kick.clear()
                 match self.reflection.next(time.monotonic(), random.random()):
                     case List() | Watch() as command:
+                        # The one before has reported all; it may still be taking its last step.
+                        if request is not None:
+                            await asyncio.wait([request])
+                            request.result()
                         request = asyncio.create_task(self._perform(command))
                     case Wait(until):
                         await self._sleep(until)
@@ -147,6 +153,10 @@ class Reflector:
                 await self._watch(command)
             return
         except ApiError as error:
+            if isinstance(command, List) and error.status in UNSERVABLE:
+                failure = Failure(error.status, error.reason, error.message)
+                self._owner.refused(self._stream, failure)
+                return
             trouble, retry_after = _trouble(error.status), error.retry_after or 0.0
             failure = Failure(error.status, error.reason, error.message)
             what = str(error)
@@ -241,7 +251,8 @@ class Reflector:
 
 def _trouble(status: int) -> Trouble:
     match status:
-        case 410:
+        # A version that is refused in any way is of no use any more.
+        case 410 | 400 | 422:
             return Trouble.EXPIRED
         case 401 | 403:
             return Trouble.DENIED

@@ -62,10 +62,10 @@ class Stream:
         return version if fingerprint == self.collection.fingerprint else 0
 
     def items(self) -> Sequence[Item]:
-        """In kube-apiserver's order, by namespace and name."""
+        """In kube-apiserver's order, that of etcd's keys."""
         if self._sorted is None:
             objects = self.collection.objects
-            self._sorted = [objects[key] for key in sorted(objects)]
+            self._sorted = [objects[key] for key in sorted(objects, key="/".join)]
         return self._sorted
 
     def body(self, view: View) -> ListBody:

@@ -141,14 +141,16 @@ class RelayProcess:
             [
                 str(Path(sys.executable).parent / "relay-sidecar"),
                 *arguments,
-                f"--listen={LOOPBACK}:{self.port}",
-                f"--status-listen={LOOPBACK}:{self.status_port}",
             ],
             capture_output=True,
             text=True,
             timeout=START_TIMEOUT,
             check=False,
-            env=self._environ,
+            env={
+                **self._environ,
+                "RELAY_LISTEN": f"{LOOPBACK}:{self.port}",
+                "RELAY_STATUS_LISTEN": f"{LOOPBACK}:{self.status_port}",
+            },
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
