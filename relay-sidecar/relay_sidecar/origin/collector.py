@@ -6,7 +6,6 @@ stored is tried again; the end of a namespace or a definition comes after that o
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,6 +13,7 @@ from relay_sidecar.core.objects import EventType, Item
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.status import Refused
 from relay_sidecar.core.store import Change
+from relay_sidecar.log import fields, logger
 from relay_sidecar.origin.core import garbage, metadata, namespaces
 from relay_sidecar.origin.core.builtin.event import EVENT_TTL
 from relay_sidecar.origin.core.definition import CLEANUP_FINALIZER, DEFINITIONS
@@ -26,9 +26,9 @@ from relay_sidecar.origin.relations import Place, Relations
 from relay_sidecar.origin.storage import NotStored
 from relay_sidecar.origin.writer import Write, Writer
 
-_log = logging.getLogger(__name__)
-
 _EVENTS = ResourceName("", "v1", "events")
+_NODES = ResourceName("", "v1", "nodes")
+_PODS = ResourceName("", "v1", "pods")
 # Seconds between two looks for Events that are over.
 _EVENT_INTERVAL: Final = 60.0
 # Seconds until a change that could not be stored is tried again.
@@ -119,9 +119,9 @@ class Collector:
             try:
                 await self._settle(place)
             except (NotStored, Refused) as error:
-                _log.warning(
-                    "Collecting failed, tried again",
-                    extra={"object": "/".join(place.key), "reason": str(error)},
+                logger.warning(
+                    "collecting failed, will be tried again",
+                    extra=fields(object="/".join(place.key), reason=str(error)),
                 )
                 self._look_again(place)
                 await asyncio.sleep(_RETRY_DELAY)
@@ -136,9 +136,22 @@ class Collector:
                 await self._empty_namespace(resource, place)
             elif place.storage == DEFINITIONS:
                 await self._empty_definition(resource, place)
+            elif place.storage == _PODS:
+                await self._end_lost_pod(resource, place)
             await self._end_owner(resource, place, found)
         else:
             await self._end_dependent(resource, place, found)
+
+    async def _end_lost_pod(self, resource: Resource, place: Place) -> None:
+        """A pod that is to end on a node that is not there will not be ended by its kubelet
+        (pkg/controller/podgc)."""
+        nodes = self._ledger.catalog.find(_NODES)
+        pod = self._ledger.get(resource, place.key)
+        node = text(pod, "spec", "nodeName")
+        assert nodes is not None
+        if node and self._ledger.find(nodes, ("", node)) is None:
+            options = DeleteOptions(grace_seconds=0)
+            await self._writer.delete_if_there(Write(resource, *place.key), options)
 
     async def _end_owner(self, resource: Resource, place: Place, found: Facts) -> None:
         if found.orphans:
@@ -239,5 +252,5 @@ class Collector:
             try:
                 await self._writer.delete_all(events, old, DeleteOptions())
             except NotStored as error:
-                _log.warning("Old Events could not be removed", extra={"reason": str(error)})
+                logger.warning("old Events could not be removed", extra=fields(reason=str(error)))
             await asyncio.sleep(_EVENT_INTERVAL)

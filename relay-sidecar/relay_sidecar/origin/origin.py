@@ -20,7 +20,7 @@ from relay_sidecar.core.list_options import ListOptions
 from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.scope import Scope
-from relay_sidecar.core.status import Refused, unavailable
+from relay_sidecar.core.status import Refused, bad_request, unavailable
 from relay_sidecar.core.store import Collection
 from relay_sidecar.origin import answer
 from relay_sidecar.origin.answer import Answer
@@ -152,6 +152,9 @@ class Origin:
             return await self._dispatch(resource, info, headers, body, wanted)
         except Refused as refused:
             return answer.of_status(refused.status)
+        except RecursionError:
+            # Before anything was decided: what is written is walked to its bottom before.
+            return answer.of_status(bad_request("the object is nested too deeply"))
         except NotStored as error:
             return answer.of_status(unavailable(f"the change could not be stored: {error}"))
 

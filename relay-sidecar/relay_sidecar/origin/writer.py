@@ -204,7 +204,7 @@ class Writer:
             namespaces.check_admits(found, write.resource, name=name, of=write.namespace)
 
     async def _begin(self, write: Write, obj: Object, warnings: Sequence[str]) -> Written:
-        self._accept(write.resource, obj)
+        warnings = [*warnings, *self._accept(write.resource, obj)]
         if write.is_dry_run:
             return Written(_encoded(obj), is_new=True, warnings=warnings)
         item = await self._ledger.put(write.resource, obj)
@@ -233,7 +233,7 @@ class Writer:
         _check_version(write, metadata.of(sent), current)
         update = writing.update_status if write.status_only else writing.update
         obj = update(resource, sent, current, namespace=write.namespace)
-        self._accept(resource, obj)
+        warnings = [*warnings, *self._accept(resource, obj)]
         if is_equal(obj, current) or write.is_dry_run:
             return Written(_encoded(obj), warnings=warnings)
         stored = await self._store(resource, obj)
@@ -244,9 +244,12 @@ class Writer:
             return Written((await self._ledger.remove(resource, obj)).raw, is_gone=True)
         return Written((await self._ledger.put(resource, obj)).raw)
 
-    def _accept(self, resource: Resource, obj: Object) -> None:
-        if resource.storage == definition.DEFINITIONS:
-            definition.accept(obj, self._ledger.catalog, now=written(self._now()))
+    def _accept(self, resource: Resource, obj: Object) -> Sequence[str]:
+        """Decides what becomes of a definition; returns what to warn of."""
+        if resource.storage != definition.DEFINITIONS:
+            return ()
+        definition.accept(obj, self._ledger.catalog, now=written(self._now()))
+        return definition.warnings(obj)
 
     def _deleted(
         self, resource: Resource, current: Object, options: DeleteOptions

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -401,6 +402,38 @@ def test_generated_names_are_new_ones() -> None:
         found = {one["metadata"]["name"] for one in made}
         assert len(found) == 5
         assert all(name.startswith("c-") and len(name) == 7 for name in found)
+
+
+def test_a_pod_that_was_placed_ends_when_its_kubelet_says_so() -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+    with LocalOrigin() as origin:
+        make(origin, "/api/v1/nodes", {"metadata": {"name": "n"}})
+        for name, node in (("kept", "n"), ("lost", "nowhere")):
+            make(origin, pods, {"metadata": {"name": name}, "spec": {**spec, "nodeName": node}})
+            told = origin.ask("DELETE", f"{pods}/{name}")
+            assert told.body["metadata"]["deletionGracePeriodSeconds"] == 30
+        origin.until(lambda: names(origin, pods) == ["kept"])
+        origin.ask("DELETE", f"{pods}/kept?gracePeriodSeconds=0")
+        assert names(origin, pods) == []
+
+
+def test_what_is_nested_too_deeply_is_refused_and_harms_nobody() -> None:
+    deep = '{"a":' * 900 + "1" + "}" * 900
+    with LocalOrigin() as origin:
+        made = definition(version(any={"x-kubernetes-preserve-unknown-fields": True}))
+        make(origin, DEFINITIONS, made)
+        body = json.dumps(gadget("g", any="DEEP")).replace('"DEEP"', deep)
+        assert origin.ask("POST", GADGETS, body).status == 400
+        assert origin.ask("POST", GADGETS, "[" * 100_000).status == 400
+        make(origin, GADGETS, gadget("g", any=1))
+
+
+def test_a_scale_subresource_is_not_offered_and_that_is_said() -> None:
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    with LocalOrigin() as origin:
+        scaled = definition({**version(), "subresources": {"scale": paths}})
+        assert "scale: not offered" in origin.ask("POST", DEFINITIONS, scaled).warning
 
 
 # Restart and time

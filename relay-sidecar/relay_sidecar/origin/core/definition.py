@@ -291,6 +291,15 @@ def _taken(obj: Object, catalog: Catalog) -> str:
     return ""
 
 
+def warnings(obj: Object) -> list[str]:
+    """What a good definition asks for and does not get here."""
+    return [
+        f"spec.versions[{index}].subresources.scale: not offered by the local origin"
+        for index, version in enumerate(items(obj, "spec", "versions"))
+        if "scale" in mapping(version, "subresources")
+    ]
+
+
 def is_established(obj: Object) -> bool:
     return any(
         one.get("type") == "Established" and one.get("status") == "True"

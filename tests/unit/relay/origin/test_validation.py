@@ -200,7 +200,7 @@ def test_defaults_fill_what_is_missing_or_null() -> None:
 
 
 def test_a_default_is_nobodys_but_the_objects() -> None:
-    defaulted = {"type": "object", "default": {"x": []}}
+    defaulted: Any = {"type": "object", "default": {"x": []}}
     read = read_schema({"type": "object", "properties": {"a": defaulted}})
     one: Any = {}
     apply_defaults(one, read)
