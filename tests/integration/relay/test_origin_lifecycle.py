@@ -17,6 +17,7 @@ from relay_sidecar.origin.storage import SqliteStorage
 from tests.integration.relay.local_origin import Json, LocalOrigin
 
 MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 NAMESPACES = "/api/v1/namespaces"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -419,14 +420,20 @@ def test_a_pod_that_was_placed_ends_when_its_kubelet_says_so() -> None:
 
 
 def test_what_is_nested_too_deeply_is_refused_and_harms_nobody() -> None:
-    deep = '{"a":' * 900 + "1" + "}" * 900
     with LocalOrigin() as origin:
         made = definition(version(any={"x-kubernetes-preserve-unknown-fields": True}))
         make(origin, DEFINITIONS, made)
-        body = json.dumps(gadget("g", any="DEEP")).replace('"DEEP"', deep)
-        assert origin.ask("POST", GADGETS, body).status == 400
+        for levels in (101, 900, 50_000):
+            deep = '{"a":' * levels + "1" + "}" * levels
+            body = json.dumps(gadget("g", any="DEEP")).replace('"DEEP"', deep)
+            assert origin.ask("POST", GADGETS, body).status == 400
         assert origin.ask("POST", GADGETS, "[" * 100_000).status == 400
         make(origin, GADGETS, gadget("g", any=1))
+        operations: list[Json] = [{"op": "add", "path": "/spec/any", "value": {"a": {}}}]
+        operations += [{"op": "copy", "from": "/spec/any", "path": "/spec/any/a"}] * 120
+        told = origin.ask("PATCH", f"{GADGETS}/g", operations, content_type=JSON_PATCH)
+        assert told.status == 422
+        assert origin.ask("DELETE", f"{GADGETS}/g").status == 200
 
 
 def test_a_scale_subresource_is_not_offered_and_that_is_said() -> None:

@@ -18,8 +18,12 @@ from relay_sidecar.origin.core.builtin.types import object_meta
 from relay_sidecar.origin.core.decoding import Undecodable, decode
 from relay_sidecar.origin.core.pruning import apply_defaults, drop_nulls, prune
 from relay_sidecar.origin.core.resource import Resource
-from relay_sidecar.origin.core.tree import Json, Object, text
+from relay_sidecar.origin.core.tree import Json, Object, is_deeper, text
 from relay_sidecar.origin.core.validation import joined
+
+# Levels of objects and lists in each other. Who walks through an object later, however it came
+# there, must not come to the end of Python's stack; schemas of thirty levels are the deepest known.
+DEPTH_LIMIT = 100
 
 
 class FieldValidation(StrEnum):
@@ -84,6 +88,8 @@ def read(resource: Resource, tree: Object) -> list[str]:
 
     Raises `Undecodable` where kube-apiserver's decoder fails.
     """
+    if is_deeper(tree, DEPTH_LIMIT):
+        raise Undecodable(f"nested deeper than {DEPTH_LIMIT} levels")
     if resource.is_custom:
         return _read_custom(resource, tree)
     unknown = [*decode(tree, resource.schema), *resource.strategy.read_more(tree)]

@@ -64,6 +64,22 @@ def number(tree: Json, *path: str) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
+def is_deeper(tree: Json, levels: int) -> bool:
+    """Whether objects and lists are nested in each other more than so many levels."""
+    level = [tree]
+    for _ in range(levels + 1):
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def copied(tree: Json) -> Json:
     """A tree that shares no object or list with the given one."""
     if isinstance(tree, dict):
