@@ -34,6 +34,8 @@ class Reading:
     is_gzipped: bool = False
     sides: tuple[str, ...] = (DIRECT, RELAY)
     accept: str = "application/json"
+    # Whether somebody lists the pods at the relay, which follows them from then on.
+    is_listed: bool = True
 
     def flags(self, pods: Pods) -> list[str]:
         path = f"{pods.path}/pod-00000" if not self.items else pods.path
@@ -61,6 +63,10 @@ LISTS_IN_PROTOBUF = tuple(
     for clients in CLIENTS
 )
 GETS = tuple(Reading(f"get-{clients}", SIZES[0], clients, 0) for clients in CLIENTS)
+# Nothing but these GETs is asked for: a relay passes them on.
+GETS_UNLISTED = tuple(
+    Reading(f"get-{clients}-unlisted", 10, clients, 0, is_listed=False) for clients in CLIENTS
+)
 
 
 def lists(world: World, options: Options) -> list[Result]:
@@ -68,7 +74,7 @@ def lists(world: World, options: Options) -> list[Result]:
 
 
 def gets(world: World, options: Options) -> list[Result]:
-    return _read(world, options, GETS)
+    return _read(world, options, [*GETS, *GETS_UNLISTED])
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,9 @@ def _measure(
     world: World, options: Options, reading: Reading, target: _Target, result: Result
 ) -> None:
     pods = world.pods(reading.pods)
+    if reading.is_listed:
+        first = [f"--path={pods.any_version}", f"--expect={pods.count}"]
+        world.load.run("first", *target.flags, *first)
     updating = world.load.prepared(
         "update",
         *world.direct,

@@ -7,7 +7,7 @@ that this benchmark is made for.
 
 from bench.relay.fanout import COUNTED, FANOUTS, HUNDRED, TEN, Fanout
 from bench.relay.offline import ALWAYS, CONSISTENT
-from bench.relay.reads import GETS, LISTS, LISTS_IN_PROTOBUF, Reading
+from bench.relay.reads import GETS, GETS_UNLISTED, LISTS, LISTS_IN_PROTOBUF, Reading
 from bench.relay.recovery import CUTS
 from bench.relay.result import DIRECT, RELAY, Results
 from bench.relay.rows import Row, Target, at_least, at_most, never_above, ratio_row, row
@@ -20,6 +20,7 @@ def rows(results: Results) -> list[Row]:
     return [
         *_lists(results),
         *_gets(results),
+        *_unlisted(results),
         *_watches(results),
         *_cpu(results),
         *_sharing(results),
@@ -77,6 +78,16 @@ def _gets(results: Results) -> list[Row]:
         found.append(ratio_row(what, "/s", *pair, peers=peers, target=GET_TARGET))
         found.append(row("  p99", "ms", *_pair(results, reading.name, "p99_ms")))
         found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
+    return found
+
+
+def _unlisted(results: Results) -> list[Row]:
+    found = []
+    for reading in GETS_UNLISTED:
+        if results.has(reading.name):
+            what = f"GET of a pod that nobody lists, {_clients(reading)}"
+            found.append(row(what, "/s", *_pair(results, reading.name, "per_second")))
+            found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
     return found
 
 

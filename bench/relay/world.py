@@ -18,6 +18,7 @@ from tests.pods.relay import RelayProcess
 POD_BYTES = 3000
 # How relays stand in the audit log.
 USER_AGENT = "relay-sidecar"
+EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class World:
         self.folder = folder
         self.load = Load(self.guard)
         self._kubeconfig = plane.admin_kubeconfig()
+        # As in a pod: reading a kubeconfig takes a library that an image for pods lacks.
+        self._account = plane.service_account_dir(
+            plane.create_namespace("relay"), "relay", [], cluster_rules=EVERYTHING
+        )
         self._pods: dict[tuple[int, int, str, bool], Pods] = {}
 
     def guard(self, pid: int) -> None:
@@ -116,7 +121,7 @@ class World:
     def upstream(self, link: FaultProxy | None) -> Sequence[str]:
         """Flags of a relay."""
         server = self.plane.server if link is None else link.url
-        return [f"--kubeconfig={self.plane.admin_kubeconfig(server=server)}"]
+        return [f"--server={server}", f"--service-account-dir={self._account.path}"]
 
     def relay_requests(self, verb: str, *, since: float, resource: str = "pods") -> int:
         """Of relays, received from then on (seconds since the epoch), still running or not."""
