@@ -26,6 +26,24 @@ KEEPALIVE = (10, 5, 3)
 UNSENT_LIMIT = 128 * 1024
 
 
+class Socket(socket.socket):
+    """One that never closes a descriptor which is not its own any more.
+
+    uvloop (0.23, create_connection) closes the descriptor of a connection that is reset before it
+    has taken the socket over, and then leaves the socket with its number; when that is collected,
+    it would close whatever has the number by then: a client's connection, or a file.
+    """
+
+    # Who else uses the descriptor: a loop of uvloop, from the moment at which it owns it.
+    _io_refs: int
+
+    def __del__(self) -> None:
+        if self._io_refs > 0:
+            self.detach()
+        elif self.fileno() >= 0:
+            self.close()
+
+
 class Dialer(aiohttp.TCPConnector):
     """A connector with one connection, or none yet."""
 
@@ -77,7 +95,7 @@ class Dialer(aiohttp.TCPConnector):
 
     def _socket(self, address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
-        sock = socket.socket(family, kind, protocol)
+        sock = Socket(family, kind, protocol)
         idle, interval, count = KEEPALIVE
         options = [
             (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),

@@ -556,6 +556,26 @@ def test_a_cut_ends_whatever_waits_and_says_what_was_sent(using: Run[None], tmp_
         using(server.url, both)
 
 
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
+def test_a_connection_that_is_reset_as_it_is_made_takes_nothing_else_along(
+    using: Run[None], is_tls: bool
+) -> None:
+    """Loops of uvloop closed a descriptor twice, and whatever had got its number in between."""
+    others: list[int] = []
+
+    async def work(api: ApiTransport) -> None:
+        for _ in range(300):
+            await failure(ask(api))
+            others.append(os.open(os.devnull, os.O_RDONLY))
+        await asyncio.sleep(ARRIVAL)
+        gc.collect()
+
+    with RawServer(Connection.reset) as server:
+        using(Tls(server.url) if is_tls else Plain(server.url), work)
+    for descriptor in others:
+        os.close(descriptor)  # raises OSError if somebody else has done so
+
+
 def test_the_kernel_is_told_to_notice_peers_that_vanish(using: Run[None]) -> None:
     async def work(api: ApiTransport) -> None:
         await ask(api)
