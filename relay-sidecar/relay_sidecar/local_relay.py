@@ -11,7 +11,7 @@ from aiohttp import web
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.floor import Floor
-from relay_sidecar.core.objects import Item, Key
+from relay_sidecar.core.objects import Item, Key, Page
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.journal.files import DirectoryInUse
 from relay_sidecar.metrics import Counters, measure
@@ -138,6 +138,9 @@ class _Fields:
 
 class _Forgetful:
     """All objects are in the origin: none has to be remembered beside it."""
+
+    async def replaced(self, stream: Stream, page: Page) -> None:
+        """No list comes from elsewhere."""
 
     async def seen(self, resource: ResourceName, item: Item) -> None:
         """It is stored."""

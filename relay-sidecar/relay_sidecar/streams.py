@@ -170,20 +170,26 @@ class Streams:
         self._upstream.start(stream)
         return stream
 
-    def seed(self, scope: Scope, page: Page, *, now: float) -> None:
-        """A whole list that upstream gave to a client: the stream may begin from it."""
+    def seed(self, scope: Scope, page: Page, *, at: float, now: float) -> Stream | None:
+        """A whole list that upstream gave to a client at wall time `at`. The stream that begins
+        from it is to be kept at once, before it moves on; None where none does. Raises `Refused`
+        where there is no room."""
         stream = self._streams.get(scope.resource, {}).get(scope)
         if stream is None and self.at_hand(scope) is None:
-            stream = self._added(scope, now=now)
+            stream = self._added(scope, now=now, more=len(page.items))
         if stream is not None and not stream.collection.is_synced:
             stream.replace(page, gone=expired())
+            stream.confirmed_at = at
             self._upstream.start(stream)
-        elif stream is None or not self._upstream.is_live(stream):
+            return stream
+        if stream is None or not self._upstream.is_live(stream):
             self.open(scope, now=now)
+        return None
 
     def restore(self, stream_scope: Scope, page: Page, *, confirmed_at: float, now: float) -> None:
-        """A stream as it was when the relay ended; it runs again when somebody asks for it."""
-        stream = self._added(stream_scope, now=now)
+        """A stream as it was when the relay ended, however many objects there are; it runs again
+        when somebody asks for it."""
+        stream = self._made(stream_scope, now=now)
         stream.replace(page, gone=expired())
         stream.confirmed_at = confirmed_at
 
@@ -224,11 +230,14 @@ class Streams:
                 closed.append(stream)
         return closed
 
-    def _added(self, scope: Scope, *, now: float) -> Stream:
-        if self.objects >= self.limits.max_objects:
+    def _added(self, scope: Scope, *, now: float, more: int = 1) -> Stream:
+        if self.objects + more > self.limits.max_objects:
             raise Refused(
                 too_many(f"the relay holds {self.objects} objects, --max-objects is reached")
             )
+        return self._made(scope, now=now)
+
+    def _made(self, scope: Scope, *, now: float) -> Stream:
         collection = Collection(
             window_bytes=self.limits.window_bytes, window_events=self.limits.window_events
         )

@@ -4,6 +4,8 @@ Without a version the answer is upstream's while upstream can be reached (consis
 Kubernetes promises); version 0 and NotOlderThan come from a stream.
 """
 
+from contextlib import suppress
+
 from aiohttp import web
 
 from kubeapi import Unreachable
@@ -90,10 +92,11 @@ class Lists:
         if fetched.status in NOBODY_THERE and has_cache:
             return None
         if fetched.status == 200:
-            self._learn(fetched, scope, options, wanted)
+            with suppress(Refused):  # what there is no room for is passed on all the same
+                await self._learn(fetched, scope, options, wanted)
         return await answer_of(request, fetched)
 
-    def _learn(
+    async def _learn(
         self, fetched: Fetched, scope: Scope, options: ListOptions, wanted: Representation
     ) -> None:
         """What was handed out, and the stream that begins from it."""
@@ -111,7 +114,9 @@ class Lists:
             return
         reading.floor.listed(scope, whole.version, fingerprint_of(whole.items))
         if wanted.form is Form.WHOLE:
-            reading.streams.seed(scope, whole, now=reading.now())
+            begun = reading.streams.seed(scope, whole, at=reading.wall(), now=reading.now())
+            if begun is not None:
+                await reading.memory.replaced(begun, whole)
         else:
             reading.streams.open(scope, now=reading.now())
 

@@ -15,7 +15,7 @@ from aiohttp import web
 from relay_sidecar.core.fields import NAME, NAMESPACE, FieldRequirement, FieldSelector
 from relay_sidecar.core.floor import Floor
 from relay_sidecar.core.labels import LabelSelector
-from relay_sidecar.core.objects import Item, Key
+from relay_sidecar.core.objects import Item, Key, Page
 from relay_sidecar.core.request import Form, ListOptions, Representation, RequestInfo
 from relay_sidecar.core.resources import check_fields, known_fields
 from relay_sidecar.core.scope import ResourceName, Scope
@@ -62,7 +62,11 @@ class Schemas(Protocol):
 
 
 class Memory(Protocol):
-    """What outlasts a restart of objects that were seen one by one."""
+    """What outlasts a restart of what upstream answered to clients."""
+
+    async def replaced(self, stream: Stream, page: Page) -> None:
+        """The stream begins with this list."""
+        ...
 
     async def seen(self, resource: ResourceName, item: Item) -> None: ...
 

@@ -65,6 +65,41 @@ def test_r5_a_restart_offline_answers_the_same_with_the_same_versions(
 
 
 @ends
+def test_r5_a_list_that_upstream_answered_is_known_after_a_restart_offline(
+    one_relay: Place, contents: Contents, how: str
+) -> None:
+    contents.configmaps(3)
+    path = contents.path("configmaps")
+    before = one_relay.caller().get(path, NEWEST).expect()
+    one_relay.cut()
+    end(one_relay.relay, how)
+    one_relay.relay.start()
+    reply = one_relay.caller().get(path, NEWEST)
+    after = reply.expect()
+    assert after["metadata"] == before["metadata"]
+    # Items of a list have no kind upstream.
+    assert [
+        {**item, **each} for item, each in zip(after["items"], before["items"], strict=True)
+    ] == after["items"]
+    assert int(reply.headers["Age"]) < 3600
+
+
+def test_r5_all_that_was_kept_is_known_where_less_may_be_kept_after_a_restart(
+    one_relay: Place, contents: Contents
+) -> None:
+    caller = one_relay.caller()
+    contents.configmaps(3)
+    contents.create("serviceaccounts", "someone")
+    paths = [contents.path(resource) for resource in ("configmaps", "serviceaccounts")]
+    before = [caller.get(path, ANY).expect() for path in paths]
+    one_relay.relay.kill()
+    one_relay.relay.flags.append("--max-objects=2")
+    one_relay.relay.start()
+    one_relay.cut()
+    assert [caller.get(path, ANY).expect() for path in paths] == before
+
+
+@ends
 def test_r5_after_a_restart_offline_a_watch_goes_on_from_its_version(
     one_relay: Place, contents: Contents, how: str
 ) -> None:
