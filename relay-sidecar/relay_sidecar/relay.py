@@ -25,6 +25,7 @@ from relay_sidecar.core.link import Link
 from relay_sidecar.core.objects import Failure
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.resources import known_fields
+from relay_sidecar.core.status import Refused
 from relay_sidecar.document_source import DocumentSource
 from relay_sidecar.documents import Documents
 from relay_sidecar.housekeeping import keep_house
@@ -67,6 +68,8 @@ FIRST_VERDICT = 0.5
 PROBE_TIMEOUT = 0.9
 # Seconds between two looks at which version of a group upstream prefers.
 PRELOAD_RETRY = 0.5
+# Seconds; as a stream asks that was refused.
+PRELOAD_INTERVAL = 60.0
 # Seconds; what has not changed costs some hundred bytes.
 DOCUMENTS_INTERVAL = 300.0
 
@@ -185,12 +188,16 @@ class Relay:
         return measure(self.status(), self.counters)
 
     async def _preload(self, wanted: Preload) -> None:
-        """Opens its stream, once it is known which version upstream prefers."""
+        """Keeps its stream open, once it is known which version upstream prefers: also while nobody
+        reads it, and again where upstream refused it or there was no room."""
         version = wanted.version or ("v1" if not wanted.group else self._preferred(wanted.group))
         while version is None:
             await asyncio.sleep(PRELOAD_RETRY)
             version = self._preferred(wanted.group)
-        self._streams.open(wanted.scope(version), now=time.monotonic())
+        while True:
+            with suppress(Refused):
+                self._streams.open(wanted.scope(version), now=time.monotonic())
+            await asyncio.sleep(min(PRELOAD_INTERVAL, max(self._config.idle_timeout / 4, 0.1)))
 
     def _preferred(self, group: str) -> str | None:
         document = self._documents.recall(f"/apis/{group}", documents.JSON)

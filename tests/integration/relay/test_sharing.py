@@ -201,6 +201,30 @@ def test_r4_preloaded_streams_are_known_though_nobody_asked(
         assert caller.get(contents.path("pods")).status == 503
 
 
+def test_r4_preloaded_streams_stay_open_though_nobody_reads_them(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    space = contents.namespace
+    flags = ["--idle-timeout=2s", f"--preload=configmaps?namespace={space}"]
+    with Place(Kind.RELAY, control_plane, flags=flags) as place:
+        place.caller().get(contents.path("serviceaccounts"), ANY).expect()
+
+        def states() -> dict[str, str]:
+            return {it["resource"]: it["state"] for it in place.relay.status()["streams"]}
+
+        wait_for(
+            lambda: states() == {"configmaps.v1.": "live", "serviceaccounts.v1.": "idle"},
+            timeout=SOON,
+            what="the end of the stream that nobody reads, and only of that",
+        )
+        contents.configmap("late")
+        wait_for(
+            lambda: place.relay.status()["objects"] == 1, timeout=SOON, what="what came since then"
+        )
+        place.cut()
+        assert place.caller().get(contents.path("configmaps")).names == ["late"]
+
+
 def test_r8_one_watcher_too_many_is_asked_to_come_later(
     control_plane: ControlPlane, contents: Contents
 ) -> None:
