@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/elector.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/elector.md", "docs/relay.md")
+# Of the README: what adds each sidecar to a pod.
+MANIFESTS = ("Add the elector to a pod", "Add the relay to a pod")
 # Where git cannot tell (a tarball, no git): what tools leave behind, as in .gitignore.
 LEFTOVERS = {
     *(".git", ".venv", "__pycache__", "build", "dist", "results"),
@@ -40,15 +42,21 @@ def document(name: str) -> str:
 
 
 def section(name: str, title: str) -> str:
-    """What stands in a document under a heading, up to the next one of that rank."""
-    found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", document(name), re.M | re.S)
+    """What stands in a document under a heading, up to the next one of that rank or a higher."""
+    text = document(name)
+    found = re.search(rf"^(##+) {re.escape(title)}\n", text, re.M)
     assert found, f"{name} has no section {title!r}"
-    return found[2]
+    rest = text[found.end() :]
+    # One # alone begins a comment of a block.
+    end = re.search(rf"^##{{1,{len(found[1]) - 1}}} ", rest, re.M)
+    return rest[: end.start()] if end else rest
 
 
-def blocks(name: str, language: str) -> list[str]:
-    """The fenced blocks of a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", document(name), re.M | re.S)
+def block(name: str, title: str, language: str) -> str:
+    """The one fenced block of a language under a heading."""
+    (text,) = re.findall(rf"^```{language}\n(.*?)^```$", section(name, title), re.M | re.S)
+    assert isinstance(text, str)
+    return text
 
 
 def _is_leftover(path: Path) -> bool:

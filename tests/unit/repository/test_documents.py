@@ -9,7 +9,7 @@ from demo.pod import LEASE, RULES
 from elector_sidecar.config.config import Config, load, parser
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.web.answers import FENCING_TOKEN_HEADER, PROBE_PATHS, VALID_UNTIL_HEADER
-from tests.unit.repository.checkout import DOCUMENTS, ROOT, blocks, document, section
+from tests.unit.repository.checkout import DOCUMENTS, MANIFESTS, ROOT, block, document, section
 
 
 def _targets() -> set[str]:
@@ -38,8 +38,18 @@ def test_every_make_target_and_script_that_is_named_exists(name: str) -> None:
 def test_every_link_leads_somewhere(name: str) -> None:
     folder = (ROOT / name).parent
     for target in re.findall(r"\]\(([^)\s]+)\)", document(name)):
-        if not target.startswith(("https://", "#")):
-            assert (folder / target).exists(), target
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = folder / path if path else ROOT / name
+        assert file.exists(), target
+        assert not anchor or anchor in _anchors(file.read_text(encoding="utf-8")), target
+
+
+def _anchors(text: str) -> set[str]:
+    """As GitHub makes them of headings."""
+    titles = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -50,11 +60,15 @@ def test_every_test_that_is_named_exists(name: str) -> None:
     assert named <= defined
 
 
-def test_every_promise_names_a_test_of_its_number() -> None:
-    rows = re.findall(r"^\| P(\d+) \| (.+) \| (.+) \|$", document("README.md"), re.M)
-    assert [number for number, _, _ in rows] == [str(number) for number in range(1, 11)]
+@pytest.mark.parametrize(("letter", "last"), [("P", 10), ("R", 9)])
+def test_every_promise_names_tests_of_its_number(letter: str, last: int) -> None:
+    rows = re.findall(rf"^\| {letter}(\d+) \| (.+) \| (.+) \|$", document("README.md"), re.M)
+    assert [number for number, _, _ in rows] == [str(number) for number in range(1, last + 1)]
     for number, _, tests in rows:
-        assert f"test_p{number}_" in tests, tests
+        named = re.findall(r"`(\w+)`", tests)
+        assert named
+        for test in named:
+            assert test.startswith(f"test_{letter.lower()}{number}_"), test
 
 
 def test_the_table_of_flags_is_the_command_line() -> None:
@@ -126,7 +140,7 @@ def test_the_table_of_timings_is_computed(column: int, timing: Timing) -> None:
 
 
 def _manifest() -> dict[str, dict[str, object]]:
-    (text,) = blocks("README.md", "yaml")
+    text = block("README.md", MANIFESTS[0], "yaml")
     return {found["kind"]: found for found in yaml.safe_load_all(text)}
 
 

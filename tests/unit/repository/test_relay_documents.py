@@ -1,0 +1,227 @@
+"""The documents are true of relay-sidecar: flags, endpoints, metrics, messages, modules."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from relay_sidecar.config.config import Config, load
+from relay_sidecar.config.flags import parser
+from relay_sidecar.kubeconfig_command import main as print_kubeconfig
+from relay_sidecar.metrics import Counters, measure
+from relay_sidecar.origin.core.builtin.table import builtin_resources
+from relay_sidecar.status import JournalStatus, LinkStatus, RelayStatus, StreamStatus
+from relay_sidecar.web.api import NEVER_KEPT
+from relay_sidecar.web.own_endpoints import OwnEndpoints
+from tests.unit.repository.checkout import MANIFESTS, ROOT, block, document, section
+
+MANUAL = "docs/relay.md"
+PACKAGE = ROOT / "relay-sidecar" / "relay_sidecar"
+SERVER = ("--server", "https://api.example")
+
+
+def _flags() -> set[str]:
+    options = parser()._option_string_actions
+    return {name for name in options if name.startswith("--")} - {"--help"}
+
+
+def _config(*flags: str) -> Config:
+    return load([*SERVER, *flags], {})
+
+
+def _rows(title: str) -> list[list[str]]:
+    """The cells of a section's own tables, without titles and rulers."""
+    found = []
+    (own, *_) = re.split(r"^##+ ", section(MANUAL, title), flags=re.M)
+    for table in re.findall(r"(?:^\|.*\n)+", own, re.M):
+        for line in table.splitlines()[2:]:
+            cells = re.split(r"(?<!\\)\|", line.strip().strip("|"))
+            found.append([cell.strip().replace("\\|", "|") for cell in cells])
+    return found
+
+
+def _status() -> RelayStatus:
+    """Of a relay that has something of everything to tell."""
+    stream = StreamStatus(
+        resource="pods.v1.",
+        namespace="",
+        label_selector="",
+        field_selector="",
+        state="live",
+        refusal="",
+        objects=1,
+        size_bytes=1,
+        resource_version=1,
+        age=0.0,
+        watchers=0,
+    )
+    return RelayStatus(
+        version="1",
+        uptime=1.0,
+        lack="",
+        access="own",
+        link=LinkStatus(server="https://api.example", is_up=False, down_for=1.0),
+        journal=JournalStatus(directory="d", failure=None, note=None),
+        streams=[stream],
+        watchers=0,
+        max_watchers=1,
+        max_objects=1,
+    )
+
+
+# ── the command line ──
+
+
+def test_the_table_of_flags_is_the_command_line() -> None:
+    named = [re.fullmatch(r"`(--[a-z-]+)`", row[0]) for row in _rows("Flags")]
+    told = [found[1] for found in named if found]
+    assert len(told) == len(set(told))
+    assert set(told) == _flags()
+
+
+def test_the_defaults_in_the_table_are_the_real_ones() -> None:
+    rows = [(row[0].strip("`"), row[1]) for row in _rows("Flags")]
+    told = {flag: value.strip("`") for flag, value in rows if re.fullmatch("`[^`]+`", value)}
+    assert len(told) >= 18
+    for flag, value in told.items():
+        # It means nothing beside others.
+        beside = ("--access=caller",) if flag.startswith("--access-") else ()
+        assert _config(*beside, flag, value) == _config(*beside), flag
+
+
+def test_no_document_names_a_flag_that_is_not_there() -> None:
+    texts = [document(MANUAL), section("README.md", "relay-sidecar")]
+    named = {flag for text in texts for flag in re.findall(r"(?<![\w#-])--[a-z][a-z-]+", text)}
+    commands = {"--url", "--output", "--certificate-authority", "--namespace", "--only"}
+    # Of kubectl, docker and pip in the examples.
+    foreign = {"--no-cache-dir"}
+    assert named - commands - foreign <= _flags()
+
+
+# ── what is told ──
+
+
+def test_every_endpoint_is_told_and_no_other() -> None:
+    source = inspect.getsource(OwnEndpoints)
+    told = {row[0].strip("`") for row in _rows("Its own endpoints")}
+    assert told == set(re.findall(r'^\s+"(/[a-z]+)":', source, re.M))
+
+
+def test_every_metric_is_told_and_no_other() -> None:
+    told = {row[0].strip("`") for row in _rows("Metrics")}
+    assert told == {metric.name for metric in measure(_status(), Counters())}
+
+
+def test_every_field_of_the_status_is_told_and_no_other() -> None:
+    def names(document: dict[str, Any], prefix: str = "") -> Iterator[str]:
+        for key, value in document.items():
+            inner = value[0] if isinstance(value, list) else value
+            if isinstance(inner, dict):
+                yield from names(inner, f"{prefix}{key}{'[]' if inner is not value else ''}.")
+            else:
+                yield prefix + key
+
+    told = {name for row in _rows("The status") for name in re.findall(r"`([\w.\[\]]+)`", row[0])}
+    assert told == set(names(_status().document()))
+
+
+def test_every_message_of_the_log_is_explained() -> None:
+    explained = section(MANUAL, "Troubleshooting")
+    said = set(_messages())
+    assert len(said) >= 15
+    for message in said:
+        assert message in explained, message
+
+
+def _messages() -> Iterator[str]:
+    """What is logged above DEBUG, in so many words."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func) in ("logger.info", "logger.warning", "level")
+                and isinstance(node.args[0], ast.Constant)
+            ):
+                yield str(node.args[0].value)
+
+
+def test_what_is_never_kept_is_told() -> None:
+    text = section(MANUAL, "What is never kept")
+    assert set(re.findall(r"`([a-z.]+\.k8s\.io)`", text)) == NEVER_KEPT
+
+
+def test_what_the_origin_serves_is_told() -> None:
+    (first, *_) = section(MANUAL, "`--origin local`").split("\n\n")[1:]
+    served = {resource.kind for resource in builtin_resources()}
+    assert set(re.findall(r"`([A-Z]\w+)`", first)) == served
+
+
+# ── the manifest ──
+
+
+def _pod() -> dict[str, Any]:
+    objects = yaml.safe_load_all(block("README.md", MANIFESTS[1], "yaml"))
+    deployment = next(found for found in objects if found["kind"] == "Deployment")
+    spec: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return spec
+
+
+def _container(name: str) -> dict[str, Any]:
+    pod = _pod()
+    found: dict[str, Any]
+    (found,) = (it for it in (*pod["initContainers"], *pod["containers"]) if it["name"] == name)
+    return found
+
+
+def test_the_manifests_arguments_are_accepted() -> None:
+    relay = _container("relay")
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "POD_NAMESPACE": "n"}
+    config = load([text.replace("$(POD_NAMESPACE)", "n") for text in relay["args"]], environ)
+    assert [one.namespace for one in config.preload] == ["n"]
+    (data,) = relay["volumeMounts"]
+    assert config.data_dir == Path(data["mountPath"])
+    (port,) = relay["ports"]
+    assert config.status_listen.port == port["containerPort"]
+    assert not config.status_listen.is_loopback
+    paths = {row[0].strip("`") for row in _rows("Its own endpoints")}
+    for probe in ("startupProbe", "livenessProbe"):
+        assert relay[probe]["httpGet"]["path"] in paths
+        assert relay[probe]["httpGet"]["port"] == port["name"]
+
+
+def test_the_manifests_main_reads_the_kubeconfig_that_is_printed(tmp_path: Path) -> None:
+    command, *arguments = _container("kubeconfig")["args"]
+    assert command == "kubeconfig"
+    main = _container("main")
+    (named,) = (it["value"] for it in main["env"] if it["name"] == "KUBECONFIG")
+    here = [text.replace(named, str(tmp_path / "kubeconfig")) for text in arguments]
+    assert here != arguments
+    assert print_kubeconfig(here, {}) == 0
+    printed = yaml.safe_load((tmp_path / "kubeconfig").read_text(encoding="utf-8"))
+    listen = load([*SERVER, *_container("relay")["args"][1:]], {}).listen
+    assert printed["clusters"][0]["cluster"]["server"] == f"http://{listen}"
+
+
+# ── the code ──
+
+
+@pytest.mark.parametrize("package", ["core", "journal", "access"])
+def test_a_package_names_each_of_its_modules(package: str) -> None:
+    source = (PACKAGE / package / "__init__.py").read_text(encoding="utf-8")
+    words = set(re.findall(r"\w+", ast.get_docstring(ast.parse(source)) or ""))
+    modules = {path.stem for path in (PACKAGE / package).glob("*.py")} - {"__init__"}
+    assert modules <= words
+
+
+def test_the_map_names_each_module_of_the_relay() -> None:
+    text = section("CONTRIBUTING.md", "Map of the code")
+    top = [path.name for path in PACKAGE.iterdir() if path.suffix == ".py"]
+    folders = [f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()]
+    for name in (*top, *folders):
+        if name not in ("__init__.py", "version.py", "log.py"):
+            assert f"`{name}`" in text, name
