@@ -22,10 +22,10 @@ Answer = tuple[int, Json]
 
 
 class AdminClient:
-    """Sends requests with the credentials of `context` or with a bearer token."""
+    """Sends requests with the credentials of `context` (None: plain HTTP) or a bearer token."""
 
     def __init__(
-        self, host: str, port: int, context: ssl.SSLContext, *, token: str | None = None
+        self, host: str, port: int, context: ssl.SSLContext | None, *, token: str | None = None
     ) -> None:
         self._host = host
         self._port = port
@@ -62,9 +62,7 @@ class AdminClient:
             headers["Authorization"] = f"Bearer {self._token}"
         if body is not None:
             headers["Content-Type"] = content_type
-        connection = http.client.HTTPSConnection(
-            self._host, self._port, context=self._context, timeout=timeout
-        )
+        connection = self._connection(timeout)
         try:
             connection.request(
                 method, path, json.dumps(body) if body is not None else None, headers
@@ -76,6 +74,13 @@ class AdminClient:
         finally:
             connection.close()
         return response.status, _decode(content)
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        if self._context is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        return http.client.HTTPSConnection(
+            self._host, self._port, context=self._context, timeout=timeout
+        )
 
 
 def _decode(content: bytes) -> Json:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+REQUEST_RECEIVED = "RequestReceived"
 RESPONSE_STARTED = "ResponseStarted"
 RESPONSE_COMPLETE = "ResponseComplete"
 
@@ -84,7 +85,7 @@ class AuditLog:
         return [
             event
             for event in self._events
-            if (stage is None or event.stage == stage) and _is_selected(event, selectors)
+            if (stage is None or event.stage == stage) and is_selected(event, selectors)
         ]
 
     def _read_on(self) -> None:
@@ -100,7 +101,7 @@ class AuditLog:
                 self._events.append(_parse(json.loads(line)))
 
 
-def _is_selected(event: AuditEvent, selectors: AuditSelectors) -> bool:
+def is_selected(event: AuditEvent, selectors: AuditSelectors) -> bool:
     return (
         event.user_agent.startswith(selectors.get("user_agent", ""))
         and event.user == selectors.get("user", event.user)

@@ -59,6 +59,8 @@ class ControlPlane:
     `features`: feature gates that are switched on; `apis`: group versions served on top.
     """
 
+    scheme = "https"
+
     def __init__(self, *, features: Sequence[str] = (), apis: Sequence[str] = ()) -> None:
         programs = {name: str(build.binary(name)) for name in ("etcd", "kube-apiserver")}
         self.folder = Path(tempfile.mkdtemp(prefix="edge-sidecars-controlplane-"))

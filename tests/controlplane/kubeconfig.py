@@ -17,11 +17,12 @@ def write_kubeconfig(
     path: Path,
     *,
     server: str,
-    ca: bytes,
+    ca: bytes | None,
     credentials: CertificateFiles | str,
     namespace: str = "default",
 ) -> Path:
-    """Writes a kubeconfig with one context; `credentials` are a client certificate or a token."""
+    """Writes a kubeconfig with one context; `credentials` are a client certificate or a token,
+    `ca` is None for a server without TLS."""
     if isinstance(credentials, str):
         user = {"token": credentials}
     else:
@@ -29,7 +30,9 @@ def write_kubeconfig(
             "client-certificate-data": _base64(credentials.certificate.read_bytes()),
             "client-key-data": _base64(credentials.key.read_bytes()),
         }
-    cluster = {"server": server, "certificate-authority-data": _base64(ca)}
+    cluster = {"server": server}
+    if ca is not None:
+        cluster["certificate-authority-data"] = _base64(ca)
     context = {"cluster": "test", "user": "test", "namespace": namespace}
     content = {
         "apiVersion": "v1",

@@ -33,12 +33,20 @@ _Observed = TypeVar("_Observed")
 class FaultProxy:
     """Forwards a port of 127.0.0.1 to a server, from `start` to `stop`, in its own thread."""
 
-    def __init__(self, target_port: int, *, target_host: str = LOOPBACK, port: int = 0) -> None:
+    def __init__(
+        self,
+        target_port: int,
+        *,
+        target_host: str = LOOPBACK,
+        port: int = 0,
+        scheme: str = "https",
+    ) -> None:
+        """`scheme`: what the server speaks; only `url` tells it."""
         self._target = (target_host, target_port)
         self._reservation = Reservation(port)
         self.port = self._reservation.port
-        # Where clients of an HTTPS server go.
-        self.url = f"https://{LOOPBACK}:{self.port}"
+        # Where clients go.
+        self.url = f"{scheme}://{LOOPBACK}:{self.port}"
         self._traffic = Traffic()
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.api_server import ApiServer
 from tests.controlplane.proxy import FaultProxy
 from tests.peers.candidate import ClientGoCandidate
 from tests.pods.fleet import FAST_DURATION, Fleet, kubeconfig
@@ -42,7 +42,7 @@ class Candidate(Protocol):
 class Arena:
     """Contending while it is entered; `client_go` names the version of the peers, if any."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, *, client_go: str | None) -> None:
+    def __init__(self, plane: ApiServer, namespace: str, *, client_go: str | None) -> None:
         self.plane = plane
         self.namespace = namespace
         self.fleet = Fleet(plane, namespace)
@@ -82,7 +82,7 @@ class Arena:
 
     def _add_peer(self, stack: ExitStack, version: str, index: int) -> None:
         name = f"peer-{index}"
-        link = stack.enter_context(FaultProxy(self.plane.port))
+        link = stack.enter_context(FaultProxy(self.plane.port, scheme=self.plane.scheme))
         config = kubeconfig(self.plane, self.namespace, server=link.url)
         peer = ClientGoCandidate(
             name,

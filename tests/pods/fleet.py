@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.api_server import ApiServer
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.service_account import ServiceAccountDirectory
 from tests.pods.elector import ELECTOR_RULES, ElectorPod
@@ -25,7 +25,7 @@ ELECTION_TIMEOUT = 6.0
 
 
 class Fleet:
-    def __init__(self, plane: ControlPlane, namespace: str, *, lease: str = LEASE) -> None:
+    def __init__(self, plane: ApiServer, namespace: str, *, lease: str = LEASE) -> None:
         self.plane = plane
         self.namespace = namespace
         self.lease = lease
@@ -59,11 +59,11 @@ class Fleet:
     ) -> ElectorPod:
         """Another pod, named pod-0, pod-1, …; `links[pod.name]` is its way to the API server."""
         name = f"pod-{len(self.pods)}"
-        link = self._stack.enter_context(FaultProxy(self.plane.port))
+        link = self._stack.enter_context(FaultProxy(self.plane.port, scheme=self.plane.scheme))
         account = credentials or self.plane.service_account_dir(
             self.namespace, "elector", ELECTOR_RULES
         )
-        server = ["--server", f"https://127.0.0.1:{link.port}"]
+        server = ["--server", link.url]
         identity = ["--service-account-dir", str(account.path)]
         pod = ElectorPod(name, self.lease, [*server, *identity, *timing, *flags], environ or {})
         self._stack.enter_context(pod)
@@ -130,6 +130,6 @@ class Fleet:
         assert status == 200, answer
 
 
-def kubeconfig(plane: ControlPlane, namespace: str, *, server: str | None = None) -> Path:
+def kubeconfig(plane: ApiServer, namespace: str, *, server: str | None = None) -> Path:
     """With an elector's rights, for whoever takes a kubeconfig (client-go candidates)."""
     return plane.kubeconfig_for(namespace, "elector", ELECTOR_RULES, server=server)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.api_server import ApiServer
 from tests.pods.elector import boottime
 from tests.pods.observer import Ready
 
@@ -44,7 +44,7 @@ class Write:
         return bool(self.holder) and mark == self.holder
 
 
-def writes(plane: ControlPlane, namespace: str, *, lease: str | None = None) -> list[Write]:
+def writes(plane: ApiServer, namespace: str, *, lease: str | None = None) -> list[Write]:
     """Every write that was applied to the Lease (None: all) of the namespace up to now."""
     offset = time.time() - boottime()
     found = []

@@ -1,18 +1,44 @@
-"""Fixtures for electors as real processes against the real API server."""
+"""Fixtures for electors as real processes against a real API server.
+
+That is kube-apiserver, unless a test says `@ON_BOTH` (see api_servers.py): then it runs on each.
+"""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.controlplane.api_server import ApiServer
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.origin import OriginServer
+from tests.integration.elector.api_servers import KUBE
 from tests.integration.elector.pair import Pair
 from tests.pods.fleet import Fleet
 
 
+@pytest.fixture(scope="session")
+def origin_server() -> Iterator[OriginServer]:
+    """A running `relay-sidecar --origin local`, shared: who stops or freezes it undoes that."""
+    with OriginServer(is_recorded=True) as origin:
+        yield origin
+
+
 @pytest.fixture
-def fleet(control_plane: ControlPlane, namespace: str) -> Iterator[Fleet]:
+def api_server(request: pytest.FixtureRequest) -> ApiServer:
+    """The one that the test is run on: each starts when the first test needs it."""
+    server: ApiServer = request.getfixturevalue(getattr(request, "param", KUBE))
+    return server
+
+
+@pytest.fixture
+def namespace(api_server: ApiServer) -> str:
+    """The name of a fresh namespace."""
+    return api_server.create_namespace()
+
+
+@pytest.fixture
+def fleet(api_server: ApiServer, namespace: str) -> Iterator[Fleet]:
     """No pods yet; stops those that the test adds."""
-    with Fleet(control_plane, namespace) as it:
+    with Fleet(api_server, namespace) as it:
         yield it
 
 

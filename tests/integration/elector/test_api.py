@@ -7,7 +7,9 @@ import time
 
 import pytest
 
+from tests.controlplane.api_server import ApiServer
 from tests.controlplane.cluster import ControlPlane
+from tests.integration.elector.api_servers import ON_BOTH
 from tests.pods.elector import ELECTOR_RULES, boottime
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.observer import Observer, wait_for, wait_for_leader
@@ -40,14 +42,15 @@ def test_an_api_server_that_is_gone_for_two_renewals_changes_nothing(fleet: Flee
     observer.assert_exclusive()
 
 
+@ON_BOTH
 @pytest.mark.slow
 def test_an_api_server_that_is_restarted_ends_the_term_and_begins_another(
-    control_plane: ControlPlane, fleet: Fleet
+    api_server: ApiServer, fleet: Fleet
 ) -> None:
     leader, _ = fleet.elect(2)
     token = leader.leader()["fencingToken"]
     with Observer(fleet.pods) as observer:
-        control_plane.stop_apiserver()
+        api_server.stop_apiserver()
         end = boottime() + VALIDITY
         try:
             wait_for(
@@ -56,28 +59,29 @@ def test_an_api_server_that_is_restarted_ends_the_term_and_begins_another(
                 what="nobody to lead",
             )
         finally:
-            control_plane.start_apiserver()
+            api_server.start_apiserver()
         successor = wait_for_leader(fleet.pods, timeout=FAST_DURATION + SOON)
         assert successor.leader()["fencingToken"] > token
     observer.assert_exclusive()
     assert all(ready.sent < end for ready in observer.answers() if ready.token == token)
 
 
+@ON_BOTH
 @pytest.mark.slow
 def test_an_api_server_that_is_frozen_is_ridden_out_or_outlived(
-    control_plane: ControlPlane, fleet: Fleet
+    api_server: ApiServer, fleet: Fleet
 ) -> None:
     leader, _ = fleet.elect(2)
     token = leader.leader()["fencingToken"]
     with Observer(fleet.pods) as observer, Timeline(leader) as timeline:
         for seconds in (RENEW_INTERVAL, FAST_DURATION + 1.0):
-            control_plane.freeze()
+            api_server.freeze()
             frozen_at = boottime()
             try:
                 end = frozen_at + seconds
                 time.sleep(end - boottime())
             finally:
-                control_plane.thaw()
+                api_server.thaw()
             now_leads = wait_for_leader(fleet.pods, timeout=FAST_DURATION + SOON)
             if seconds < VALIDITY - RENEW_INTERVAL:
                 assert set(timeline.statuses()) == {200}

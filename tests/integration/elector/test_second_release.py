@@ -2,6 +2,7 @@
 
 import time
 
+from tests.integration.elector.api_servers import ON_BOTH
 from tests.pods.elector import boottime
 from tests.pods.fleet import Fleet
 from tests.pods.observer import wait_for_leader
@@ -10,6 +11,7 @@ from tests.pods.observer import wait_for_leader
 QUICK = 1.5
 
 
+@ON_BOTH
 def test_a_second_release_by_the_same_process_is_a_release_too(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pod = fleet.add("--release-on-term")

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.integration.elector.api_servers import ON_BOTH
 from tests.pods.elector import Answer, ElectorPod, boottime
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.history import ANNOTATION, Write, assert_polite, writes
@@ -84,6 +85,7 @@ def test_p5_a_second_sigterm_ends_it_at_once_and_non_zero(fleet: Fleet) -> None:
         assert_not_released(fleet, pod)
 
 
+@ON_BOTH
 def test_p6_release_on_term_releases_as_client_go_does(fleet: Fleet) -> None:
     pod = leading(fleet, "--release-on-term")
     with Timeline(pod) as timeline:
@@ -112,6 +114,7 @@ def test_p6_without_any_word_of_the_main_the_lease_expires(fleet: Fleet) -> None
     assert_polite(history(fleet))
 
 
+@ON_BOTH
 def test_p6_gives_up_in_order_503_then_the_drain_then_the_release(fleet: Fleet) -> None:
     """The lease goes on being renewed for as long as the main drains."""
     with MainServer(drain=503) as main:
@@ -199,6 +202,7 @@ def test_p6_release_on_term_does_not_wait_for_a_drain(fleet: Fleet) -> None:
 # ── SIGTERM meets the API ──
 
 
+@ON_BOTH
 def test_a_sigterm_in_the_middle_of_a_write_releases_after_it(fleet: Fleet) -> None:
     pod = leading(fleet, "--release-on-term")
     fleet.link(pod).delay_response(0.3)
@@ -231,6 +235,7 @@ def test_a_sigterm_without_an_api_server_ends_within_bounds(fleet: Fleet, outage
 # ── POST /resign ──
 
 
+@ON_BOTH
 def test_a_resignation_is_a_release_and_stays_out_for_its_cooldown(fleet: Fleet) -> None:
     pod = leading(fleet)
     token = pod.leader()["fencingToken"]
@@ -247,6 +252,7 @@ def test_a_resignation_is_a_release_and_stays_out_for_its_cooldown(fleet: Fleet)
     assert pod.leader()["fencingToken"] > token
 
 
+@ON_BOTH
 def test_a_resignation_hands_over_at_once(fleet: Fleet) -> None:
     pod = leading(fleet)
     other = fleet.add()

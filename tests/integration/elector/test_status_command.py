@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.elector.api_servers import ON_BOTH
 from tests.pods.command import run
 from tests.pods.elector import ELECTOR_RULES
 from tests.pods.fleet import Fleet
@@ -14,6 +15,7 @@ from tests.pods.observer import wait_for_leader
 from tests.pods.raw_server import Connection, RawServer
 
 
+@ON_BOTH
 def test_status_asks_the_elector_on_this_machine(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pod = fleet.add()
@@ -34,6 +36,7 @@ def test_status_asks_the_elector_on_this_machine(fleet: Fleet) -> None:
     assert document["isLeader"] is True
 
 
+@ON_BOTH
 def test_status_asks_over_a_unix_socket(fleet: Fleet, tmp_path: Path) -> None:
     path = tmp_path / "e.sock"
     pod = fleet.add("--listen", f"unix:{path}", "--probe-listen", "127.0.0.1:0")
@@ -43,6 +46,7 @@ def test_status_asks_over_a_unix_socket(fleet: Fleet, tmp_path: Path) -> None:
     assert "nobody" in done.stdout
 
 
+@ON_BOTH
 def test_status_asks_the_api_server_with_a_kubeconfig(fleet: Fleet) -> None:
     path = fleet.plane.kubeconfig_for(fleet.namespace, "reader", ELECTOR_RULES)
     flags = ("status", "--lease", fleet.lease, "--kubeconfig", str(path))

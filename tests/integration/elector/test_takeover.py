@@ -2,10 +2,12 @@
 
 import pytest
 
+from tests.integration.elector.api_servers import ON_BOTH
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.observer import Observer, wait_for, wait_for_leader
 
 
+@ON_BOTH
 def test_p7_fast_a_released_lease_is_taken_at_once(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pods = [fleet.add("--release-on-term") for _ in range(3)]
@@ -25,6 +27,7 @@ def test_p7_fast_a_released_lease_is_taken_at_once(fleet: Fleet) -> None:
     assert len(observer.tokens()) == 2
 
 
+@ON_BOTH
 @pytest.mark.slow
 def test_a_killed_leader_is_followed_when_its_lease_expires_and_not_before(fleet: Fleet) -> None:
     fleet.create_empty_lease()

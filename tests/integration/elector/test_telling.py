@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.service_account import ServiceAccountDirectory
+from tests.integration.elector.api_servers import ON_BOTH
 from tests.pods.collector import Collector
 from tests.pods.elector import ELECTOR_RULES, ElectorPod
 from tests.pods.fleet import FAST_DURATION, LEASE, Fleet
@@ -22,6 +23,7 @@ def told(main: MainServer) -> list[dict[str, Any]]:
     return [json.loads(body) for _, _, path, body in main.requests if path == "/notify"]
 
 
+@ON_BOTH
 def test_the_latest_state_is_notified_at_each_change(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     with MainServer() as main:
@@ -33,6 +35,7 @@ def test_the_latest_state_is_notified_at_each_change(fleet: Fleet) -> None:
         assert told(main)[-1]["isLeader"] is False
 
 
+@ON_BOTH
 @pytest.mark.slow
 def test_a_state_that_could_not_be_notified_is_notified_later(fleet: Fleet) -> None:
     fleet.create_empty_lease()
@@ -80,6 +83,7 @@ def account(fleet: Fleet, rules: list[dict[str, list[str]]]) -> ServiceAccountDi
     return fleet.plane.service_account_dir(fleet.namespace, "labeller", [*ELECTOR_RULES, *rules])
 
 
+@ON_BOTH
 @pytest.mark.slow
 def test_the_winner_bears_the_label_and_takes_it_off_the_others(fleet: Fleet) -> None:
     fleet.create_empty_lease()
@@ -125,6 +129,7 @@ def test_a_label_that_rbac_forbids_is_said_with_the_missing_rule(fleet: Fleet) -
     assert pod.is_leader()
 
 
+@ON_BOTH
 def test_events_on_the_lease_have_client_gos_reason_and_texts(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pod = fleet.add("--release-on-term", credentials=account(fleet, EVENT_RULES))
@@ -150,6 +155,7 @@ def test_events_on_the_lease_have_client_gos_reason_and_texts(fleet: Fleet) -> N
     ]
 
 
+@ON_BOTH
 def test_metrics_and_a_span_for_each_term_are_exported_when_an_endpoint_is_set(
     fleet: Fleet,
 ) -> None:
