@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -30,7 +29,7 @@ class HeldStorage:
         self.is_held = False
         self._settled = settled
         self._failing = failing
-        self._waiting: deque[asyncio.Event] = deque()
+        self._waiting: asyncio.Queue[asyncio.Event] = asyncio.Queue()
 
     async def load(self) -> Saved:
         return Saved(0, "", ())
@@ -38,7 +37,7 @@ class HeldStorage:
     async def commit(self, row: Row) -> None:
         if self.is_held:
             let_through = asyncio.Event()
-            self._waiting.append(let_through)
+            self._waiting.put_nowait(let_through)
             await let_through.wait()
         if row.raw is None and self._failing:
             self._failing -= 1
@@ -50,9 +49,7 @@ class HeldStorage:
 
     async def let_through(self, count: int) -> None:
         for _ in range(count):
-            while not self._waiting:
-                await asyncio.sleep(0)
-            self._waiting.popleft().set()
+            (await self._waiting.get()).set()
 
 
 class World:
