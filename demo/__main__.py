@@ -1,6 +1,6 @@
-"""Starts the demo: three pods elect a leader through their sidecars, and lose it in several ways.
+"""Starts the demo: three pods elect a leader through their sidecars, and an edge loses its link.
 
-Everything is real: kube-apiserver and etcd, elector processes, signals, a link that is cut.
+Everything is real: the API server, sidecars as processes, signals, links that are cut.
 Exit status 0 only if each step that was begun, and not cut short by `q`, showed what it promises,
 and nobody ever saw two leaders; 1 otherwise, 130 after Ctrl-C. Nothing is left behind.
 """
@@ -9,13 +9,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from demo.cluster import CLUSTERS
 from demo.ending import Ending, Terminated
 from demo.pod import Timing
 from demo.show import Show
 from tests.controlplane import build
 
 SIGNALLED = 128  # plus the signal's number, as shells count
-PROGRAMS = ("etcd", "kube-apiserver")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,9 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     ending = Ending()
     ending.install()
+    cluster = CLUSTERS[given.cluster]
     try:
-        _build()
-        status = Show(timing, ending, pause=given.pause, is_plain=given.plain).run()
+        cluster.prepare()
+        show = Show(cluster, timing, ending, pause=given.pause, is_plain=given.plain)
+        status = show.run()
     except build.BuildError as error:
         sys.stderr.write(f"demo: {error}\n")
         return 1
@@ -48,6 +50,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="make demo", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
     )
     parser.add_argument(
+        "--cluster",
+        choices=list(CLUSTERS),
+        default="local",
+        help="the API server: local (relay-sidecar --origin local, the default), or kube "
+        "(kube-apiserver and etcd, built from source the first time)",
+    )
+    parser.add_argument(
         "--lease-duration",
         default="6s",
         help="default 6s, so that takeovers can be watched; the sidecar's own default is 15s",
@@ -59,18 +68,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--plain", action="store_true", help="lines, also on a terminal")
     return parser
-
-
-def _build() -> None:
-    """Says what takes so long, the first time on a machine."""
-    missing = [name for name in PROGRAMS if build.find(name) is None]
-    if missing:
-        sys.stderr.write(
-            f"demo: building {' and '.join(missing)} from source, once for this machine: "
-            "some minutes (about ten on two cores); later runs start at once\n"
-        )
-    for name in missing:
-        build.binary(name)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Self
 
 from elector_sidecar.core.timing import Timing as CheckedTiming
 from sidecar.values import seconds
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.api_server import ApiServer
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.reservation import LOOPBACK, Reservation
 from tests.pods.elector import ask
@@ -70,7 +70,7 @@ class Timing:
 class Pod:
     """`start` runs both processes; `fate` says in words what was done to it last."""
 
-    def __init__(self, name: str, plane: ControlPlane, namespace: str, timing: Timing) -> None:
+    def __init__(self, name: str, plane: ApiServer, namespace: str, timing: Timing) -> None:
         self.name = name
         self.fate = RUNNING
         self._plane = plane
@@ -82,7 +82,7 @@ class Pod:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self.link = stack.enter_context(FaultProxy(self._plane.port))
+            self.link = stack.enter_context(FaultProxy(self._plane.port, scheme=self._plane.scheme))
             ports = [Reservation(), Reservation()]
             for held in ports:
                 stack.callback(held.release)

@@ -1,4 +1,4 @@
-"""The stage of the demo: three pods, who watches them, and how a step waits for something.
+"""The stage of the demo: three pods, an edge node, who watches, and how a step waits for something.
 
 Owns what steps and screens share. Guarantees: a wait ends with `Ended` as soon as somebody asked
 for the end, and with `Failed` when its time is over; nothing here knows how it is shown.
@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from demo.cloud import Cloud
+from demo.edge import Edge
 from demo.ending import Ending
 from demo.pod import Pod
 from demo.watcher import Watcher
@@ -43,6 +45,8 @@ class Scene:
 
     pods: Sequence[Pod]
     watcher: Watcher
+    edge: Edge
+    cloud: Cloud
     lease_duration: float
     pause: float
     ending: Ending
@@ -74,10 +78,18 @@ class Scene:
             for pod in self.pods:
                 if program := pod.ended_unasked():
                     raise Failed(f"{pod.name}: its {program} ended by itself")
+            if self.edge.ended_unasked():
+                raise Failed("edge: its relay-sidecar ended by itself")
             if time.monotonic() > deadline:
                 raise Failed(f"not within {self.patience:g} s: {what}")
             self.sleep(POLL_INTERVAL)
         return found
+
+    def note(self, result: Result) -> None:
+        """For the summary, and as an event."""
+        self.results.append(result)
+        took = "" if result.took is None else f", {result.took:.2f} s"
+        self.say(f"{result.title}: {result.problem or result.detail}{took}")
 
     def sleep(self, seconds: float) -> None:
         """Raises Ended."""

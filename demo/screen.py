@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from demo.edge import Edge
 from demo.pod import RUNNING, Pod
 from demo.scene import Result, Scene
 from demo.watcher import Document
@@ -24,7 +25,8 @@ REFRESH_PER_SECOND = 5
 EVENTS = 5
 # Characters of the longest text of each column; the reason gets the rest.
 COLUMNS = {"pod": 5, "role": 7, "valid for": 9, "token": 6, "main": 14}
-KEYS = "keys: m kill the main · k kill the leader · p cut it off · r roll all · q end"
+EDGE_COLUMNS = {"edge": 5, "link": 7, "relay": 10}
+KEYS = "keys: m kill main · k kill leader · p cut it off · r roll all · e cut an edge · q end"
 
 
 class Screen(Protocol):
@@ -111,6 +113,7 @@ class LiveTable:
         ]
         if self._scene is not None:
             parts.append(pods_table(self._scene))
+            parts.append(edge_table(self._scene.edge))
             parts.append(Text(f"▸ {self._scene.doing}", style="yellow"))
         parts.append(Text("\n".join(self._events), style="dim", no_wrap=True, overflow="ellipsis"))
         if self._has_keys:
@@ -156,6 +159,33 @@ def _style(scene: Scene, pod: Pod) -> str:
     if elector is None or pod.fate != RUNNING:
         return "red"
     return "bold green" if elector["isLeader"] else ""
+
+
+def edge_table(edge: Edge) -> Table:
+    table = Table(box=None, pad_edge=False, expand=True)
+    for title, width in EDGE_COLUMNS.items():
+        table.add_column(title, width=width, no_wrap=True)
+    table.add_column("what its program knows", ratio=1, no_wrap=True, overflow="ellipsis")
+    link = "cut" if edge.is_cut else "up"
+    table.add_row("node", link, _relay(edge), _program(edge), style="red" if edge.is_cut else "")
+    return table
+
+
+def _relay(edge: Edge) -> str:
+    if edge.is_killed:
+        return "killed"
+    if edge.is_link_up is None:
+        return "starting"
+    return "in contact" if edge.is_link_up else "on its own"
+
+
+def _program(edge: Edge) -> str:
+    since = edge.follower.watching_since
+    watch = "no watch" if since is None else f"watching for {time.monotonic() - since:.0f} s"
+    known = ", ".join(
+        f"{name}={item['data']['revision']}" for name, item in sorted(edge.follower.objects.items())
+    )
+    return f"{known or 'nothing'}; {watch}, {edge.follower.lists} list"
 
 
 def summary_table(results: list[Result]) -> Table:

@@ -1,7 +1,8 @@
 """The demo from the first process to the summary.
 
-Owns the order: control plane, pods, steps, summary, end. Steps asked for by key come between those
-of the script. Guarantee: the verdict counts what outside observers saw, not what electors logged.
+Owns the order: API server, pods and edge, steps, summary, end. Steps asked for by key come
+between those of the script. Guarantee: the verdict counts what outside observers saw, not what
+electors logged.
 """
 
 import queue
@@ -11,6 +12,9 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
+from demo.cloud import Cloud
+from demo.cluster import Cluster
+from demo.edge import Edge
 from demo.ending import Ending
 from demo.keys import Keys
 from demo.pod import LEASE, Pod, Timing
@@ -20,8 +24,7 @@ from demo.steps import BY_HAND, SCRIPT, Step
 from demo.watcher import Watcher, check_ledger
 from sidecar.values import seconds
 from tests.controlplane.accounts import expect
-from tests.controlplane.build import ETCD_VERSION, KUBERNETES_VERSION
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.api_server import ApiServer
 
 PODS = 3
 # Seconds between steps, for people to look; where nobody looks, none are needed.
@@ -32,8 +35,15 @@ LAST_CALL = 15.0
 
 class Show:
     def __init__(
-        self, timing: Timing, ending: Ending, *, pause: float | None, is_plain: bool
+        self,
+        cluster: Cluster,
+        timing: Timing,
+        ending: Ending,
+        *,
+        pause: float | None,
+        is_plain: bool,
     ) -> None:
+        self._cluster = cluster
         self._timing = timing
         self._ending = ending
         self._console = Console()
@@ -45,24 +55,25 @@ class Show:
     def run(self) -> int:
         """The exit status: 0 if everything went as promised."""
         headline = (
-            f"kube-apiserver {KUBERNETES_VERSION} and etcd {ETCD_VERSION} on loopback, {PODS} pods "
-            f"(main + elector-sidecar), lease {self._timing.lease_duration}"
+            f"{self._cluster.title}: {PODS} pods (main + elector), 1 edge node (relay), "
+            f"lease {self._timing.lease_duration}"
         )
         screen: Screen = LiveTable(self._console, headline) if self._is_live else Lines()
         if not self._is_live:
             self._console.print(headline, soft_wrap=True)
         with ExitStack() as stack:
             with screen:
-                screen.say("starting kube-apiserver and etcd: some seconds")
+                screen.say(f"starting {self._cluster.title}")
                 self._ending.note_signals()
-                scene = self._scene(stack, stack.enter_context(ControlPlane()), screen)
+                plane = stack.enter_context(self._cluster.make())
+                scene = self._scene(stack, plane, screen)
                 with Keys(lambda key: self._pressed(scene, key)) as keys:
                     screen.open(scene, has_keys=keys.is_there)
                     self._play(scene, has_keys=keys.is_there)
             # While the pods still live: below the table, which stays as it was last.
             return self._conclude(scene)
 
-    def _scene(self, stack: ExitStack, plane: ControlPlane, screen: Screen) -> Scene:
+    def _scene(self, stack: ExitStack, plane: ApiServer, screen: Screen) -> Scene:
         namespace = plane.create_namespace("demo")
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
@@ -71,9 +82,20 @@ class Show:
             stack.enter_context(Pod(f"pod-{number}", plane, namespace, self._timing))
             for number in range(PODS)
         ]
-        duration = seconds(self._timing.lease_duration)
+        cloud = Cloud(plane, namespace)
+        cloud.publish()
+        edge = stack.enter_context(Edge(plane, namespace))
         watcher = stack.enter_context(Watcher(pods))
-        return Scene(pods, watcher, duration, self._pause, self._ending, screen.say)
+        return Scene(
+            pods,
+            watcher,
+            edge,
+            cloud,
+            lease_duration=seconds(self._timing.lease_duration),
+            pause=self._pause,
+            ending=self._ending,
+            say=screen.say,
+        )
 
     def _pressed(self, scene: Scene, key: str) -> None:
         """In the thread of the keys."""
@@ -113,13 +135,11 @@ class Show:
         title = step.__name__.replace("_", " ")
         scene.doing = title
         try:
-            result = step(scene)
+            step(scene)
         except Failed as problem:
-            result = Result(title, "", problem=str(problem))
-        scene.results.append(result)
-        took = "" if result.took is None else f", {result.took:.2f} s"
-        scene.say(f"{result.title}: {result.problem or result.detail}{took}")
-        return result.problem is None
+            scene.note(Result(title, "", problem=str(problem)))
+            return False
+        return True
 
     def _conclude(self, scene: Scene) -> int:
         """Prints the summary and the verdict."""
@@ -143,7 +163,9 @@ class Show:
         early = ", as far as it was shown" if scene.ending.is_asked else ""
         self._console.print(f"verdict: {verdict}{early}")
         if problems:
-            for pod in scene.pods:
-                tail = pod.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
-                self._console.print(f"{pod.name}:", *tail, sep="\n  ", soft_wrap=True)
+            logs = {pod.name: pod.log for pod in scene.pods} | {"edge": scene.edge.log}
+            for name, log in logs.items():
+                if log.exists():
+                    tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+                    self._console.print(f"{name}:", *tail, sep="\n  ", soft_wrap=True)
         return 0 if is_good else 1

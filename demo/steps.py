@@ -1,60 +1,59 @@
 """What happens in the demo, one function per step, each with what it must show.
 
-Guarantees: a step begins with all pods up and one leader, and ends so; it measures what an
-observer outside of the pods sees. Raises `Failed` where its promise was not kept.
+Guarantees: a step begins with all pods up and one leader, and ends so; it notes what an observer
+outside of the pods measures. Raises `Failed` where its promise was not kept.
 """
 
 from collections.abc import Callable
 
+from demo.outage import outage
 from demo.pod import Pod
 from demo.scene import Failed, Result, Scene
 from tests.pods.elector import boottime
 from tests.pods.observer import Ready
 
-Step = Callable[[Scene], Result]
+Step = Callable[[Scene], None]
 
 
-def elect(scene: Scene) -> Result:
+def elect(scene: Scene) -> None:
     """The Lease is there and empty, as the manifests ship it: free at once."""
     started = boottime()
     for pod in scene.pods:
         pod.start()
     first = scene.wait_for(scene.watcher.newest, "a first leader")
+    scene.edge.start()
     _settle(scene)
-    return Result("three pods start", f"{first.pod} leads", took=first.received - started)
+    scene.note(Result("three pods start", f"{first.pod} leads", took=first.received - started))
 
 
-def kill_main(scene: Scene) -> Result:
+def kill_main(scene: Scene) -> None:
     """The sidecar lives, finds its main gone, and releases the Lease: no lease to wait out."""
     leader = scene.leader()
-    result = _take_over(scene, "kill the leader's main", leader, leader.kill_main)
+    _take_over(scene, "kill the leader's main", leader, leader.kill_main)
     scene.say(f"{leader.name}: main restarted, as kubelet would")
     leader.start_main()
     _settle(scene)
-    return result
 
 
-def kill_leader(scene: Scene) -> Result:
+def kill_leader(scene: Scene) -> None:
     """Nobody is left to release: the Lease must expire."""
     leader = scene.leader()
-    result = _take_over(scene, "kill the whole leader", leader, leader.kill)
+    _take_over(scene, "kill the whole leader", leader, leader.kill)
     scene.say(f"{leader.name}: restarted")
     leader.start()
     _settle(scene)
-    return result
 
 
-def partition(scene: Scene) -> Result:
+def partition(scene: Scene) -> None:
     """The leader hears nobody: it stops by its own clock, before another one may start."""
     leader = scene.leader()
-    result = _take_over(scene, "cut the leader off", leader, leader.partition)
+    _take_over(scene, "cut the leader off", leader, leader.partition)
     scene.say(f"{leader.name}: link healed")
     leader.heal()
     _settle(scene)
-    return result
 
 
-def roll(scene: Scene) -> Result:
+def roll(scene: Scene) -> None:
     """Each pod is replaced as by a rolling update, the next one when the new one is ready."""
     newest, started = _newest_answer(scene), boottime()
     before = len({ready.token for ready in scene.watcher.answers()})
@@ -68,35 +67,39 @@ def roll(scene: Scene) -> Result:
         scene.say(f"{pod.name}: replaced and ready")
     _settle(scene)
     changes = len({ready.token for ready in scene.watcher.answers()}) - before
-    return Result(
-        "roll all three",
-        f"{changes} changes of leader",
-        took=boottime() - started,
-        vacant=scene.watcher.vacancy(newest.sent),
+    scene.note(
+        Result(
+            "roll all three",
+            f"{changes} changes of leader",
+            took=boottime() - started,
+            vacant=scene.watcher.vacancy(newest.sent),
+        )
     )
 
 
-SCRIPT: tuple[Step, ...] = (elect, kill_main, kill_leader, partition, roll)
+SCRIPT: tuple[Step, ...] = (elect, kill_main, kill_leader, partition, roll, outage)
 BY_HAND: dict[str, tuple[str, Step]] = {
     "m": ("kill the leader's main", kill_main),
     "k": ("kill the leader", kill_leader),
     "p": ("cut it off", partition),
     "r": ("roll all", roll),
+    "e": ("cut the edge off", outage),
 }
 
 
-def _take_over(scene: Scene, title: str, leader: Pod, fault: Callable[[], None]) -> Result:
+def _take_over(scene: Scene, title: str, leader: Pod, fault: Callable[[], None]) -> None:
     newest = _newest_answer(scene)
     scene.say(f"{leader.name} leads: {title}")
     started = boottime()
     fault()
     first = scene.wait_for(lambda: scene.watcher.first_after(newest.token), "a successor")
-    scene.say(f"{first.pod} leads after {first.received - started:.2f} s")
-    return Result(
-        title,
-        f"{leader.name} → {first.pod}",
-        took=first.received - started,
-        vacant=scene.watcher.vacancy(newest.sent),
+    scene.note(
+        Result(
+            title,
+            f"{leader.name} → {first.pod}",
+            took=first.received - started,
+            vacant=scene.watcher.vacancy(newest.sent),
+        )
     )
 
 
