@@ -49,8 +49,7 @@ def still(control_plane: ControlPlane) -> Contents:
 
 def open_stream(place: Place, contents: Contents, resource: str = "configmaps") -> None:
     """So that what a relay answers from its own objects is answered so."""
-    query = {"resourceVersion": contents.version(resource)}
-    place.caller().get(contents.path(resource), query).expect()
+    place.caller().get(contents.path(resource), ANY).expect()
 
 
 def ask(place: Place, contents: Contents, query: Parameters, **headers: str) -> Reply:

@@ -3,8 +3,9 @@ was not seen is unavailable, never absent; nothing waits for a dial."""
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -23,6 +24,7 @@ WATCH_LIST: Parameters = {
 }
 # Seconds: well below every deadline of a dial or a request.
 AT_ONCE = 0.7
+TRIES = 3
 WAYS = [
     (Kind.RELAY, False),
     (Kind.RELAY, True),
@@ -43,9 +45,7 @@ class Offline:
 
     def get(self, path: str, query: Parameters = ANY, **headers: str) -> Reply:
         """An answer that did not wait for the link."""
-        reply = self.place.caller().get(path, query, **headers)
-        assert reply.seconds < AT_ONCE, reply.seconds
-        return reply
+        return at_once(lambda: self.place.caller().get(path, query, **headers))
 
     @property
     def configmaps(self) -> str:
@@ -55,6 +55,15 @@ class Offline:
     def cursor(self) -> int:
         """Of the ConfigMaps' stream."""
         return int(self.before[self.configmaps].version)
+
+
+def at_once(ask: Callable[[], Reply]) -> Reply:
+    """A machine may be busy once or twice; who waits for a link does so each time."""
+    for _ in range(TRIES):
+        reply = ask()
+        if reply.seconds < AT_ONCE:
+            return reply
+    raise AssertionError(f"{TRIES} answers took longer than {AT_ONCE:g} s each")
 
 
 DOCUMENTS = ("/api", "/apis", "/api/v1", "/apis/apps/v1", "/openapi/v3", "/version")
@@ -373,18 +382,10 @@ def test_r6_who_takes_protobuf_only_gets_nothing_offline(offline: Offline) -> No
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_r6_writes_are_refused_at_once(offline: Offline, method: str) -> None:
     path = offline.configmaps + ("" if method == "POST" else "/a1")
-    reply = offline.place.caller().ask(
-        path,
-        method=method,
-        body=json.dumps({"metadata": {"name": "a1"}, "data": {"key": "offline"}}).encode(),
-        headers={
-            "Content-Type": "application/merge-patch+json"
-            if method == "PATCH"
-            else "application/json"
-        },
-    )
-    assert_unavailable(reply)
-    assert reply.seconds < AT_ONCE
+    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    body: Json = {"metadata": {"name": "a1"}, "data": {"key": "offline"}}
+    ask = partial(offline.place.caller().ask, method=method, headers={"Content-Type": kind})
+    assert_unavailable(at_once(lambda: ask(path, body=body)))
     known = offline.get(f"{offline.configmaps}/a1").expect()
     assert "data" not in known
 

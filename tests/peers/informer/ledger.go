@@ -182,9 +182,7 @@ func (s *stream) note(event watch.Event) {
 		return
 	}
 	if s.isInitial {
-		if event.Type != watch.Added {
-			l.violated("%s %s among the initial events", event.Type, object.GetName())
-		}
+		// What happens before the bookmark may be told before it: in what order is not promised.
 		s.highest = max(s.highest, version)
 		return
 	}
