@@ -18,7 +18,15 @@ import msgspec
 
 from relay_sidecar.core.objects import Item, Key
 from relay_sidecar.core.status import Refused
-from relay_sidecar.origin.core import definition, deletion, metadata, namespaces, refusals, writing
+from relay_sidecar.origin.core import (
+    conditions,
+    definition,
+    deletion,
+    metadata,
+    namespaces,
+    refusals,
+    writing,
+)
 from relay_sidecar.origin.core.decoding import Undecodable, written
 from relay_sidecar.origin.core.deletion import NAMESPACES, DeleteOptions, Marked, Removed
 from relay_sidecar.origin.core.reading import (
@@ -108,12 +116,12 @@ class Writer:
         resource = write.resource
         check_kind(resource, sent)
         warnings = _read(write, sent)
-        _check_name(write, sent)
+        conditions.check_name(sent, write.name)
         async with self._ledger.turn(resource, write.key):
             current = self._ledger.get(resource, write.key)
             if current is None:
                 return await self._create_by_update(write, sent, warnings)
-            _check_uid(resource, mapping(sent, "metadata"), current)
+            conditions.check_uid(resource, mapping(sent, "metadata"), current)
             return await self._replace(write, sent, current, warnings)
 
     async def patch(self, write: Write, media_type: str, body: bytes) -> Written:
@@ -129,7 +137,7 @@ class Writer:
                 raise bad_patch(str(error)) from error
             if warnings and write.validation is FieldValidation.STRICT:
                 raise bad_patch(f"strict decoding error: {', '.join(warnings)}")
-            _check_name(write, sent)
+            conditions.check_name(sent, write.name)
             return await self._replace(write, sent, current, warnings)
 
     async def change(
@@ -221,7 +229,7 @@ class Writer:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
             raise refusals.conflict(name.group, name.plural, write.name, why)
         self._check_place(write, write.name)
-        _check_number(text(meta, "resourceVersion"))
+        conditions.check_number(text(meta, "resourceVersion"))
         meta.pop("resourceVersion", None)
         obj = writing.create(resource, sent, namespace=write.namespace, birth=self._birth())
         return await self._begin(write, obj, warnings)
@@ -230,7 +238,7 @@ class Writer:
         self, write: Write, sent: Object, current: Object, warnings: Sequence[str]
     ) -> Written:
         resource = write.resource
-        _check_version(write, metadata.of(sent), current)
+        conditions.check_version(resource, metadata.of(sent), current)
         update = writing.update_status if write.status_only else writing.update
         obj = update(resource, sent, current, namespace=write.namespace)
         warnings = [*warnings, *self._accept(resource, obj)]
@@ -278,48 +286,6 @@ def _read(write: Write, sent: Object) -> Sequence[str]:
 def _unread(write: Write, sent: Object) -> Sequence[str]:
     unknown = read(write.resource, sent)
     return () if write.validation is FieldValidation.IGNORE else unknown
-
-
-def _check_name(write: Write, sent: Object) -> None:
-    name = text(sent, "metadata", "name")
-    if not name:
-        raise refusals.bad(
-            f"the name of the object ({write.name} based on URL) was undeterminable: name must be "
-            "provided"
-        )
-    if name != write.name:
-        raise refusals.bad(
-            f"the name of the object ({name}) does not match the name on the URL ({write.name})"
-        )
-
-
-def _check_uid(resource: Resource, meta: Object, current: Object) -> None:
-    """A uid that is sent is a condition. Raises Refused."""
-    asked, found = text(meta, "uid"), text(current, "metadata", "uid")
-    if asked and asked != found:
-        name = resource.name
-        why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
-        raise refusals.conflict(name.group, name.plural, text(current, "metadata", "name"), why)
-
-
-def _check_version(write: Write, meta: Object, current: Object) -> None:
-    """Optimistic concurrency; afterwards the version that was sent is the current one."""
-    resource = write.resource
-    asked, found = text(meta, "resourceVersion"), text(current, "metadata", "resourceVersion")
-    _check_number(asked)
-    if not asked or int(asked) == 0:
-        if not resource.strategy.allows_unconditional_update:
-            fault = metadata.version_needed()
-            raise refusals.invalid(resource.name.group, resource.name.plural, write.name, [fault])
-    elif asked != found:
-        raise refusals.conflict(resource.name.group, resource.name.plural, write.name)
-    meta["resourceVersion"] = found
-
-
-def _check_number(version: str) -> None:
-    """Raises Refused."""
-    if version and not (version.isascii() and version.isdecimal()):
-        raise refusals.storage_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
 
 
 def _suffix() -> str:

@@ -44,6 +44,10 @@ def strategic(path: str, **fields: Any) -> Request:
     return "PATCH", path, fields, STRATEGIC
 
 
+def lease(name: str) -> Json:
+    return {"metadata": {"name": name}}
+
+
 def delete(path: str) -> Request:
     return "DELETE", path, None, JSON
 
@@ -186,6 +190,18 @@ OTHERS = [
     post("/api/v1/namespaces/NAMESPACE/nopes", "a"),
     post("/apis/nope.example.com/v1/nopes", "a"),
     ("PATCH", "/api/v1/namespaces/NAMESPACE/configmaps/a", {}, "application/apply-patch"),
+    post("/api/v1/configmaps", "a"),
+    delete("/api/v1/configmaps"),
+    ("PUT", "/api/v1/configmaps/a", {"metadata": {"name": "a"}}, JSON),
+    post("/api/v1/namespaces/NAMESPACE/nodes", "a"),
+    delete("/api/v1/namespaces/NAMESPACE/configmaps?fieldSelector=data=x"),
+    delete("/api/v1/namespaces/NAMESPACE/configmaps?labelSelector=%21%21"),
+    delete("/api/v1/namespaces/NAMESPACE/configmaps?labelSelector=a%3Db"),
+    delete("/api/v1/nodes/a/status"),
+    ("PUT", "/api/v1/namespaces/NAMESPACE/configmaps/a/status", {}, JSON),
+    ("POST", "/api/v1/namespaces/NAMESPACE/pods/a/status", {}, JSON),
+    delete("/api/v1/namespaces/nowhere/configmaps"),
+    ("PUT", "/apis/coordination.k8s.io/v1/namespaces/nowhere/leases/a", lease("a"), JSON),
 ]
 
 

@@ -25,10 +25,10 @@ _EVENTS = ResourceName("", "v1", "events")
 
 def builtin_resources() -> Sequence[Resource]:
     """All of them, in the order of discovery."""
-    return (*_core(), *_apps_and_batch(), *_others())
+    return (*_core_data(), *_core_running(), *_apps_and_batch(), *_others())
 
 
-def _core() -> Sequence[Resource]:
+def _core_data() -> Sequence[Resource]:
     core = f"{API}.core.v1"
     return (
         _resource("", "configmaps", f"{core}.ConfigMap", CONFIG_MAP, short_names=("cm",)),
@@ -51,6 +51,12 @@ def _core() -> Sequence[Resource]:
             has_status=True,
             short_names=("no",),
         ),
+    )
+
+
+def _core_running() -> Sequence[Resource]:
+    core = f"{API}.core.v1"
+    return (
         _resource(
             "",
             "pods",
