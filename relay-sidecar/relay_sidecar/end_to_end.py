@@ -34,7 +34,7 @@ def end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
 
 
 def asks_for_upgrade(headers: Mapping[str, str]) -> bool:
-    return "upgrade" in connection_options(headers) and "Upgrade" in headers
+    return "upgrade" in connection_options(headers) and bool(_all(headers, "Upgrade"))
 
 
 def connection_options(headers: Mapping[str, str]) -> frozenset[str]:
