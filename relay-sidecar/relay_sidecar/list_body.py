@@ -1,7 +1,7 @@
 """The body of one list: its parts as they are sent, compressed once however many ask for it.
 
-Objects pass as they are; a big list is never in one piece, so that who reads it slowly costs no
-memory. Knows no connection.
+Objects pass as they are, but for kind and apiVersion where kube-apiserver's lists leave them out; a
+big list is never in one piece, so that who reads it slowly costs no memory. Knows no connection.
 """
 
 import asyncio
@@ -25,21 +25,30 @@ class ListBody:
         self, items: Sequence[Item], view: View, *, kind: str, api_version: str, version: int
     ) -> None:
         self.version = version
+        # So API servers in Go begin an object of a type of their own, and in a list they leave it
+        # out. A client of such types keeps what it finds there: client-go's comparison of a list
+        # with a watch (util/consistencydetector) would fail. Custom resources begin differently.
+        named = b'{"kind":"%s","apiVersion":"%s",' % (
+            kind.removesuffix("List").encode(),
+            api_version.encode(),
+        )
         kind, api_version = view.list_kind(kind, api_version)
         head = b'{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":['
         self._head = head % (kind.encode(), api_version.encode(), version)
         shown = items if view.only is None else [item for item in items if view.shows(item)]
-        self._bodies = [view.body(item) for item in shown]
+        self._bodies = [_unnamed(view.body(item), named) for item in shown]
         commas = max(len(self._bodies) - 1, 0)
-        self.length = len(self._head) + sum(map(len, self._bodies)) + commas + len(_TAIL)
+        size = sum(len(opening) + len(rest) for opening, rest in self._bodies)
+        self.length = len(self._head) + size + commas + len(_TAIL)
         self._compressed: asyncio.Future[bytes] | None = None
 
     def parts(self) -> Iterator[bytes]:
         """About `PART` bytes each."""
-        part, size, comma = [self._head], len(self._head), b""
-        for body in self._bodies:
-            part += (comma, body)
-            size += len(body)
+        part: list[bytes | memoryview] = [self._head]
+        size, comma = len(self._head), b""
+        for opening, rest in self._bodies:
+            part += (comma, opening, rest)
+            size += len(rest)
             comma = b","
             if size > PART:
                 yield b"".join(part)
@@ -58,3 +67,10 @@ class ListBody:
         compress = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
         compressed = [compress.compress(part) for part in self.parts()]
         return b"".join([*compressed, compress.flush()])
+
+
+def _unnamed(raw: bytes, named: bytes) -> tuple[bytes, bytes | memoryview]:
+    """The object in two pieces, none of them a copy."""
+    if raw.startswith(named):
+        return b"{", memoryview(raw)[len(named) :]
+    return b"", raw

@@ -327,3 +327,14 @@ def test_r1_a_resource_that_does_not_exist_is_not_found(shared: Place, contents:
     path = "/apis/nope.example.com/v1/nopes"
     said, truth = shared.caller().get(path), shared.cloud.get(path)
     assert (said.status, said.body) == (truth.status, truth.body)
+
+
+def test_r1_items_of_lists_have_a_kind_where_they_have_one_upstream(
+    shared: Place, still: Contents, widgets: Widgets
+) -> None:
+    widgets.create(still, "w", site="north")
+    for resource in ("configmaps", "pods", widgets.resource):
+        path = still.path(resource)
+        truth = shared.cloud.get(path).expect()["items"]
+        for query in (NEWEST, ANY):
+            assert shared.caller().get(path, query).expect()["items"] == truth, (resource, query)
