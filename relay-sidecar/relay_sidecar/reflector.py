@@ -29,6 +29,8 @@ from relay_sidecar.stream import Stream
 
 # What a list is refused with that upstream will not serve at a second attempt either.
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
+# Seconds between two steps of a stream: each costs a transaction and a wake-up of two threads.
+COALESCED = 0.007
 # HTTP 406; never sent, it marks what upstream serves and the relay cannot keep.
 NOT_READABLE = 406
 
@@ -225,6 +227,8 @@ class Reflector:
                     events = events[: events.index(trouble)]
                 if events:
                     await self._take(self._apply(events))
+                    # What comes meanwhile is taken together; a lone event has not waited.
+                    await asyncio.sleep(COALESCED)
                 if trouble is not None and trouble.status is not None:
                     status = trouble.status
                     self._failed(_trouble(status.code), status, status.message, retry_after=0.0)

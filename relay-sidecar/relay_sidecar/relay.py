@@ -63,7 +63,7 @@ from sidecar.metrics import Metric
 from sidecar.values import BadInput
 
 # Seconds for which the first requests wait to learn whether there is an upstream.
-FIRST_VERDICT = 0.5
+FIRST_VERDICT = 0.3
 # Seconds; the limit of one probe.
 PROBE_TIMEOUT = 0.9
 # Seconds between two looks at which version of a group upstream prefers.

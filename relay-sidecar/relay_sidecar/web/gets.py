@@ -92,14 +92,13 @@ class Gets:
         wanted: Representation,
     ) -> web.StreamResponse | None:
         reading = self._reading
-        settings = reading.settings
         # Upstream takes its time over a version that it has yet to reach.
         is_known = not version and (reading.streams.newest(info.resource, key_of(info)) is not None)
         try:
             fetched = await reading.above.fetch(
                 request,
                 accept=accept_upstream(wanted, is_list=False),
-                header_timeout=settings.read_timeout if is_known else settings.request_timeout,
+                header_timeout=reading.patience(has_answer=is_known),
             )
         except Unreachable:
             return None

@@ -80,12 +80,11 @@ class Lists:
         if not reading.above.is_up:
             return None
         has_cache = bool(reading.streams.covering(scope))
-        settings = reading.settings
         try:
             fetched = await reading.above.fetch(
                 request,
                 accept=accept_upstream(wanted, is_list=True),
-                header_timeout=settings.read_timeout if has_cache else settings.request_timeout,
+                header_timeout=reading.patience(has_answer=has_cache),
             )
         except Unreachable:
             return None

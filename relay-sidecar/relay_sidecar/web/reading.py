@@ -157,6 +157,16 @@ class Reading:
     def handed_out(self, resource: ResourceName, version: int) -> None:
         self.floor.raise_to(resource, version)
 
+    def patience(self, *, has_answer: bool) -> float:
+        """Seconds for which upstream may think, where the relay could answer as well or cannot.
+
+        Before the link's first verdict a part of them has gone by already.
+        """
+        if not has_answer:
+            return self.settings.request_timeout
+        read_timeout = self.settings.read_timeout
+        return read_timeout if self.streams.is_up else read_timeout / 2
+
     def unreachable(self) -> Refused:
         return Refused(unavailable("upstream is out of reach and this is not known here"))
 
