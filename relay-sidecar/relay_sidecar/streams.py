@@ -156,19 +156,25 @@ class Streams:
         self._upstream.start(stream)
 
     def open(self, scope: Scope, *, now: float) -> Stream:
-        """Lets the stream for `scope` run: a covering one that runs, else one of its own."""
+        """Lets the stream for `scope` run: a covering one that is in use, else one of its own."""
         scopes = self._streams.setdefault(scope.resource, {})
         stream = scopes.get(scope)
         if stream is None:
-            running = next(
-                (s for s in scopes.values() if s.scope.covers(scope) and self._upstream.runs(s)),
+            used = next(
+                (s for s in scopes.values() if s.scope.covers(scope) and self._in_use(s, now)),
                 None,
             )
-            stream = running or self._added(scope, now=now)
+            stream = used or self._added(scope, now=now)
         stream.used_at = now
         stream.refusal = None
         self._upstream.start(stream)
         return stream
+
+    def _in_use(self, stream: Stream, now: float) -> bool:
+        """It runs, or did when the relay ended: after a restart the first client may be one that
+        wants less than the others."""
+        is_recent = now - stream.used_at <= self.limits.idle_timeout
+        return self._upstream.runs(stream) or (stream.collection.is_synced and is_recent)
 
     def seed(self, scope: Scope, page: Page, *, at: float, now: float) -> Stream | None:
         """A whole list that upstream gave to a client at wall time `at`. The stream that begins

@@ -160,7 +160,7 @@ def test_r5_informers_go_on_over_a_relay_that_is_killed_and_starts_while_cut_off
     # client-go lists again where a connection breaks; that is answered by what the relay kept.
     for resource in ("configmaps", "pods", widgets.plural):
         asked = of_relays(relayed.plane, contents.namespace, resource=resource, since=since)
-        assert set(verbs(asked)) == {"watch"}, resource
+        assert set(verbs(asked)) == {"watch"}, [each.request_uri for each in asked]
 
 
 def test_r5_informers_that_start_before_a_relay_that_is_cut_off_sync_with_what_is_known(

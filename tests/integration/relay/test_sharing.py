@@ -260,3 +260,23 @@ def test_r8_more_objects_than_may_be_kept_are_passed_on_and_not_kept(
             assert place.caller().get(path).names == names
         assert place.relay.status()["objects"] <= 10
         assert place.relay.readyz() == 200
+
+
+def test_r2_after_a_restart_what_was_open_serves_whoever_comes_first(
+    one_relay: Place, contents: Contents
+) -> None:
+    for number in range(3):
+        contents.configmap(f"a{number}", labels={"x": str(number)})
+    caller, path = one_relay.caller(), contents.path("configmaps")
+    caller.get(path, {"resourceVersion": contents.version()}).expect()
+    one_relay.relay.kill()
+    since = time.time()
+    one_relay.relay.start()
+    narrow: Parameters = {"labelSelector": "x=1"}
+    assert caller.get(path, {**ANY, **narrow}).names == ["a1"]
+    with caller.watch(path, {**LONG, **WATCH_LIST, **narrow}) as watching:
+        watching.wait_initial_end()
+    assert caller.get(path, ANY).names == ["a0", "a1", "a2"]
+    asked = of_relays(one_relay.plane, contents.namespace, since=since)
+    assert verbs(asked) == ["watch"]
+    assert parameter(asked[0], "labelSelector") == ""

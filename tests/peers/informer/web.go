@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // state is what one informer holds. Hash covers a line "NAMESPACE/NAME/VERSION"
@@ -39,8 +41,7 @@ func (it *informer) state(withObjects, withContent bool) state {
 			found.Objects = append(found.Objects, [2]string{key, object.GetResourceVersion()})
 		}
 		if withContent {
-			// Objects that came as JSON or protobuf can be written as JSON.
-			_ = json.NewEncoder(contents).Encode(object)
+			_ = json.NewEncoder(contents).Encode(comparable(object))
 		}
 	}
 	found.Hash = hex.EncodeToString(versions.Sum(nil))
@@ -48,6 +49,15 @@ func (it *informer) state(withObjects, withContent bool) state {
 		found.ContentHash = hex.EncodeToString(contents.Sum(nil))
 	}
 	return found
+}
+
+// comparable is equal for objects that came as JSON or protobuf: metadata alone has
+// its kind in a list of the one, and has none in a list of the other.
+func comparable(object metav1.Object) any {
+	if metadata, is := object.(*metav1.PartialObjectMetadata); is {
+		return metadata.ObjectMeta
+	}
+	return object
 }
 
 func newHandler(all []*informer) http.Handler {
