@@ -45,7 +45,7 @@ class Source(Protocol):
         *,
         timeout: float,
         accept: str = "application/json",
-    ) -> bytes: ...
+    ) -> bytes | bytearray: ...
 
     def batches(
         self, path: str, params: Mapping[str, str], *, open_timeout: float
@@ -242,9 +242,16 @@ class Reflector:
         await asyncio.shield(self._taking)
 
     async def _replace(self, whole: Page) -> None:
-        await self._keeper.replaced(self._stream, whole)
-        self._stream.confirmed_at = time.time()
-        self._stream.replace(whole, gone=expired())
+        """A first list is told before it is kept: there is nothing that a restart could take
+        back to, and what is unknown then is told as that."""
+        stream = self._stream
+        stream.confirmed_at = time.time()
+        if stream.collection.is_synced:
+            await self._keeper.replaced(stream, whole)
+            stream.replace(whole, gone=expired())
+        else:
+            stream.replace(whole, gone=expired())
+            await self._keeper.replaced(stream, whole)
 
     async def _apply(self, events: Sequence[Event]) -> None:
         await self._keeper.moved(self._stream, events)

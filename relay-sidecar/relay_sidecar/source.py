@@ -7,7 +7,7 @@ evidence that the link is there, each failure that it may not be.
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
-from kubeapi import Answer, ApiTransport, TooLong, Unreachable, api_error
+from kubeapi import Answer, ApiTransport, Unreachable, api_error
 from relay_sidecar.core.link import Outcome
 
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
@@ -35,7 +35,7 @@ class UpstreamSource:
         *,
         timeout: float,
         accept: str = "application/json",
-    ) -> bytes:
+    ) -> bytes | bytearray:
         try:
             async with self._transport.exchange(
                 "GET",
@@ -45,9 +45,16 @@ class UpstreamSource:
                 is_decoded=True,
             ) as answer:
                 self._met(Outcome.ANSWERED)
-                body = await answer.read(limit=MAX_PAGE, idle_timeout=timeout)
-        except TooLong as error:
-            raise Unreachable(f"{path}: a list {error}") from error
+                # In place: joining parts would need the memory of a big list twice.
+                body = bytearray()
+                async for chunk in answer.chunks(idle_timeout=timeout):
+                    body += chunk
+                    if len(body) > MAX_PAGE:
+                        raise Unreachable(f"{path}: a list of over {MAX_PAGE} bytes")
+        except Unreachable as error:
+            late = isinstance(error.__cause__, TimeoutError)
+            self._met(Outcome.TIMED_OUT if late else Outcome.REFUSED)
+            raise
         _check(answer, body)
         self._received(len(body))
         return body
@@ -76,6 +83,6 @@ def _target(path: str, params: Mapping[str, str]) -> str:
     return f"{path}?{urlencode(params)}" if params else path
 
 
-def _check(answer: Answer, body: bytes) -> None:
+def _check(answer: Answer, body: bytes | bytearray) -> None:
     if answer.status >= 300:
-        raise api_error(answer.status, body, retry_after=answer.headers.get("Retry-After"))
+        raise api_error(answer.status, bytes(body), retry_after=answer.headers.get("Retry-After"))

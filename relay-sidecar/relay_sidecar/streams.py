@@ -19,6 +19,8 @@ from relay_sidecar.core.store import Collection
 from relay_sidecar.metrics import Counters
 from relay_sidecar.stream import Stream
 
+# Seconds for a first list, as kube-apiserver's --request-timeout: a bad link takes its time.
+LONGEST_LIST = 60.0
 # Seconds for which nobody asks again for what upstream has refused.
 REFUSAL_TTL = 10.0
 MAX_REFUSALS = 1000
@@ -133,13 +135,15 @@ class Streams:
             if refusal is not None and now < refusal[1]:
                 raise Denied(refusal[0])
             opened = self.open(scope, now=now)
+            lists = opened.lists
             await opened.until(
                 lambda: (
                     self._upstream.is_live(opened)
+                    or opened.lists > lists
                     or opened.refusal is not None
                     or not self._upstream.is_up
                 ),
-                timeout=self.limits.open_timeout,
+                timeout=self.limits.open_timeout if self.covering(scope) else LONGEST_LIST,
             )
             if opened.refusal is not None:
                 raise Denied(opened.refusal)

@@ -73,13 +73,15 @@ class Event(Struct, frozen=True, eq=False, gc=False):
 
 
 class Page(Struct, frozen=True, eq=False):
-    """A list, or one page of it; the last one has no continue token."""
+    """A list, or one page of it; the last one has no continue token. `remaining`: how many objects
+    there are beyond it, where upstream tells."""
 
     kind: str
     api_version: str
     version: int
     continue_token: str
     items: list[Item]
+    remaining: int | None = None
 
 
 class _Meta(Struct, rename="camel", gc=False):
@@ -98,6 +100,7 @@ class _Object(Struct, rename="camel", gc=False):
 class _ListMeta(Struct, rename="camel"):
     resource_version: str
     continue_token: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
 
 
 class _List(Struct, rename="camel"):
@@ -141,7 +144,7 @@ _BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
 _FAILURE: Final = msgspec.json.Decoder(Failure)
 
 
-def decode(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
+def decode(decoder: msgspec.json.Decoder[T], data: bytes | bytearray | Raw) -> T:
     """Raises `Malformed`, also for what is nested too deep."""
     try:
         return decoder.decode(data)
@@ -170,7 +173,7 @@ def read_event(line: bytes) -> Event:
             return Event(frame.type, item.version, item)
 
 
-def read_page(body: bytes) -> Page:
+def read_page(body: bytes | bytearray) -> Page:
     """The answer to a LIST. Raises `Malformed`."""
     page = decode(_LIST, body)
     if not page.kind.endswith("List"):
@@ -178,8 +181,16 @@ def read_page(body: bytes) -> Page:
     kind = page.kind.removesuffix("List")
     prefixes = _Prefixes(kind, page.api_version)
     items = [_item(bytes(raw), prefixes) for raw in page.items or ()]
-    version = read_version(page.metadata.resource_version)
-    return Page(page.kind, page.api_version, version, page.metadata.continue_token, items)
+    meta = page.metadata
+    version = read_version(meta.resource_version)
+    return Page(
+        page.kind,
+        page.api_version,
+        version,
+        meta.continue_token,
+        items,
+        meta.remaining_item_count,
+    )
 
 
 def read_table_versions(body: bytes) -> Page:

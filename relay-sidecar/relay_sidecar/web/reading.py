@@ -32,6 +32,8 @@ FLOOR_WAIT = 1.0
 FLOOR_PATIENCE = 0.05
 # Seconds; kube-apiserver: blockTimeout of its cacher (k8s.io/apiserver/pkg/storage/cacher).
 VERSION_WAIT = 3.0
+# Seconds; a list is as good as live until its watch is there.
+NEW = 1.0
 # A gateway's word that nobody is there behind it, not the API server's answer.
 NOBODY_THERE: Final = frozenset({502, 503, 504})
 
@@ -124,7 +126,8 @@ class Reading:
 
     def age(self, stream: Stream) -> dict[str, str]:
         """Headers that tell how old an answer of this stream may be."""
-        if self.streams.is_live(stream):
+        is_new = self.streams.is_up and self.wall() - stream.confirmed_at < NEW
+        if is_new or self.streams.is_live(stream):
             return {}
         return age_headers(stream.confirmed_at, now=self.wall())
 
@@ -165,7 +168,7 @@ class Reading:
         if not has_answer:
             return self.settings.request_timeout
         read_timeout = self.settings.read_timeout
-        return read_timeout if self.streams.is_up else read_timeout / 2
+        return read_timeout * (0.9 if self.streams.is_up else 0.5)
 
     def unreachable(self) -> Refused:
         return Refused(unavailable("upstream is out of reach and this is not known here"))
