@@ -1,4 +1,4 @@
-.PHONY: demo test check bench nemesis lock clean
+.PHONY: demo test check bench bench-relay nemesis lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -18,6 +18,9 @@ check: .venv ## format, lint, layers, types, unit tests
 
 bench: .venv ## side by side with client-go; prints a table, writes JSON
 	@.venv/bin/python -m bench.elector $(ARGS)
+
+bench-relay: .venv ## side by side with kube-apiserver itself; ARGS=--help
+	@.venv/bin/python -m bench.relay $(ARGS)
 
 nemesis: .venv ## random faults for half an hour; ARGS=--help
 	@.venv/bin/python -m tests.nemesis $(ARGS)
