@@ -107,7 +107,7 @@ class Lists:
         except Malformed:
             return
         reading.handed_out(scope.resource, page.version)
-        whole = self._pages.joined(scope, options.continue_token, page)
+        whole = self._pages.joined(scope, wanted.form, options.continue_token, page)
         if whole is None:
             reading.streams.open(scope, now=reading.now())
             return

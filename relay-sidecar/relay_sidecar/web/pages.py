@@ -6,6 +6,7 @@ All pages of a set have the first one's version; a set that is not finished is f
 from collections import OrderedDict
 
 from relay_sidecar.core.objects import Item, Page
+from relay_sidecar.core.request import Form
 from relay_sidecar.core.scope import Scope
 
 # Sets and bytes that may be under way at once; beyond, the oldest is given up: its stream then
@@ -16,19 +17,23 @@ MAX_BYTES = 32 * 1024 * 1024
 
 class PageSets:
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[Scope, str], list[Item]] = OrderedDict()
+        self._open: OrderedDict[tuple[Scope, Form, str], list[Item]] = OrderedDict()
 
-    def joined(self, scope: Scope, token: str, page: Page) -> Page | None:
-        """The whole list once `page`, asked for with continue `token`, completes it."""
+    def joined(self, scope: Scope, form: Form, token: str, page: Page) -> Page | None:
+        """The whole list once `page`, asked for with continue `token`, completes it.
+
+        A token is a version and a key (k8s.io/apiserver, pkg/storage/continue.go): clients that
+        want the objects in different forms may well hold equal ones.
+        """
         items = page.items
         if token:
-            before = self._open.pop((scope, token), None)
+            before = self._open.pop((scope, form, token), None)
             if before is None:
                 return None
             items = before + items
         if not page.continue_token:
             return Page(page.kind, page.api_version, page.version, "", items)
-        self._open[scope, page.continue_token] = items
+        self._open[scope, form, page.continue_token] = items
         while len(self._open) > MAX_SETS or self._size() > MAX_BYTES:
             self._open.popitem(last=False)
         return None
