@@ -16,6 +16,10 @@ from relay_sidecar.list_body import ListBody
 from relay_sidecar.metrics import Counters
 from relay_sidecar.view import View
 
+# Bodies of lists that are kept for whoever asks for the same: of few views, since selectors are
+# the clients', and while the link is cut nothing moves that would make them old.
+MAX_BODIES = 8
+
 
 class Stream:
     """`confirmed_at` is the wall time at which upstream last said that nothing is missing."""
@@ -72,6 +76,9 @@ class Stream:
         """The list as of now; made once for all that ask for the same."""
         body = self._bodies.get(view)
         if body is None or body.version != self.collection.cursor:
+            self._bodies.pop(view, None)
+            while len(self._bodies) >= MAX_BODIES:
+                del self._bodies[next(iter(self._bodies))]
             body = self._bodies[view] = ListBody(
                 self.items(),
                 view,

@@ -161,7 +161,7 @@ class Streams:
 
     def open(self, scope: Scope, *, now: float) -> Stream:
         """Lets the stream for `scope` run: a covering one that is in use, else one of its own."""
-        scopes = self._streams.setdefault(scope.resource, {})
+        scopes = self._streams.get(scope.resource, {})
         stream = scopes.get(scope)
         if stream is None:
             used = next(
@@ -214,6 +214,8 @@ class Streams:
         scopes = self._streams.get(stream.scope.resource, {})
         if scopes.get(stream.scope) is stream:
             del scopes[stream.scope]
+            if not scopes:
+                del self._streams[stream.scope.resource]
 
     def refused(self, stream: Stream, failure: Failure, *, now: float) -> bool:
         """Upstream does not let the relay read this; True when what was kept of it is gone."""

@@ -1,12 +1,16 @@
 """What a stream knows of itself beyond its collection."""
 
+import gc
+import weakref
+
 from relay_sidecar.core.floor import Floor
 from relay_sidecar.core.objects import Page
 from relay_sidecar.core.scope import ResourceName, Scope
 from relay_sidecar.core.status import expired
 from relay_sidecar.core.store import Collection, fingerprint_of
 from relay_sidecar.metrics import Counters
-from relay_sidecar.stream import Stream
+from relay_sidecar.stream import MAX_BODIES, Stream
+from relay_sidecar.view import View
 
 from .samples import bookmark, event, item
 
@@ -55,3 +59,15 @@ def test_a_confirmation_of_what_is_past_says_nothing() -> None:
     ahead.expect(100, fingerprint_of([item("a", 5)]))
 
     assert ahead.equal_at == 0
+
+
+def test_of_lists_that_nobody_asks_for_again_only_a_few_are_kept() -> None:
+    """While the link is cut nothing makes them old, and clients may select by anything."""
+    still = stream()
+    asked = [
+        weakref.ref(still.body(View(PODS.only(Scope(PODS.resource, namespace=f"ns-{number}")))))
+        for number in range(100)
+    ]
+    gc.collect()
+
+    assert sum(body() is not None for body in asked) <= MAX_BODIES
