@@ -10,6 +10,7 @@ import logging
 import resource
 import ssl
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
@@ -91,6 +92,11 @@ class Listener:
         self._busy.add(connection)
         try:
             return await self._handler(request)
+        except ConnectionResetError:
+            if request.transport is not None and not request.transport.is_closing():
+                raise
+            # The client has left and aiohttp has yet to say so: nobody will hear this.
+            return web.Response(status=HTTPStatus.REQUEST_TIMEOUT)
         finally:
             self._busy.discard(connection)
 

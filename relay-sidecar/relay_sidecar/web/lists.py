@@ -126,11 +126,12 @@ class Lists:
     ) -> web.StreamResponse:
         reading = self._reading
         asked = options.resource_version
+        stands_in = self._asks_upstream(options, wanted)
         if options.match is VersionMatch.EXACT and asked:
             stream = self._at_exactly(scope, asked)
             if stream is None:
                 return await self._otherwise(request, Refused(expired()))
-            return await self._send(request, stream, scope, wanted)
+            return await self._send(request, stream, scope, wanted, stands_in=stands_in)
         stream = await reading.streams.ready(scope, now=reading.now())
         if not await reading.is_new_enough(stream, scope):
             return await self._otherwise(request, None)
@@ -139,7 +140,7 @@ class Lists:
         ):
             too_large = too_large_version(asked, stream.collection.cursor)
             return await self._otherwise(request, Refused(too_large))
-        return await self._send(request, stream, scope, wanted)
+        return await self._send(request, stream, scope, wanted, stands_in=stands_in)
 
     def _at_exactly(self, scope: Scope, version: int) -> Stream | None:
         found = self._reading.streams.covering(scope)
@@ -154,9 +155,15 @@ class Lists:
         raise refused or self._reading.unreachable()
 
     async def _send(
-        self, request: web.BaseRequest, stream: Stream, scope: Scope, wanted: Representation
+        self,
+        request: web.BaseRequest,
+        stream: Stream,
+        scope: Scope,
+        wanted: Representation,
+        *,
+        stands_in: bool,
     ) -> web.StreamResponse:
         reading = self._reading
         reading.handed_out(scope.resource, stream.collection.cursor)
         body = stream.body(reading.view(stream, scope, wanted))
-        return await send_list(request, body, reading.age(stream))
+        return await send_list(request, body, reading.age(stream, stands_in=stands_in))

@@ -124,10 +124,12 @@ class Reading:
     def view(self, stream: Stream, scope: Scope, wanted: Representation) -> View:
         return View(stream.scope.only(scope), metadata_version(wanted))
 
-    def age(self, stream: Stream) -> dict[str, str]:
-        """Headers that tell how old an answer of this stream may be."""
+    def age(self, stream: Stream, *, stands_in: bool) -> dict[str, str]:
+        """Headers that tell how old an answer of this stream may be; `stands_in` for one of
+        upstream, which was asked and did not answer: then a stream that is live may be so no more.
+        """
         is_new = self.streams.is_up and self.wall() - stream.confirmed_at < NEW
-        if is_new or self.streams.is_live(stream):
+        if not stands_in and (is_new or self.streams.is_live(stream)):
             return {}
         return age_headers(stream.confirmed_at, now=self.wall())
 

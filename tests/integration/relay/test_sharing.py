@@ -218,9 +218,12 @@ def test_r4_preloaded_streams_stay_open_though_nobody_reads_them(
             what="the end of the stream that nobody reads, and only of that",
         )
         contents.configmap("late")
-        wait_for(
-            lambda: place.relay.status()["objects"] == 1, timeout=SOON, what="what came since then"
-        )
+
+        def objects() -> int:
+            streams = {it["resource"]: it["objects"] for it in place.relay.status()["streams"]}
+            return int(streams["configmaps.v1."])
+
+        wait_for(lambda: objects() == 1, timeout=SOON, what="what came since then")
         place.cut()
         assert place.caller().get(contents.path("configmaps")).names == ["late"]
 

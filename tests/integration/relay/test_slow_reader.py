@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.link import LINGER_RESET
 from tests.integration.relay.objects import Contents
 from tests.integration.relay.place import Kind, Place
 from tests.pods.caller import Parameters
+from tests.pods.observer import wait_for
 
 LONG: Parameters = {"timeoutSeconds": 120}
 # Bytes that one watcher may leave unread, and of each object.
@@ -119,3 +121,30 @@ def test_r8_many_objects_of_ten_megabytes_in_all_are_listed_whole(
     one_relay.cut()
     assert one_relay.caller().get(path).names == names
     assert time.monotonic() - started < 30
+
+
+def test_r8_clients_that_leave_in_the_middle_leave_no_trace(
+    one_relay: Place, contents: Contents
+) -> None:
+    contents.configmaps(20, size=20_000)
+    path = contents.path("configmaps")
+    version = contents.version()
+    one_relay.caller().get(path, {"resourceVersion": version}).expect()
+    targets = [
+        f"{path}?resourceVersion=0",
+        path,
+        f"{path}?watch=true&resourceVersion=0",
+        f"{path}?watch=true&resourceVersion={version}&timeoutSeconds=1",
+    ]
+    tables = "Accept: application/json;as=Table;g=meta.k8s.io;v=v1\r\n"
+    for number in range(200):
+        target, accept = targets[number % 4], ("", tables)[number // 4 % 2]
+        with socket.create_connection(("127.0.0.1", one_relay.relay.port)) as connection:
+            # A reset, at once or while the answer is on its way.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+            connection.sendall(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{accept}\r\n".encode())
+            time.sleep(number % 10 / 1000)
+    assert one_relay.caller().get(path).status == 200
+    wait_for(
+        lambda: one_relay.relay.status()["watchers"] == 0, timeout=10, what="no watcher to be left"
+    )
