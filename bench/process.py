@@ -1,4 +1,4 @@
-"""What the kernel says about a process: memory and processor time."""
+"""What the kernel says about a process: memory and processor time; how fast a processor is now."""
 
 import time
 from dataclasses import dataclass
@@ -8,6 +8,8 @@ KIB = 1024
 MIB = 1024 * 1024
 # include/linux/posix-timers.h: the clock of a whole process, as clockid_t.
 _CPUCLOCK_SCHED = 2
+# Some hundredths of a second.
+_LOOP = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -42,3 +44,11 @@ def memory(pid: int) -> Memory:
 def cpu_seconds(pid: int) -> float:
     """utime + stime of all threads, ended ones included, to the nanosecond."""
     return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
+
+
+def pace_of_machine() -> float:
+    """Milliseconds of processor time that a loop of always the same length takes: where neighbours
+    share the processor, processor times mean as much as this is steady."""
+    started_at = time.process_time()
+    sum(range(_LOOP))
+    return (time.process_time() - started_at) * 1000

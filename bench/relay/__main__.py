@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import pace
+from bench.process import pace_of_machine
 from bench.progress import say
 from bench.relay import fanout, memory, offline, reads, recovery, sharing, slow, start
 from bench.relay.result import RELAY, Result, Results
@@ -59,8 +60,9 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     results: list[Result] = []
+    paces: dict[str, float] = {}
     try:
-        _measure(families, options, results)
+        _measure(families, options, results, paces)
     except KeyboardInterrupt:
         pace.stop()
         say("interrupted")
@@ -68,7 +70,7 @@ def main() -> int:
     finally:
         found = rows(Results(results))
         if results:
-            _report(found, results, options, arguments.out)
+            _report(found, results, options, paces, arguments.out)
     has_failed = any(result.failures for result in results if result.side == RELAY)
     return int(has_failed or any(each.is_met is False for each in found))
 
@@ -87,21 +89,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measure(families: list[str], options: Options, results: list[Result]) -> None:
+def _measure(
+    families: list[str], options: Options, results: list[Result], paces: dict[str, float]
+) -> None:
     """Adds to `results` as it goes, so that what was measured before an end is reported."""
     with tempfile.TemporaryDirectory(prefix="edge-sidecars-bench-") as folder, ControlPlane() as it:
         world = World(it, Path(folder))
         for family in families:
             started_at = time.monotonic()
+            paces[family] = pace_of_machine()
             results += FAMILIES[family](world, options)
             say(f"{family}: took {(time.monotonic() - started_at) / 60:.1f} min")
 
 
-def _report(found: list[Row], results: list[Result], options: Options, out: Path) -> None:
+def _report(
+    found: list[Row],
+    results: list[Result],
+    options: Options,
+    paces: dict[str, float],
+    out: Path,
+) -> None:
     """The table to standard output, everything to the file."""
     print(table(found))
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     print(f"\nload of the machine at the end: {load} on {os.cpu_count()} cores")
+    told = ", ".join(f"{family} {pace:.0f}" for family, pace in paces.items())
+    print(f"pace of the machine (ms for always the same): {told}")
     print("figures of peers were measured earlier, on a machine of this kind")
     failures = Results(results).failures()
     print("".join(f"FAILED RUN {failure}\n" for failure in failures), end="")
@@ -111,6 +124,7 @@ def _report(found: list[Row], results: list[Result], options: Options, out: Path
     document = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": {"cores": os.cpu_count(), "load": os.getloadavg(), "os": platform.platform()},
+        "pace_ms": paces,
         "python": platform.python_version(),
         "kubernetes": KUBERNETES_VERSION,
         "options": dataclasses.asdict(options),
