@@ -4,7 +4,8 @@ Who only asks shares one place of each kind for the whole run; who breaks links 
 gets a place of its own. `direct` is the reference that a relay must equal.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -13,12 +14,32 @@ from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.place import ALL, RELAYS, Kind, Place
 
 
+@pytest.fixture(scope="session")
+def places(control_plane: ControlPlane) -> Iterator[Callable[[Kind], Place]]:
+    """One place of each kind for all tests, started when the first one asks for it."""
+    started: dict[Kind, Place] = {}
+    with ExitStack() as stack:
+
+        def of(kind: Kind) -> Place:
+            if kind not in started:
+                started[kind] = stack.enter_context(Place(kind, control_plane))
+            return started[kind]
+
+        yield of
+        for place in started.values():
+            check_logs(place)
+
+
 @pytest.fixture(scope="session", params=ALL, ids=lambda kind: kind.value)
-def shared(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[Place]:
+def shared(request: pytest.FixtureRequest, places: Callable[[Kind], Place]) -> Place:
     """A place for all tests; nobody breaks its link or its relays."""
-    with Place(request.param, control_plane) as place:
-        yield place
-        check_logs(place)
+    return places(request.param)
+
+
+@pytest.fixture(scope="session", params=(Kind.DIRECT, Kind.RELAY), ids=lambda kind: kind.value)
+def near(request: pytest.FixtureRequest, places: Callable[[Kind], Place]) -> Place:
+    """`shared` without the relay behind a relay, for what each one waits for in turn."""
+    return places(request.param)
 
 
 @pytest.fixture(params=ALL, ids=lambda kind: kind.value)

@@ -43,11 +43,10 @@ def test_r4_a_token_that_is_replaced_is_used_and_streams_go_on(account: Account)
     place, contents = account.place, account.contents
     plane, space = place.plane, contents.namespace
     path = contents.path("configmaps")
-    version = contents.version()
+    version = place.caller().get(path, ANY).version
     with place.caller().watch(path, {**LONG, "resourceVersion": version}) as watching:
         contents.configmap("a")
         watching.wait_told(("ADDED", "a"))
-        account.directory.replace(token=plane.new_token(space, "relay"))
         # The old one is refused from now on, and connections that it opened are gone.
         plane.revoke_tokens(space, "relay")
         account.directory.replace(token=plane.new_token(space, "relay"))
@@ -110,18 +109,25 @@ def test_r7_rights_that_are_taken_from_the_relay_end_what_it_answers(account: Ac
     wait_for(lambda: place.caller().get(path).status == 200, timeout=CHANGED, what="200")
 
 
-def test_r4_a_new_authority_of_the_api_server_is_trusted_when_it_is_mounted(
-    account: Account,
-) -> None:
-    place, contents = account.place, account.contents
-    contents.configmap("a")
-    path = contents.path("configmaps")
-    place.caller().get(path, {"resourceVersion": contents.version()}).expect()
-    place.plane.rotate_serving_certificate()
-    # Nobody whom the relay trusts: as good as cut off.
-    place.relay.wait_link(up=False)
-    assert place.caller().get(path, ANY).names == ["a"]
-    account.directory.replace(ca=place.plane.ca_bundle.read_bytes())
-    place.relay.wait_link(up=True, timeout=CHANGED)
-    Contents(place.plane, contents.namespace).configmap("b")
-    wait_for(lambda: place.caller().get(path, ANY).names == ["a", "b"], timeout=CHANGED, what="b")
+def test_r4_a_new_authority_of_the_api_server_is_trusted_when_it_is_mounted() -> None:
+    """On a control plane of its own: nobody else would trust the shared one any more."""
+    with ControlPlane() as plane:
+        contents = Contents(plane, plane.create_namespace())
+        directory = plane.service_account_dir(contents.namespace, "relay", READ)
+        with Place(Kind.RELAY, plane, account=directory) as place:
+            contents.configmap("a")
+            path = contents.path("configmaps")
+            place.caller().get(path, {"resourceVersion": contents.version()}).expect()
+            plane.rotate_serving_certificate()
+            # Nobody whom the relay trusts: as good as cut off.
+            place.relay.wait_link(up=False)
+            assert place.caller().get(path, ANY).names == ["a"]
+            directory.replace(ca=plane.ca_bundle.read_bytes())
+            place.relay.wait_link(up=True, timeout=CHANGED)
+            Contents(plane, contents.namespace).configmap("b")
+            wait_for(
+                lambda: place.caller().get(path, ANY).names == ["a", "b"],
+                timeout=CHANGED,
+                what="b",
+            )
+            check_logs(place)

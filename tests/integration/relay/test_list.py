@@ -106,8 +106,8 @@ def test_r1_exactly_at_a_version_a_list_is_what_it_was(shared: Place, six: Conte
     assert (reply.version, reply.names) == (str(now), [*NAMES, "b"])
 
 
-def test_r1_a_version_of_the_future_is_too_large(shared: Place, still: Contents) -> None:
-    open_stream(shared, still)
+def test_r1_a_version_of_the_future_is_too_large(near: Place, still: Contents) -> None:
+    open_stream(near, still)
     listing, one = still.path("configmaps"), still.path("configmaps", "a1")
     future: Parameters = {"resourceVersion": FUTURE}
     asked = [
@@ -116,7 +116,7 @@ def test_r1_a_version_of_the_future_is_too_large(shared: Place, still: Contents)
         (one, future),
     ]
     with ThreadPoolExecutor() as pool:
-        refusals = list(pool.map(lambda each: assert_same_refusal(shared, *each), asked))
+        refusals = list(pool.map(lambda each: assert_same_refusal(near, *each), asked))
     for status in refusals:
         assert (status["code"], status["reason"]) == (504, "Timeout")
         [cause] = status["details"]["causes"]
@@ -312,11 +312,11 @@ def test_r3_selectable_fields_of_a_crd_select_and_others_are_refused(
     assert_same_refusal(shared, path, {"fieldSelector": "spec.size=1", **ANY})
 
 
-def test_r1_lists_over_all_namespaces_and_of_one_agree(shared: Place, six: Contents) -> None:
+def test_r1_lists_over_all_namespaces_and_of_one_agree(place: Place, six: Contents) -> None:
     path = collection("configmaps")
     query: Parameters = {"labelSelector": "parity", "resourceVersion": six.version()}
-    reply = shared.caller().get(path, query)
-    assert_snapshot(shared, path, query, reply)
+    reply = place.caller().get(path, query)
+    assert_snapshot(place, path, query, reply)
     own = [each for each in reply.json()["items"] if each["metadata"]["namespace"] == six.namespace]
     assert [each["metadata"]["name"] for each in own] == NAMES
 

@@ -209,10 +209,10 @@ def test_r1_initial_events_are_those_of_the_selector(shared: Place, contents: Co
 
 
 def test_r1_initial_events_of_the_future_are_refused_in_the_stream(
-    shared: Place, contents: Contents
+    near: Place, contents: Contents
 ) -> None:
     query = {**WATCH_LIST, "resourceVersion": FUTURE}
-    with shared.caller().watch(contents.path("configmaps"), {**query, "timeoutSeconds": 9}) as it:
+    with near.caller().watch(contents.path("configmaps"), {**query, "timeoutSeconds": 9}) as it:
         it.wait_ended()
         [error] = it.seen
         # In the stream or, as good for client-go, in its place.

@@ -3,7 +3,7 @@ said to be so."""
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -16,6 +16,7 @@ from tests.integration.relay.upstream import requests, verbs
 from tests.pods.caller import Json, Reply
 
 METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+methods = pytest.mark.parametrize("method", METHODS)
 # Seconds; no probe comes between the fault and the write.
 NEVER = "--probe-interval=60s"
 
@@ -44,32 +45,56 @@ def prepare(place: Place, contents: Contents, method: str) -> None:
     place.caller().get(contents.path("configmaps")).expect()
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("reset", [False, True], ids=["silence", "reset"])
+@methods
 def test_r6_a_write_whose_answer_is_lost_is_an_unknown_outcome_and_is_not_sent_again(
-    unwatched: Place, contents: Contents, method: str, reset: bool
+    one_relay: Place, contents: Contents, method: str
+) -> None:
+    """The link is found to be broken while the write waits."""
+    prepare(one_relay, contents, method)
+    one_relay.link.lose_response()
+    reply = write(one_relay, contents, method)
+    one_relay.heal()
+    assert_unknown(one_relay, contents, method, reply)
+
+
+@methods
+def test_r6_a_write_whose_connection_breaks_is_an_unknown_outcome_and_is_not_sent_again(
+    unwatched: Place, contents: Contents, method: str
 ) -> None:
     prepare(unwatched, contents, method)
-    unwatched.link.lose_response(reset=reset)
+    unwatched.link.lose_response(reset=True)
     reply = write(unwatched, contents, method)
+    unwatched.link.heal()
+    assert_unknown(unwatched, contents, method, reply)
+
+
+def test_r6_a_write_that_is_not_answered_is_given_up(unwatched: Place, contents: Contents) -> None:
+    """Where nothing tells of the link; after six times --request-timeout, which is a second."""
+    prepare(unwatched, contents, "PATCH")
+    unwatched.link.lose_response()
+    reply = write(unwatched, contents, "PATCH")
+    unwatched.link.heal()
+    assert_unknown(unwatched, contents, "PATCH", reply)
+
+
+def assert_unknown(place: Place, contents: Contents, method: str, reply: Reply) -> None:
+    """Said to be so, and sent exactly once, whatever the relay had time for since."""
     status = reply.expect(504)
     assert (status["kind"], status["reason"]) == ("Status", "Timeout")
     # client-go would send it again.
     assert reply.headers["Retry-After"] is None
     assert "retryAfterSeconds" not in status.get("details", {})
     time.sleep(0.5)
-    unwatched.link.heal()
-    seen = verbs(requests(unwatched.plane, contents.namespace))
+    seen = verbs(requests(place.plane, contents.namespace))
     assert seen.count(METHODS[method]) == 1, seen
 
 
-@pytest.mark.parametrize("method", METHODS)
+@methods
 @pytest.mark.parametrize("fault", [FaultProxy.refuse, FaultProxy.reset, FaultProxy.black_hole])
 def test_r6_a_write_that_was_not_sent_is_unavailable_and_may_be_sent_again(
-    unwatched: Place, contents: Contents, method: str, fault: object
+    unwatched: Place, contents: Contents, method: str, fault: Callable[[FaultProxy], None]
 ) -> None:
     prepare(unwatched, contents, method)
-    assert callable(fault)
     fault(unwatched.link)
     reply = write(unwatched, contents, method)
     status = reply.expect(503)
