@@ -36,6 +36,8 @@ class Stream:
         # Objects here may differ from upstream's at the same version: only a list helps.
         self.is_doubtful = False
         self.lists = 0
+        # Nobody moves it any more, and nobody finds it.
+        self.is_dropped = False
         self.refusal: Failure | None = None
         # A version, and the fingerprint of what upstream held then.
         self._expected = (0, 0)
@@ -54,6 +56,11 @@ class Stream:
     @property
     def watchers(self) -> int:
         return sum(len(feed.watchers) for feed in self._feeds.values())
+
+    @property
+    def is_read(self) -> bool:
+        """Somebody watches it, or waits for it to get somewhere."""
+        return bool(self._waiters) or self.watchers > 0
 
     @property
     def equal_at(self) -> int:

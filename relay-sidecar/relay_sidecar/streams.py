@@ -210,7 +210,9 @@ class Streams:
     def drop(self, stream: Stream, status: Status | None) -> None:
         """Forgets it and what it holds."""
         self._upstream.stop(stream)
+        stream.is_dropped = True
         stream.end_watchers(status)
+        stream.nudge()
         scopes = self._streams.get(stream.scope.resource, {})
         if scopes.get(stream.scope) is stream:
             del scopes[stream.scope]
@@ -235,7 +237,7 @@ class Streams:
         """Stops the streams that nobody reads; their data stays. Returns those stopped."""
         closed = []
         for stream in self:
-            if stream.watchers:
+            if stream.is_read:
                 stream.used_at = now
             elif self._upstream.runs(stream) and now - stream.used_at > self.limits.idle_timeout:
                 self._upstream.stop(stream)

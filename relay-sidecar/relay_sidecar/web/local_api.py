@@ -136,7 +136,13 @@ class LocalApi:
 
 
 def is_read(info: RequestInfo) -> bool:
-    return info.is_resource and info.verb in ("get", "list", "watch") and not info.subresource
+    """kube-apiserver has no HEAD of a resource, though it authorizes it like a GET."""
+    return (
+        info.is_resource
+        and info.method == "GET"
+        and info.verb in ("get", "list", "watch")
+        and not info.subresource
+    )
 
 
 async def _body(request: web.BaseRequest) -> bytes:

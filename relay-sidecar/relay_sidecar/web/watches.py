@@ -13,7 +13,7 @@ from aiohttp import web
 
 from relay_sidecar.core.request import ListOptions, Representation, RequestInfo
 from relay_sidecar.core.scope import Scope
-from relay_sidecar.core.status import Refused, Status, expired, too_large_version, too_many
+from relay_sidecar.core.status import Refused, expired, too_large_version, too_many
 from relay_sidecar.core.store import Expired
 from relay_sidecar.fanout import Watcher
 from relay_sidecar.list_body import PART
@@ -25,6 +25,8 @@ from relay_sidecar.web.reading import VERSION_WAIT, Reading, is_made_here, takes
 
 # Seconds; kube-apiserver's default of --min-request-timeout.
 MIN_REQUEST_TIMEOUT = 1800.0
+# Seconds for the last bytes of a watch; whoever reads nothing for so long is cut off.
+FAREWELL = 5.0
 # Until when (monotonic seconds) the caller may go on; raises `Refused` when it may not.
 Permit = Callable[[], Awaitable[float]]
 
@@ -51,22 +53,27 @@ class Watches:
             raise reading.unreachable()
         if self._open >= reading.settings.max_watchers:
             raise Refused(too_many(f"{self._open} watches are open, --max-watchers is reached"))
-        try:
-            stream = await self._stream(scope, options)
-        except Denied:
-            stream = None
-        except Unknown:
-            raise reading.unreachable() from None
-        if stream is None:
-            return await reading.above.forward(request)
-        view = reading.view(stream, scope, wanted)
-        telling = _Telling(request, stream, view, options, limit=reading.settings.watch_buffer)
+        # From here on, or all that come while the first list is under way would find a place.
         self._open += 1
         try:
-            return await self._tell(telling, options, permit)
+            stream = await self._found(scope, options)
+            if stream is not None:
+                view = reading.view(stream, scope, wanted)
+                limit = reading.settings.watch_buffer
+                telling = _Telling(request, stream, view, options, limit=limit)
+                return await self._tell(telling, options, permit)
         finally:
             self._open -= 1
-            reading.streams.counters.slow_watchers += telling.is_slow
+        return await reading.above.forward(request)
+
+    async def _found(self, scope: Scope, options: ListOptions) -> Stream | None:
+        """As `_stream`; raises `Refused`."""
+        try:
+            return await self._stream(scope, options)
+        except Denied:
+            return None
+        except Unknown:
+            raise self._reading.unreachable() from None
 
     async def _stream(self, scope: Scope, options: ListOptions) -> Stream | None:
         """The stream to tell from, None where this client has to be served from upstream.
@@ -111,21 +118,26 @@ class Watches:
     async def _tell(
         self, telling: "_Telling", options: ListOptions, permit: Permit
     ) -> web.StreamResponse:
-        now = self._reading.now
+        reading, now = self._reading, self._reading.now
         ends_at = now() + _seconds(options, self._chance())
         permitted_until = await permit()
         await telling.begin()
         try:
             async with asyncio.timeout(ends_at - now()):
-                await telling.catch_up(self._reading)
+                await telling.tell_state(reading)
+                while not await telling.catch_up(reading, permitted_until - now()):
+                    permitted_until = await permit()
                 while not await telling.follow(permitted_until - now()):
                     permitted_until = await permit()
+                last = telling.last_line()
         except TimeoutError:
-            await telling.end_in_time()
+            last = telling.last_bookmark()
         except Refused as refused:
-            await telling.end_with(refused.status)
+            last = refused.status.event()
         finally:
             telling.leave()
+            reading.streams.counters.slow_watchers += telling.is_slow
+        await telling.end(last)
         return telling.response
 
 
@@ -142,7 +154,6 @@ class _Telling:
         limit: int,
     ) -> None:
         self.response = web.StreamResponse(headers=JSON)
-        self.is_slow = False
         self._request = request
         self._stream = stream
         self._view = view
@@ -161,33 +172,43 @@ class _Telling:
             self.response.force_close()
         await self.response.prepare(self._request)
 
-    async def catch_up(self, reading: Reading) -> None:
-        """All that was before the watch joins the others. Raises `Refused`."""
-        stream, resource = self._stream, self._stream.scope.resource
-        if self._tells_state:
-            items = stream.items()
-            self._position = stream.collection.cursor
-            reading.handed_out(resource, self._position)
-            shown = (item for item in items if self._view.shows(item))
-            await self._write(self._view.added(item) for item in shown)
-            if self._options.send_initial_events and self._options.allow_bookmarks:
-                await self.response.write(
-                    self._view.bookmark(
-                        self._position, stream.kind, stream.api_version, ends_initial=True
-                    )
-                )
+    async def tell_state(self, reading: Reading) -> None:
+        """The objects that there are, where the client asked for them."""
+        if not self._tells_state:
+            return
+        stream, view = self._stream, self._view
+        items = stream.items()
+        self._position = stream.collection.cursor
+        reading.handed_out(stream.scope.resource, self._position)
+        await self._write(view.added(item) for item in items if view.shows(item))
+        if self._options.send_initial_events and self._options.allow_bookmarks:
+            await self.response.write(
+                view.bookmark(self._position, stream.kind, stream.api_version, ends_initial=True)
+            )
+
+    async def catch_up(self, reading: Reading, timeout: float) -> bool:
+        """True when all that was before the watch is told: it is to join the others at once.
+        Raises `Refused`."""
+        stream, collection = self._stream, self._stream.collection
+
+        def is_there() -> bool:
+            return stream.is_dropped or collection.cursor >= self._position
+
         while True:
-            if stream.collection.cursor < self._position:
-                # Its version is from the future: silence until it has passed.
-                await stream.until(lambda: stream.collection.cursor >= self._position)
+            # Its version may be from the future: silence until it has passed.
+            if not await stream.until(is_there, timeout=_patience(timeout)):
+                return False
+            if stream.is_dropped:
+                raise Refused(expired(self._position, collection.window_start))
             try:
-                changes = stream.collection.since(self._position)
+                changes = collection.since(self._position)
             except Expired:
-                oldest = stream.collection.window_start
-                raise Refused(expired(self._position, oldest)) from None
+                raise Refused(expired(self._position, collection.window_start)) from None
             if not changes:
-                break
-            self._position = stream.collection.cursor
+                # It may have been closed while this client took its time.
+                reading.streams.use(stream, now=reading.now())
+                return True
+            self._position = collection.cursor
             lines = (self._view.line(change) for change in changes)
             await self._write(line for line in lines if line is not None)
 
@@ -206,37 +227,44 @@ class _Telling:
             self._feed = self._stream.feed(self._view)
             self._feed.join(self._watcher)
         ended = self._watcher.ended
-        await asyncio.wait([ended], timeout=None if timeout == float("inf") else max(timeout, 0))
-        if not ended.done():
-            return False
-        last_line = ended.result()
-        self.is_slow = self._watcher.is_slow
+        await asyncio.wait([ended], timeout=_patience(timeout))
+        return ended.done()
+
+    @property
+    def is_slow(self) -> bool:
+        return self._watcher is not None and self._watcher.is_slow
+
+    def last_line(self) -> bytes | None:
+        """Of a watch that the stream ended."""
+        return None if self._watcher is None else self._watcher.ended.result()
+
+    def last_bookmark(self) -> bytes | None:
+        """Where its time is over: so that the next watch begins where this one ends."""
+        stream, cursor = self._stream, self._stream.collection.cursor
+        if self._watcher is None:
+            return None
+        self._feed.flush()
+        if self._watcher.ended.done():
+            # Who was cut off in this moment has not been told all.
+            return self.last_line()
+        if not self._options.allow_bookmarks or cursor <= self._position:
+            return None
+        return self._view.bookmark(cursor, stream.kind, stream.api_version, ends_initial=False)
+
+    async def end(self, last_line: bytes | None) -> None:
+        transport = self._request.transport
+        if transport is None or transport.is_closing():
+            return
         if self.is_slow:
-            self._abort()
-        elif last_line is not None:
-            await self.response.write(last_line)
-            await self.response.write_eof()
-        else:
-            await self._close()
-        return True
-
-    async def end_in_time(self) -> None:
-        """With a bookmark, so that the next watch begins where this one ends."""
-        cursor = self._stream.collection.cursor
-        if self._watcher is not None and self._options.allow_bookmarks and cursor > self._position:
-            self._feed.flush()
-            bookmark = self._view.bookmark(
-                cursor, self._stream.kind, self._stream.api_version, ends_initial=False
-            )
-            self.leave()
-            await self.response.write(bookmark)
-        self.leave()
-        await self._close()
-
-    async def end_with(self, status: Status) -> None:
-        self.leave()
-        await self.response.write(status.event())
-        await self._close()
+            transport.abort()
+            return
+        try:
+            async with asyncio.timeout(FAREWELL):
+                if last_line is not None:
+                    await self.response.write(last_line)
+                await self.response.write_eof()
+        except TimeoutError:
+            transport.abort()
 
     def leave(self) -> None:
         if self._watcher is not None:
@@ -254,15 +282,9 @@ class _Telling:
         if part:
             await self.response.write(b"".join(part))
 
-    async def _close(self) -> None:
-        transport = self._request.transport
-        if transport is not None and not transport.is_closing():
-            await self.response.write_eof()
 
-    def _abort(self) -> None:
-        transport = self._request.transport
-        if transport is not None:
-            transport.abort()
+def _patience(timeout: float) -> float | None:
+    return None if timeout == float("inf") else max(timeout, 0.0)
 
 
 def _seconds(options: ListOptions, chance: float) -> float:
