@@ -91,6 +91,8 @@ class Reflector:
         self._timeout = request_timeout
         self._kick = asyncio.Event()
         self._taking: asyncio.Task[None] | None = None
+        # Objects on the pages of the list that is under way.
+        self._listed = 0
 
     def link(self, is_up: bool) -> None:
         self.reflection.link(is_up, time.monotonic())
@@ -196,7 +198,10 @@ class Reflector:
             self._owner.refused(self._stream, Failure(NOT_READABLE, "", str(error)))
             return
         del body
-        if not self._owner.has_room(len(page.items)):
+        # A list takes the place of what is there; of the pages to come, upstream tells the objects.
+        self._listed = len(page.items) + (self._listed if command.continue_token else 0)
+        more = self._listed + (page.remaining or 0) - len(self._stream.collection.objects)
+        if not self._owner.has_room(more):
             full = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
             self._owner.refused(self._stream, full)
             return
