@@ -21,13 +21,15 @@ LONG = 128 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """`body` in the content coding that the headers tell; `content` without."""
+    """`body` in the content coding that the headers tell; `content` without. `asked` is the body
+    of the request."""
 
     status: int
     reason: str
     headers: CIMultiDictProxy[str]
     body: bytes
     content: bytes
+    asked: bytes = b""
 
     @property
     def is_packed(self) -> bool:

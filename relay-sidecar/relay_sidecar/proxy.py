@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -96,7 +97,8 @@ class Proxy:
         try:
             self._check_link()
             whole = None if body is None else await body.whole(limit=MAX_KEPT_BODY)
-            return await self._whole(request, whole, accept=accept, header_timeout=header_timeout)
+            answer = await self._whole(request, whole, accept=accept, header_timeout=header_timeout)
+            return replace(answer, asked=whole or b"")
         except Unreachable as error:
             raise Refused(_of_write(error)) from error
 

@@ -35,6 +35,10 @@ class _Status(Struct):
     details: _Details | None = None
 
 
+# The one value of DeleteOptions.dryRun, in JSON as in protobuf (kubectl delete --dry-run=server).
+# What has it elsewhere is a deletion that is learned from the stream only.
+_DRY_RUN: Final = b"All"
+
 _DELETED: Final = Decoder(_Deleted)
 _STATUS: Final = Decoder(_Status)
 
@@ -60,6 +64,8 @@ class Writes:
 
     async def _learn(self, fetched: Fetched, info: RequestInfo) -> None:
         reading, body = self._reading, fetched.decoded()
+        if info.verb == "delete" and _DRY_RUN in fetched.asked:
+            return
         try:
             item = read_item(body)
         except Malformed:

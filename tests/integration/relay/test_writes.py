@@ -162,3 +162,17 @@ def test_r6_what_was_written_before_a_cut_is_known_in_it(
     for query in ({}, {"resourceVersion": "0"}):
         said = caller.get(f"{path}/a", query)
         assert said.expect() == written
+
+
+def test_r2_a_deletion_that_was_only_tried_is_waited_for_by_nobody(
+    one_relay: Place, contents: Contents
+) -> None:
+    """Else each answer from the stream would have to be asked for upstream, for ever."""
+    caller, path = one_relay.caller(), contents.path("configmaps")
+    contents.configmap("a")
+    caller.get(path, {"resourceVersion": contents.version()}).expect()
+    caller.ask(f"{path}/a", method="DELETE", body={"dryRun": ["All"]}).expect()
+    began = time.time()
+
+    assert caller.get(path, {"resourceVersion": "0"}).names == ["a"]
+    assert not requests(one_relay.plane, contents.namespace, since=began)
