@@ -66,14 +66,14 @@ func watch(ctx context.Context, args []string, ask prompt) (any, error) {
 	}
 	f := o.updates
 	most := int(f.rate*(f.seconds+o.warmUp)) + 1
-	watchers, err := openAll(ctx, at, o.watchers, f, most)
+	watchers, err := openAll(ctx, direct, at, o.watchers, f, most)
 	if err != nil {
 		return nil, err
 	}
 	var reference *watcher
 	all := watchers
 	if o.isCompared {
-		references, err := openAll(ctx, direct, 1, f, most)
+		references, err := openAll(ctx, direct, direct, 1, f, most)
 		if err != nil {
 			return nil, err
 		}
@@ -100,10 +100,15 @@ func watch(ctx context.Context, args []string, ask prompt) (any, error) {
 	return report, nil
 }
 
-// openAll returns watchers that are told of everything from now on.
-func openAll(ctx context.Context, at target, count int, f updateFlags, most int) ([]*watcher, error) {
+// openAll returns watchers that are told of everything from now on, and of
+// nothing before: who is watched must have come to where the API server is now.
+func openAll(ctx context.Context, direct, at target, count int, f updateFlags, most int) ([]*watcher, error) {
 	path := "/api/v1/namespaces/" + f.namespace + "/pods"
-	version, err := listVersion(at, path)
+	version, err := listVersion(direct, path+"?limit=1")
+	if err != nil {
+		return nil, err
+	}
+	version, err = listVersion(at, path+"?resourceVersionMatch=NotOlderThan&resourceVersion="+version)
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +122,11 @@ func openAll(ctx context.Context, at target, count int, f updateFlags, most int)
 	return watchers, nil
 }
 
-// listVersion lists at version 0, so that who answers follows the pods from then on.
+// listVersion returns the version of a list.
 func listVersion(at target, path string) (string, error) {
 	client := at.client()
 	defer client.CloseIdleConnections()
-	request, err := at.request(http.MethodGet, path+"?resourceVersion=0", nil)
+	request, err := at.request(http.MethodGet, path, nil)
 	if err != nil {
 		return "", err
 	}

@@ -19,7 +19,7 @@ type watcher struct {
 	cancel context.CancelFunc
 	client *http.Client
 	events atomic.Int64
-	// How many events are the last one's number; 0 while more may come.
+	// How many events there are in all; 0 while more may come.
 	expected   atomic.Int64
 	isComplete chan struct{}
 	ended      chan struct{}
