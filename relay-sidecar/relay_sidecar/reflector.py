@@ -247,16 +247,10 @@ class Reflector:
         await asyncio.shield(self._taking)
 
     async def _replace(self, whole: Page) -> None:
-        """A first list is told before it is kept: there is nothing that a restart could take
-        back to, and what is unknown then is told as that."""
         stream = self._stream
+        await self._keeper.replaced(stream, whole)
         stream.confirmed_at = time.time()
-        if stream.collection.is_synced:
-            await self._keeper.replaced(stream, whole)
-            stream.replace(whole, gone=expired())
-        else:
-            stream.replace(whole, gone=expired())
-            await self._keeper.replaced(stream, whole)
+        stream.replace(whole, gone=expired())
 
     async def _apply(self, events: Sequence[Event]) -> None:
         await self._keeper.moved(self._stream, events)

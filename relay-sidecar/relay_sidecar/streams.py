@@ -135,11 +135,9 @@ class Streams:
             if refusal is not None and now < refusal[1]:
                 raise Denied(refusal[0])
             opened = self.open(scope, now=now)
-            lists = opened.lists
             await opened.until(
                 lambda: (
                     self._upstream.is_live(opened)
-                    or opened.lists > lists
                     or opened.refusal is not None
                     or not self._upstream.is_up
                 ),
