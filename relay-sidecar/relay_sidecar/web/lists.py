@@ -73,13 +73,25 @@ class Lists:
     # ── upstream ──
 
     async def _from_upstream(
-        self, request: web.BaseRequest, scope: Scope, options: ListOptions, wanted: Representation
+        self,
+        request: web.BaseRequest,
+        scope: Scope,
+        options: ListOptions,
+        wanted: Representation,
+        *,
+        is_last_resort: bool = False,
     ) -> web.StreamResponse | None:
-        """None where upstream did not answer and nothing was sent."""
+        """None where upstream did not answer and nothing was sent. `is_last_resort`: what is kept
+        here has been found wanting."""
         reading = self._reading
         if not reading.above.is_up:
             return None
-        has_cache = bool(reading.streams.covering(scope))
+        has_cache = (
+            not is_last_resort
+            and not options.continue_token
+            and takes_whole(wanted)
+            and bool(reading.streams.covering(scope))
+        )
         try:
             fetched = await reading.above.fetch(
                 request,
@@ -129,30 +141,29 @@ class Lists:
         stands_in = self._asks_upstream(options, wanted)
         if options.match is VersionMatch.EXACT and asked:
             stream = self._at_exactly(scope, asked)
+            if stream is None and reading.above.is_up:
+                return await reading.above.forward(request)
             if stream is None:
-                return await self._otherwise(request, Refused(expired()))
+                raise Refused(expired())
             return await self._send(request, stream, scope, wanted, stands_in=stands_in)
         stream = await reading.streams.ready(scope, now=reading.now())
         if not await reading.is_new_enough(stream, scope):
-            return await self._otherwise(request, None)
+            answer = await self._from_upstream(request, scope, options, wanted, is_last_resort=True)
+            if answer is None:
+                raise reading.unreachable()
+            return answer
         if asked and not await stream.until(
             lambda: stream.collection.cursor >= asked, timeout=VERSION_WAIT
         ):
-            too_large = too_large_version(asked, stream.collection.cursor)
-            return await self._otherwise(request, Refused(too_large))
+            answer = await self._from_upstream(request, scope, options, wanted, is_last_resort=True)
+            if answer is None:
+                raise Refused(too_large_version(asked, stream.collection.cursor))
+            return answer
         return await self._send(request, stream, scope, wanted, stands_in=stands_in)
 
     def _at_exactly(self, scope: Scope, version: int) -> Stream | None:
         found = self._reading.streams.covering(scope)
         return next((s for s in found if s.collection.cursor == version), None)
-
-    async def _otherwise(
-        self, request: web.BaseRequest, refused: Refused | None
-    ) -> web.StreamResponse:
-        """Upstream's own answer; where it cannot be asked, the refusal."""
-        if self._reading.above.is_up:
-            return await self._reading.above.forward(request)
-        raise refused or self._reading.unreachable()
 
     async def _send(
         self,
