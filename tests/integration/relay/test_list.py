@@ -3,6 +3,7 @@ selectors means. `direct` shows that kube-apiserver answers so.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
 """
 
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -332,7 +333,7 @@ def test_r1_a_resource_that_does_not_exist_is_not_found(shared: Place, contents:
 def test_r1_items_of_lists_have_a_kind_where_they_have_one_upstream(
     shared: Place, still: Contents, widgets: Widgets
 ) -> None:
-    widgets.create(still, "w", site="north")
+    widgets.create(still, f"w-{secrets.token_hex(4)}", site="north")
     for resource in ("configmaps", "pods", widgets.resource):
         path = still.path(resource)
         truth = shared.cloud.get(path).expect()["items"]
