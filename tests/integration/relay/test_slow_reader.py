@@ -17,7 +17,8 @@ LONG: Parameters = {"timeoutSeconds": 120}
 # Bytes that one watcher may leave unread, and of each object.
 BUFFER = 1024 * 1024
 SIZE = 100_000
-COUNT = 120
+# More than the buffer and the 4 MiB that the kernel takes for a sender (tcp_wmem).
+COUNT = 150
 
 
 @contextmanager
@@ -31,6 +32,11 @@ def reader_that_never_reads(place: Place, target: str) -> Iterator[socket.socket
         connection.connect(("127.0.0.1", place.relay.port))
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         yield connection
+
+
+def wait_watchers(place: Place, count: int) -> None:
+    """Until so many are told of changes as they come; who begins is told at its own pace."""
+    wait_for(lambda: place.relay.status()["watchers"] == count, timeout=20, what="the watchers")
 
 
 def drain(connection: socket.socket) -> bytes:
@@ -58,6 +64,7 @@ def test_r8_a_reader_that_never_reads_is_cut_off_and_nobody_else_notices(
             caller.watch(path, {**LONG, "resourceVersion": version}) as attentive,
             reader_that_never_reads(place, f"{path}?{query}") as connection,
         ):
+            wait_watchers(place, 2)
             names = [f"cm-{number:03}" for number in range(COUNT)]
             for name in names:
                 contents.configmap(name, filler="x" * SIZE)
@@ -96,7 +103,8 @@ def test_r8_who_was_cut_off_resumes_where_it_was(
         query = f"watch=true&resourceVersion={version}&timeoutSeconds=120"
         place.caller().get(path, {"resourceVersion": version}).expect()
         with reader_that_never_reads(place, f"{path}?{query}") as connection:
-            names = contents.configmaps(60, size=SIZE)
+            wait_watchers(place, 1)
+            names = contents.configmaps(COUNT, size=SIZE)
             known = told(drain(connection))
         last = contents.get("configmaps", known[-1])["metadata"]["resourceVersion"]
         resume: Parameters = {**LONG, "resourceVersion": last}
