@@ -49,6 +49,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 
 
 async def _serve(config: Config) -> None:
+    asyncio.get_running_loop().set_exception_handler(_unforeseen)
     stopping = _obey_signals()
     async with AsyncExitStack() as stack:
         credentials = None if config.is_local else _credentials(config)
@@ -117,6 +118,18 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     if config.tls_cert_file is None or config.tls_private_key_file is None:
         return None
     return ServingCertificate(config.tls_cert_file, config.tls_private_key_file).context
+
+
+def _unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """uvloop's TLS calls it fatal that it wants to write to a connection which has just been lost
+    (sslproto.pyx, _process_outgoing); whoever has the connection is told of its end all the same.
+    """
+    transport: asyncio.BaseTransport | None = context.get("transport")
+    is_of_tls = context.get("message") == "Fatal error on SSL protocol"
+    if is_of_tls and transport is not None and transport.is_closing():
+        logger.debug("connection lost", extra=fields(why=context.get("exception")))
+        return
+    loop.default_exception_handler(context)
 
 
 def _tidy() -> None:
