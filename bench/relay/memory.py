@@ -1,20 +1,27 @@
 """Resident memory of a relay: at rest with pods, after every kind of load, and at its peak."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from bench.pace import sleep, wait_for
+from bench.pace import sleep
 from bench.process import KIB, MIB, memory
 from bench.progress import say
-from bench.relay.fanout import HUNDRED, PODS, measured
-from bench.relay.reads import GETS, LISTS, Reading
+from bench.relay.fanout import HUNDRED, measured
+from bench.relay.reads import CLIENTS, LISTS, Reading
 from bench.relay.result import RELAY, Result, Sample
 from bench.relay.world import Options, Pods, World, at
 from tests.pods.relay import RelayProcess
 
-COUNTS = (0, 1000, 10_000)
+MOST = 10_000
+COUNTS = (0, 1000, MOST)
+# Of the most, in the watch that is among the loads.
+UPDATED = 1000
+LOADS = (
+    *(reading for reading in LISTS if reading.pods == MOST),
+    *(Reading("get", MOST, clients, 0) for clients in CLIENTS),
+)
 # Until what a start or a list needed for a moment is given back.
 SETTLE = 5.0
-SYNC_TIMEOUT = 60.0
 
 
 def memories(world: World, options: Options) -> list[Result]:
@@ -45,27 +52,21 @@ def _say(result: Result) -> None:
 def _hold(world: World, relay: RelayProcess, pods: Pods) -> None:
     """The relay follows these pods from here on."""
     flags = [f"--path={pods.any_version}", f"--expect={pods.count}"]
-    wait_for(
-        lambda: bool(world.load.run("first", *at(relay), *flags)["answeredAt"]),
-        timeout=SYNC_TIMEOUT,
-        what=f"{pods.count} pods",
-    )
+    world.load.run("first", *at(relay), *flags)
 
 
 def _after_load(world: World, options: Options) -> Sample:
-    """What the other scenarios do to one relay, one after the other."""
+    """What the other scenarios do to one relay, one after the other, with one set of pods."""
+    held = world.pods(MOST)
     with world.relay() as relay:
-        for reading in (*LISTS, *GETS):
-            _load(world, relay, reading, seconds=options.seconds)
-        watched = world.pods(PODS, is_managed=False)
-        measured(world, HUNDRED, relay, pods=watched, seconds=options.seconds)
+        _hold(world, relay, held)
+        for reading in LOADS:
+            flags = [*reading.flags(held), f"--seconds={options.seconds}"]
+            world.load.run("fetch", *at(relay), *flags)
+        updated = replace(held, count=UPDATED)
+        measured(world, HUNDRED, relay, pods=updated, seconds=options.seconds)
         sleep(SETTLE)
         return _sample(relay)
-
-
-def _load(world: World, relay: RelayProcess, reading: Reading, *, seconds: float) -> None:
-    flags = [*reading.flags(world.pods(reading.pods)), f"--seconds={seconds}"]
-    world.load.run("fetch", *at(relay), *flags)
 
 
 def _sample(relay: RelayProcess) -> Sample:

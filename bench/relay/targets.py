@@ -183,7 +183,7 @@ def _memory(results: Results) -> list[Row]:
             found.append(row("  peak", "MiB", results.values(name, RELAY, "peak")))
     if results.has("memory-used"):
         ours = results.values("memory-used", RELAY, "rss")
-        what = "RSS with 11,000 pods after all loads"
+        what = "RSS with 10,000 pods after all loads"
         found.append(row(what, "MiB", ours, target=never_above(100, "MiB")))
         ours = results.values("memory-used", RELAY, "peak")
         found.append(row("  peak", "MiB", ours, target=never_above(180, "MiB")))
