@@ -26,6 +26,8 @@ CHUNKS_ON_THE_WAY = 256
 QUIET = 0.1
 # struct linger {on, seconds}: close sends a reset, see socket(7).
 LINGER_RESET = struct.pack("ii", 1, 0)
+# Its own: hypothesis takes a changed state of the shared one for a test that is not repeatable.
+_chance = random.Random()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,4 +229,4 @@ async def _read(reader: asyncio.StreamReader, chunks: asyncio.Queue[_Chunk]) -> 
             data = await reader.read(CHUNK_BYTES)
         except OSError:
             data, is_reset = b"", True
-        await chunks.put(_Chunk(data, clock(), random.random(), is_reset))
+        await chunks.put(_Chunk(data, clock(), _chance.random(), is_reset))

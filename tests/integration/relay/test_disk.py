@@ -33,7 +33,7 @@ def assert_serves(place: Place, contents: Contents) -> None:
     version = contents.version()
     reply = place.caller().get(path, {"resourceVersion": version})
     assert_snapshot(place, path, {}, reply)
-    query: Parameters = {"resourceVersion": version, "timeoutSeconds": 60}
+    query: Parameters = {"resourceVersion": reply.version, "timeoutSeconds": 60}
     with place.caller().watch(path, query) as watching:
         made = contents.configmap(f"made-{version}")
         watching.wait_told(("ADDED", made["metadata"]["name"]))

@@ -54,10 +54,10 @@ def test_r8_a_reader_that_never_reads_is_cut_off_and_nobody_else_notices(
     control_plane: ControlPlane, contents: Contents
 ) -> None:
     path = contents.path("configmaps")
-    version = contents.version()
+    version = str(contents.version())
     with Place(Kind.RELAY, control_plane, flags=[f"--watch-buffer={BUFFER}"]) as place:
         caller = place.caller()
-        caller.get(path, {"resourceVersion": version}).expect()
+        version = caller.get(path, {"resourceVersion": version}).version
         at_rest = place.relay.memory()
         query = f"watch=true&resourceVersion={version}&timeoutSeconds=120"
         with (
@@ -98,10 +98,10 @@ def test_r8_who_was_cut_off_resumes_where_it_was(
     control_plane: ControlPlane, contents: Contents
 ) -> None:
     path = contents.path("configmaps")
-    version = contents.version()
+    version = str(contents.version())
     with Place(Kind.RELAY, control_plane, flags=[f"--watch-buffer={BUFFER}"]) as place:
+        version = place.caller().get(path, {"resourceVersion": version}).version
         query = f"watch=true&resourceVersion={version}&timeoutSeconds=120"
-        place.caller().get(path, {"resourceVersion": version}).expect()
         with reader_that_never_reads(place, f"{path}?{query}") as connection:
             wait_watchers(place, 1)
             names = contents.configmaps(COUNT, size=SIZE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from tests.integration.relay.objects import collection, hash_of
 from tests.integration.relay.place import Place
@@ -46,7 +47,10 @@ class Watched:
             "labelSelector": self.label_selector,
             "fieldSelector": self.field_selector,
         }
-        listed = place.cloud.get(collection(self.resource, self.namespace), query)
+        path = collection(self.resource, self.namespace)
+        # 429: a custom resource whose schema has just changed, "storage is (re)initializing".
+        while (listed := place.cloud.get(path, query)).status == HTTPStatus.TOO_MANY_REQUESTS:
+            time.sleep(POLL_INTERVAL)
         return hash_of(listed.expect()["items"])
 
 
