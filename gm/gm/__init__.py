@@ -1,0 +1,1 @@
+"""Global Manager: operators, and the hub that LCs connect to."""

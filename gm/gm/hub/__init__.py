@@ -1,0 +1,1 @@
+"""The hub: streams from and to the LCs of many nodes."""

@@ -1,0 +1,1 @@
+"""Local Controller: what Sedna does on one edge node."""

@@ -1,0 +1,1 @@
+"""What GM and LC share: the kinds, node labels, reports and the stream's messages."""
