@@ -80,7 +80,7 @@ PROGRAMS = {
     )
 }
 # What every user of the control plane needs; the rest is built on request.
-DEFAULT_PROGRAMS = ("kube-apiserver", "etcd", "kubectl")
+DEFAULT_PROGRAMS = ("kube-apiserver", "etcd", "kubectl", "kube-controller-manager")
 
 
 def binary(name: str) -> Path:
