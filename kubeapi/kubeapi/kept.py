@@ -17,7 +17,7 @@ from aiohttp.connector import Connection
 
 # Behind a load balancer, other API servers get their turn after so many seconds.
 MAX_AGE = 120.0
-# So many idle ones at a time, of one ApiServer.
+# So many idle ones at a time, of one ApiServer, unless it is told another number.
 MAX_IDLE = 8
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -67,10 +67,12 @@ class KeptConnections:
         *,
         idle: float,
         connector: Callable[..., aiohttp.TCPConnector] = aiohttp.TCPConnector,
+        max_idle: int = MAX_IDLE,
     ) -> None:
         self._open_session = open_session
         self._connector = connector
         self._idle_limit = idle
+        self._max_idle = max_idle
         self._idle: list[Channel] = []
         self._generation = 0
         self._credentials: tuple[object, ...] = ()
@@ -90,7 +92,7 @@ class KeptConnections:
         try:
             yield channel
         finally:
-            if self._is_usable(channel) and len(self._idle) < MAX_IDLE:
+            if self._is_usable(channel) and len(self._idle) < self._max_idle:
                 self._idle.append(channel)
             else:
                 await channel.session.close()

@@ -18,7 +18,7 @@ import aiohttp
 
 from .credentials import Credentials
 from .errors import ApiError, Unreachable, api_error
-from .kept import KeptConnections, Response
+from .kept import MAX_IDLE, KeptConnections, Response
 from .wire import TRANSPORT_ERRORS, describe, end_with_connection, never_resent
 
 JSON = "application/json"
@@ -34,16 +34,22 @@ SHUN_STATUSES = (401, 408, 421, 429)
 class ApiServer:
     """An API server as one caller sees it; `user_agent` tells callers apart in its audit log.
 
-    A connection that is kept for `kept` requests is used again within `kept_for` seconds.
+    A connection that is kept for `kept` requests is used again within `kept_for` seconds; so many
+    of them may be idle at a time.
     """
 
     def __init__(
-        self, credentials: Credentials, *, user_agent: str, kept_for: float = KEPT_FOR
+        self,
+        credentials: Credentials,
+        *,
+        user_agent: str,
+        kept_for: float = KEPT_FOR,
+        max_idle: int = MAX_IDLE,
     ) -> None:
         self._credentials = credentials
         self._user_agent = user_agent
         self._session = self._open_session(aiohttp.TCPConnector(force_close=True, limit=0))
-        self._kept = KeptConnections(self._open_session, idle=kept_for)
+        self._kept = KeptConnections(self._open_session, idle=kept_for, max_idle=max_idle)
 
     @property
     def url(self) -> str:
@@ -64,7 +70,32 @@ class ApiServer:
         content_type: str = JSON,
         kept: bool = False,
     ) -> dict[str, Any]:
-        """The decoded JSON object of a 2xx.
+        """The decoded JSON object of a 2xx; else as `fetch`."""
+        answer = await self.fetch(
+            method,
+            path,
+            timeout=timeout,
+            params=params,
+            body=body,
+            content_type=content_type,
+            kept=kept,
+        )
+        with self._failures_are_ours(late=""):
+            return _decoded(answer)
+
+    async def fetch(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout: float,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        kept: bool = False,
+    ) -> bytes:
+        """The body of a 2xx. What is sent is bytes as they are, or anything that is JSON.
 
         `kept`: over a connection that an earlier such request left, where one is fit for use. A
         second attempt beside a first that got no answer is to take one of its own.
@@ -73,10 +104,13 @@ class ApiServer:
         """
         options: dict[str, Any] = {"params": params}
         if body is not None:
-            options["data"] = json.dumps(body, separators=(",", ":")).encode()
+            is_encoded = isinstance(body, bytes)
+            options["data"] = (
+                body if is_encoded else json.dumps(body, separators=(",", ":")).encode()
+            )
         with self._failures_are_ours(late=f"no answer from {self.url} within {timeout:g}s"):
             async with asyncio.timeout(timeout):
-                headers = await self._headers(None if body is None else content_type)
+                headers = await self._headers(None if body is None else content_type, accept)
                 options |= {"headers": headers, "ssl": self._tls()}
                 if kept:
                     async with self._kept.channel(
@@ -92,10 +126,15 @@ class ApiServer:
                 raise api_error(
                     response.status, answer, retry_after=response.headers.get("Retry-After")
                 )
-            return _decoded(answer)
+            return answer
 
     async def lines(
-        self, path: str, *, open_timeout: float, params: Mapping[str, str]
+        self,
+        path: str,
+        *,
+        open_timeout: float,
+        params: Mapping[str, str],
+        accept: str = JSON,
     ) -> AsyncGenerator[bytes, None]:
         """The lines of a streamed answer, as they come, until the server ends it.
 
@@ -109,7 +148,7 @@ class ApiServer:
                 async with self._session.get(
                     self.url + path,
                     params=params,
-                    headers=await self._headers(None),
+                    headers=await self._headers(None, accept),
                     ssl=self._tls(),
                     allow_redirects=False,
                 ) as response:
@@ -154,7 +193,7 @@ class ApiServer:
     def _open_session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=connector,
-            headers={"User-Agent": self._user_agent, "Accept": JSON},
+            headers={"User-Agent": self._user_agent},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             middlewares=(never_resent,),
             response_class=Response,
@@ -163,8 +202,10 @@ class ApiServer:
             trust_env=False,
         )
 
-    async def _headers(self, content_type: str | None) -> dict[str, str]:
-        headers = {} if content_type is None else {"Content-Type": content_type}
+    async def _headers(self, content_type: str | None, accept: str) -> dict[str, str]:
+        headers = {"Accept": accept}
+        if content_type is not None:
+            headers["Content-Type"] = content_type
         authorization = await self._credentials.authorization()
         if authorization is not None:
             headers["Authorization"] = authorization

@@ -340,3 +340,23 @@ def test_a_refused_stream_is_an_api_error() -> None:
     assert found == []
     assert isinstance(error, ApiError)
     assert error.status == 410
+
+
+# ── bytes as they are ──
+
+
+def test_a_body_of_bytes_is_sent_as_it_is_and_the_answer_told_as_it_came() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b'{ "b": 2.0 }')
+
+    accept = "application/json;as=PartialObjectMetadata"
+    with RawServer(serve) as server:
+        answer = with_server(
+            server.url,
+            lambda it: it.fetch("PUT", "/x", timeout=5, body=b'{"a": 1.0}', accept=accept),
+        )
+    (sent,) = server.requests
+    assert sent.endswith(b'\r\n\r\n{"a": 1.0}')
+    assert f"Accept: {accept}\r\n".encode() in sent
+    assert answer == b'{ "b": 2.0 }'
