@@ -1,0 +1,103 @@
+"""What the hub asks of GM, and what it tells.
+
+Owns the words between the hub (streams of LCs) and GM's shell (collections, leadership, reports).
+Knows neither how objects come from the API nor how messages travel. Everything here is called in
+the one event loop; nothing blocks, and only `room` and `node_of` wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sedna_api.core.document import Document
+from sedna_api.core.report import Report
+
+
+class Listener(Protocol):
+    """Who hears of changes; the hub is one."""
+
+    def concerns(self, node: str, document: Document) -> None:
+        """The object concerns the node from now on, or has changed; a Model before its job."""
+
+    def leaves(self, node: str, document: Document) -> None:
+        """The object is deleted, or concerns the node no longer; `document` is its last state,
+        with the resourceVersion of the deletion where that is the reason."""
+
+    def moved(self) -> None:
+        """A collection has a higher version, `is_synced` or `is_link_up` changed. May be told
+        once for many changes, and after the changes themselves."""
+
+
+class Directory(Protocol):
+    """All objects that nodes are to know. What `node_documents` gives and what listeners heard
+    agree at every moment."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Every collection was listed once."""
+
+    @property
+    def is_link_up(self) -> bool:
+        """The relay reaches the API server, as far as it knows."""
+
+    def node_documents(self, node: str) -> Iterable[Document]:
+        """Everything that concerns the node, Models of its jobs included, in any order."""
+
+    def version(self, kind: str) -> int:
+        """The resourceVersion that the collection has come to; `kind` as in `Document.kind`.
+        0 where there is no such collection."""
+
+    def subscribe(self, listener: Listener) -> None:
+        """From now on, until the process ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """This report stands in a NodeReport, and so do all of its object and store with a lower seq
+    that were taken before it. Whoever cannot store one may not acknowledge a later one."""
+
+    store_id: str
+    uid: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedForGood:
+    """This report will never be stored; `reason` is for people."""
+
+    store_id: str
+    uid: str
+    seq: int
+    reason: str
+
+
+class Inbox(Protocol):
+    """Reports on their way into NodeReports."""
+
+    def take(
+        self, node: str, report: Report, answer: Callable[[Acked | RefusedForGood], None]
+    ) -> bool:
+        """False where it is full: nothing was taken, ask again after `room`. The answer may come
+        never (LC sends the report again) or after the stream's end."""
+
+    async def room(self) -> None:
+        """Returns when `take` is worth another try."""
+
+
+class TokenReviewer(Protocol):
+    """Whose bearer tokens prove a node's name."""
+
+    async def node_of(self, token: str) -> str | None:
+        """The node that the token is bound to; None where it proves none. Raises
+        `ReviewUnavailable` where nobody can say now."""
+
+
+class ReviewUnavailable(Exception):
+    """The API server did not answer the review."""
+
+
+# Whether streams may be served, asked anew whenever it matters: in active-standby while this GM
+# leads, in active-active always. The hub adds `is_synced` and `is_link_up` by itself.
+MayServe = Callable[[], bool]
