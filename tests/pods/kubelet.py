@@ -5,13 +5,15 @@ whose course says that their command really runs.
 Guarantees: phases go Pending, Running, then Succeeded or Failed, as a kubelet's do; a pod that is
 deleted loses its process, then its object; while `cut`, a node's pods run on and nothing is told,
 and what happened is told when it is healed; `close` ends every process.
-Differs from a kubelet: host paths that are mounted are rewritten in the worker's environment
-instead of being mounted; init containers do not run; probes are not made.
+Differs from a kubelet: host paths that are mounted, and names of services, are rewritten in the
+worker's environment instead of being mounted and resolved; a pod's address is a loopback one; init
+containers do not run; probes are not made.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import heapq
 import itertools
 import json
@@ -36,6 +38,8 @@ from tests.pods.caller import Caller
 Json = dict[str, Any]
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
+# The variable that tells workers below which path their mounts stand.
+PREFIX = "DATA_PATH_PREFIX"
 # Seconds between two looks at processes.
 POLL_INTERVAL = 0.05
 # Seconds until a container that failed is started again (a kubelet: 10, doubled each time).
@@ -79,8 +83,18 @@ class _Pod:
         return str(self.object["spec"].get("nodeName", ""))
 
     @property
+    def namespace(self) -> str:
+        return str(self.object["metadata"]["namespace"])
+
+    @property
     def path(self) -> str:
-        return f"/api/v1/namespaces/{self.object['metadata']['namespace']}/pods/{self.name}"
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+    @property
+    def address(self) -> str:
+        """Its own one among the loopback addresses."""
+        digest = hashlib.sha256(self.uid.encode()).digest()
+        return f"127.{digest[0]}.{digest[1]}.{1 + digest[2] % 254}"
 
 
 class Kubelet:
@@ -267,6 +281,9 @@ class Kubelet:
             return
         if pod.course.is_process:
             pod.process = self._start(pod)
+            if pod.process is None:
+                self._later(RESTART_DELAY, lambda: self._begin(pod))
+                return
         elif pod.course.runs_for is not None:
             self._later(pod.course.runs_for, lambda: self._become(pod, pod.course.phase))
         self._become(pod, "Running")
@@ -286,6 +303,7 @@ class Kubelet:
         status = {
             "phase": pod.phase,
             "conditions": [ready],
+            "podIP": pod.address,
             "startTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         body = {"metadata": {"uid": pod.uid}, "status": status}
@@ -336,14 +354,14 @@ class Kubelet:
 
     # Processes
 
-    def _start(self, pod: _Pod) -> subprocess.Popen[bytes]:
+    def _start(self, pod: _Pod) -> subprocess.Popen[bytes] | None:
+        """None where a service that it is told of has no pod yet."""
         container = pod.object["spec"]["containers"][0]
         command = [*container.get("command", ()), *container.get("args", ())]
-        mounts = self._mounts(pod.object["spec"], container)
-        environment = {
-            each["name"]: _rewritten(each.get("value", ""), mounts)
-            for each in container.get("env", ())
-        }
+        try:
+            environment = self._environment(pod, container)
+        except LookupError:
+            return None
         with (self._logs / f"{pod.name}-{pod.uid[:8]}.log").open("ab") as log:
             return subprocess.Popen(
                 command,
@@ -353,6 +371,41 @@ class Kubelet:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def _environment(self, pod: _Pod, container: Json) -> dict[str, str]:
+        mounts = self._mounts(pod.object["spec"], container)
+        fields = {
+            "metadata.name": pod.name,
+            "metadata.namespace": pod.namespace,
+            "spec.nodeName": pod.node,
+            "status.podIP": pod.address,
+        }
+        found = {}
+        for each in container.get("env", ()):
+            if "valueFrom" in each:
+                found[each["name"]] = fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
+            else:
+                value = self._address_of(each.get("value", ""), pod.namespace)
+                found[each["name"]] = _rewritten(value, mounts)
+        if PREFIX in found:
+            found[PREFIX] = str(self._root).rstrip("/")
+        return found
+
+    def _address_of(self, value: str, namespace: str) -> str:
+        """The address of a pod behind `<service>.<namespace>`, any other value as it is. Raises
+        LookupError where there is no such pod that runs."""
+        service, _, rest = value.partition(".")
+        if rest != namespace:
+            return value
+        answer = self._caller.get(f"/api/v1/namespaces/{namespace}/services/{service}")
+        if answer.status != HTTPStatus.OK:
+            raise LookupError(value)
+        selector = answer.json()["spec"]["selector"].items()
+        for pod in self._pods.values():
+            labels = pod.object["metadata"].get("labels", {})
+            if pod.namespace == namespace and pod.phase == "Running" and selector <= labels.items():
+                return pod.address
+        raise LookupError(value)
 
     def _mounts(self, spec: Json, container: Json) -> Collection[tuple[str, str]]:
         """Paths in the container, and where these are on the host; the longest first."""
@@ -383,6 +436,8 @@ class Kubelet:
     def _again(self, pod: _Pod) -> None:
         if not (pod.is_leaving or pod.uid in self._gone or self._ended.is_set()):
             pod.process = self._start(pod)
+            if pod.process is None:
+                self._later(RESTART_DELAY, functools.partial(self._again, pod))
 
 
 def _rewritten(value: str, mounts: Collection[tuple[str, str]]) -> str:
