@@ -32,7 +32,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.controlplane.cluster import ControlPlane
 from tests.pods.caller import Caller
 
 Json = dict[str, Any]
@@ -100,23 +99,25 @@ class _Pod:
 class Kubelet:
     """Runs the pods of `nodes`, each as `course_of` says; a context manager.
 
-    A pod without a node is bound to the first one. `root` is the root of every node's file system.
+    `caller` may do anything; a pod without a node is bound to the first one; `root` is the root of
+    every node's file system; what processes print is put into `logs`.
     """
 
     def __init__(
         self,
-        plane: ControlPlane,
+        caller: Caller,
         nodes: Sequence[str],
         *,
+        logs: Path,
         course_of: Callable[[Json], Course] = lambda pod: Course(),
         root: Path = Path("/"),
     ) -> None:
-        self._caller = Caller(plane.server, context=plane.tls())
+        self._caller = caller
         self._nodes = list(nodes)
         self._course_of = course_of
         self._root = root
-        self._logs = plane.folder / "pod-logs"
-        self._logs.mkdir(exist_ok=True)
+        self._logs = logs
+        logs.mkdir(parents=True, exist_ok=True)
         self._pods: dict[str, _Pod] = {}
         self._gone: set[str] = set()
         self._cut: set[str] = set()

@@ -1,7 +1,7 @@
 """The parts of a cluster that tests of GM and LC need: controllers, and a stand-in for kubelets."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.controller_manager import ControllerManager
 from tests.controlplane.fixtures import require_program
+from tests.pods.caller import Caller
 from tests.pods.kubelet import Course, Kubelet
 from tests.pods.observer import wait_for
 
@@ -36,6 +37,11 @@ def pod(name: str, command: list[str], **spec: Any) -> Json:
 
 def course_of(found: Json) -> Course:
     return Course(is_process=bool(found["spec"]["containers"][0].get("command")))
+
+
+def kubelet_of(plane: ControlPlane, course_of: Callable[[Json], Course] = course_of) -> Kubelet:
+    caller = Caller(plane.server, context=plane.tls())
+    return Kubelet(caller, [NODE], logs=plane.folder / "pod-logs", course_of=course_of)
 
 
 class Pods:
@@ -66,7 +72,7 @@ def test_a_deployment_becomes_pods_that_run_and_all_goes_with_it(
         "metadata": {"name": "d"},
         "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
     }
-    with Kubelet(control_plane, [NODE]):
+    with kubelet_of(control_plane):
         assert control_plane.admin.post(path, body)[0] == HTTPStatus.CREATED
 
         def available() -> int:
@@ -88,7 +94,7 @@ def test_a_pods_command_runs_with_its_mounts_and_its_end_is_the_pods(
     container = seen["spec"]["containers"][0]
     container["volumeMounts"] = [{"name": "v", "mountPath": "/home/data/srv/data"}]
     container["env"] = [{"name": "WHERE", "value": "/home/data/srv/data/a.txt;/other"}]
-    with Kubelet(control_plane, [NODE], course_of=course_of) as kubelet:
+    with kubelet_of(control_plane) as kubelet:
         pods.create(seen)
         pods.create(pod("fails", FAILS))
         pods.create(pod("retries", FAILS, restartPolicy="OnFailure"))
@@ -102,7 +108,7 @@ def test_what_happened_while_a_node_was_cut_is_told_when_it_is_healed(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     pods = Pods(control_plane, namespace)
-    with Kubelet(control_plane, [NODE], course_of=lambda pod: Course(runs_for=1.0)) as kubelet:
+    with kubelet_of(control_plane, lambda pod: Course(runs_for=1.0)) as kubelet:
         pods.create(pod("p", []))
         wait_for(lambda: pods.phases() == {"p": "Running"}, timeout=30, what="the pod to run")
         kubelet.cut(NODE)
