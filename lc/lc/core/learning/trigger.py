@@ -1,0 +1,176 @@
+"""When a stage is to begin: a daily window of time and a condition on one number.
+
+Owns the words of `trainSpec.trigger` and `deploySpec.trigger` (those of Sedna's
+`pkg/localcontroller/trigger`) and the verdict with its reason. Knows neither files nor stages. What
+is missing, or no number, fires nothing, and the reason says so. A metric that is a list counts by
+its first element unless an index is given: Sedna's own samples say `precision_delta`, which never
+fires there.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lc.core.learning.fields import Malformed, mapping_at, number_at, text_at
+
+__all__ = ["Condition", "Malformed", "Numbers", "Timer", "Trigger", "Verdict"]
+
+# One metric may have a number for each class.
+Numbers = Mapping[str, float | Sequence[float]]
+
+# Sedna's: numbers closer than this are equal.
+_EQUAL_WITHIN = 1e-6
+# Sedna's default; there it is read and not used.
+DEFAULT_CHECK_PERIOD = 60.0
+
+_OPERATORS = {
+    "gt": ">",
+    ">": ">",
+    "ge": ">=",
+    ">=": ">=",
+    "eq": "==",
+    "=": "==",
+    "==": "==",
+    "ne": "!=",
+    "!=": "!=",
+    "le": "<=",
+    "<=": "<=",
+    "lt": "<",
+    "<": "<",
+}
+_METRIC = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[\s*(\d+)\s*\])?\s*")
+_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`is_early`: only the timer is against it, so time alone can change it."""
+
+    fires: bool
+    reason: str
+    is_early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Every day, local time, in minutes since midnight, both ends included; may pass midnight."""
+
+    start: int
+    end: int
+
+    @classmethod
+    def parse(cls, wanted: Mapping[str, object]) -> "Timer":
+        return cls(_minutes(text_at(wanted, "start")), _minutes(text_at(wanted, "end")))
+
+    def includes(self, now: datetime) -> bool:
+        minute = now.hour * 60 + now.minute
+        if self.start > self.end:
+            return minute >= self.start or minute <= self.end
+        return self.start <= minute <= self.end
+
+    def __str__(self) -> str:
+        return "-".join(f"{minute // 60:02}:{minute % 60:02}" for minute in (self.start, self.end))
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`operator` is one of > >= == != <= <; index None: the first, where the metric is a list."""
+
+    metric: str
+    operator: str
+    threshold: float
+    index: int | None = None
+
+    @classmethod
+    def parse(cls, wanted: Mapping[str, object]) -> "Condition":
+        operator = _OPERATORS.get(text_at(wanted, "operator"))
+        if operator is None:
+            raise Malformed(f"operator {wanted.get('operator')!r} is none of > >= == != <= <")
+        metric = _METRIC.fullmatch(text_at(wanted, "metric"))
+        if metric is None:
+            raise Malformed(f"metric {wanted.get('metric')!r} is no name or name[index]")
+        index = None if metric[2] is None else int(metric[2])
+        return cls(metric[1], operator, number_at(wanted, "threshold"), index)
+
+    @property
+    def named(self) -> str:
+        return self.metric if self.index is None else f"{self.metric}[{self.index}]"
+
+    def judge(self, numbers: Numbers) -> Verdict:
+        value = self._value(numbers)
+        if value is None:
+            known = ", ".join(sorted(numbers)) or "none"
+            return Verdict(False, f"{self.named} has no value (known: {known})")
+        if self._holds(value):
+            return Verdict(True, f"{self.named}={value:g} is {self.operator} {self.threshold:g}")
+        return Verdict(False, f"{self.named}={value:g} is not {self.operator} {self.threshold:g}")
+
+    def _value(self, numbers: Numbers) -> float | None:
+        found = numbers.get(self.metric)
+        if isinstance(found, int | float):
+            found = (found,)
+        place = self.index or 0
+        if found is None or place >= len(found) or math.isnan(found[place]):
+            return None
+        return float(found[place])
+
+    def _holds(self, value: float) -> bool:
+        is_equal = value == self.threshold or abs(value - self.threshold) < _EQUAL_WITHIN
+        match self.operator:
+            case ">":
+                return not is_equal and value > self.threshold
+            case ">=":
+                return is_equal or value > self.threshold
+            case "==":
+                return is_equal
+            case "!=":
+                return not is_equal
+            case "<=":
+                return is_equal or value < self.threshold
+            case _:
+                return not is_equal and value < self.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Timer and condition must both agree; what is not given agrees always."""
+
+    timer: Timer | None = None
+    condition: Condition | None = None
+    check_period: float = field(default=DEFAULT_CHECK_PERIOD, kw_only=True)
+
+    @classmethod
+    def parse(cls, wanted: Mapping[str, object] | None) -> "Trigger":
+        """Raises Malformed."""
+        if wanted is None:
+            return cls()
+        timer = mapping_at(wanted, "timer")
+        condition = mapping_at(wanted, "condition")
+        check_period = number_at(wanted, "checkPeriodSeconds", default=DEFAULT_CHECK_PERIOD)
+        if check_period < 0:
+            raise Malformed(f"checkPeriodSeconds {check_period:g} is negative")
+        return cls(
+            None if timer is None else Timer.parse(timer),
+            None if condition is None else Condition.parse(condition),
+            # Go's zero value: not given.
+            check_period=check_period or DEFAULT_CHECK_PERIOD,
+        )
+
+    def judge(self, numbers: Numbers, *, now: datetime) -> Verdict:
+        """`now` is the node's local time."""
+        verdict = Verdict(True, "no condition is set")
+        if self.condition is not None:
+            verdict = self.condition.judge(numbers)
+        if verdict.fires and self.timer is not None and not self.timer.includes(now):
+            told = f"{verdict.reason}, but it is not {self.timer}"
+            return Verdict(False, told, is_early=True)
+        return verdict
+
+
+def _minutes(text: str) -> int:
+    time = _TIME.fullmatch(text)
+    if time is None:
+        raise Malformed(f"{text!r} is no time of day HH:MM")
+    return int(time[1]) * 60 + int(time[2])

@@ -1,0 +1,63 @@
+"""What a worker tells the node's LC (prior art: Sedna's `POST /sedna/workers/{name}/info`).
+
+Owns the words and how JSON becomes them; knows nothing of HTTP nor of what follows. Numbers, words
+and lists that Sedna's library sends come through unchanged; what has another shape is refused with
+the reason.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class UnfitInfo(ValueError):
+    """The message says which field is wrong, for the worker's author."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerInfo:
+    """`kind` train|eval|deploy|inference and `status` completed|failed|running|"": lower case."""
+
+    name: str
+    namespace: str
+    owner_name: str
+    owner_kind: str
+    owner_info: Mapping[str, object] | None = None
+    kind: str = ""
+    status: str = ""
+    results: tuple[Mapping[str, object], ...] = ()
+
+    @classmethod
+    def parse(cls, told: object) -> "WorkerInfo":
+        """Raises UnfitInfo."""
+        if not isinstance(told, dict):
+            raise UnfitInfo("the body is not an object")
+        owner_info = told.get("ownerInfo")
+        if owner_info is not None and not isinstance(owner_info, dict):
+            raise UnfitInfo("ownerInfo is not an object")
+        return cls(
+            name=_text(told, "name"),
+            namespace=_text(told, "namespace"),
+            owner_name=_text(told, "ownerName"),
+            owner_kind=_text(told, "ownerKind").lower(),
+            owner_info=owner_info,
+            kind=_text(told, "kind").lower(),
+            status=_text(told, "status").lower(),
+            results=_results(told.get("results")),
+        )
+
+
+def _text(told: Mapping[str, object], field: str) -> str:
+    value = told.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UnfitInfo(f"{field} is not a text")
+    return value
+
+
+def _results(value: object) -> tuple[Mapping[str, object], ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise UnfitInfo("results is not a list of objects")
+    return tuple(value)
