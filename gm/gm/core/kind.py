@@ -1,0 +1,192 @@
+"""What a kind is: the types of the table that the engine works from.
+
+A kind is data: where its templates stand, which workers it makes from them with which environment,
+what it refers to, by which rule its state follows from its children, and how reports about it take
+effect. One file in `kinds/` is one row. Nothing here decides anything.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from gm.core.tree import mapping, text
+from sedna_api.core.document import Json, ObjectKey
+from sedna_api.core.kinds import DATASET, MODEL, ResourceKind
+
+Path: TypeAlias = tuple[str, ...]
+"""Keys from the object on; `*` stands for each item of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What workers are told of their surroundings: URLs of LC and of the knowledge base."""
+
+    lc_server: str = "http://localhost:9100"
+    kb_server: str = "http://localhost:9020"
+
+
+class Rule(Enum):
+    """How the state of an object follows from its children and reports."""
+
+    RECORD = "record"  # no children: it is only validated and counted
+    JOB = "job"  # pods that end
+    SERVICE = "service"  # workers that are to be available
+    STAGED = "staged"  # Train, Eval, Deploy, in rounds
+
+
+class Workload(Enum):
+    """As what a worker runs."""
+
+    POD = "Pod"
+    DEPLOYMENT = "Deployment"
+
+
+class Merge(Enum):
+    """What a report about an object of the kind changes."""
+
+    NOTHING = "nothing"
+    SAMPLES = "samples"  # numberOfSamples, or a problem in words
+    METRICS = "metrics"  # ownerInfo becomes status.metrics
+    TRAINING = "training"  # rounds become conditions, metrics go to the Model
+    STAGE = "stage"  # a stage is ready, completed or failed
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something that a worker reads or writes: without a scheme a path on its node. `is_indirect`:
+    an index file, whose content is to be downloaded too."""
+
+    url: str
+    credential: str = ""
+    is_indirect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An environment variable."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """An environment variable with the places of sources inside the worker, joined by `;`."""
+
+    name: str
+    sources: tuple[Source, ...]
+    is_downloaded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HotUpdate:
+    """The worker looks every so many seconds whether a newer model lies in the shared directory."""
+
+    poll_period: int
+
+
+Setting: TypeAlias = Value | Mounted | HotUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One worker to be: what its environment may depend on. `part` is where its template stands;
+    `name` its own; `input` what LC reported for its stage; `history` conditions before that."""
+
+    object: Json
+    part: Json
+    name: str
+    references: Mapping[ObjectKey, Json | None]
+    settings: Settings
+    input: Json
+    history: tuple[Json, ...]
+
+    @property
+    def namespace(self) -> str:
+        return text(self.object, "metadata", "namespace")
+
+    @property
+    def job(self) -> str:
+        return text(self.object, "metadata", "name")
+
+    def source(self, kind: ResourceKind, name: str) -> Source:
+        """Where a Dataset or Model is, and the Secret that opens it."""
+        found = self.references.get(ObjectKey(kind.singular, self.namespace, name))
+        spec = mapping(found, "spec")
+        return Source(text(spec, "url"), text(spec, "credentialName"))
+
+    def model(self, *path: str) -> Source:
+        """The Model whose name stands at a path from the object on."""
+        return self.source(MODEL, text(self.object, *path))
+
+    def dataset(self, name: str) -> Source:
+        return self.source(DATASET, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What is made from one template of the object, or from each of a list.
+
+    `type` is the value of the label worker-type; `path` leads to what has the `template`. `stage`:
+    of a staged kind, the stage that it works for; `is_initial`: it runs from the beginning, not
+    only from its stage on. `port`: it gets a Service. `is_told`: the LC of its node gets the
+    object; `needs_node`: so its template has to name the node. `restart_policy`, `dns_policy`:
+    where the template says none.
+    """
+
+    type: str
+    path: Path
+    settings: Callable[[Site], tuple[Setting, ...]]
+    workload: Workload = Workload.POD
+    stage: str = ""
+    is_initial: bool = False
+    port: int = 0
+    host_network: bool = False
+    dns_policy: str = ""
+    restart_policy: str = ""
+    is_told: bool = False
+    needs_node: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why nothing can be made of an object: the field, what is wrong with it, what to do."""
+
+    field: str
+    message: str
+    remedy: str
+    reason: str = "InvalidSpec"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Types of conditions by which a job kind tells its state."""
+
+    started: str
+    running: str
+    completed: str
+
+
+def unchecked(_: Json) -> tuple[Problem, ...]:
+    """Of a kind with nothing beyond templates and references."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row. `models`, `datasets`, `secrets`: paths of names; an optional one may be missing.
+    `told_models`: Models that the LCs get with the object. `check`: what is wrong beyond templates
+    and references."""
+
+    resource: ResourceKind
+    rule: Rule
+    workers: tuple[Worker, ...] = ()
+    models: tuple[Path, ...] = ()
+    optional_models: tuple[Path, ...] = ()
+    datasets: tuple[Path, ...] = ()
+    secrets: tuple[Path, ...] = ()
+    told_models: tuple[Path, ...] = ()
+    merge: Merge = Merge.NOTHING
+    words: Words = Words("Starting", "Running", "Completed")
+    check: Callable[[Json], tuple[Problem, ...]] = unchecked

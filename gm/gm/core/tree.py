@@ -1,0 +1,70 @@
+"""The few ways to read a part of decoded JSON.
+
+Guarantees: reading never raises and never changes the tree; what is missing or of another type
+reads as empty. A pod template may hold anything, for its CRD keeps unknown fields.
+"""
+
+from collections.abc import Iterator
+
+from sedna_api.core.document import Json
+
+
+def part(tree: object, *path: str) -> object:
+    """The value at a path of keys; None where there is none."""
+    for key in path:
+        if not isinstance(tree, dict):
+            return None
+        tree = tree.get(key)
+    return tree
+
+
+def mapping(tree: object, *path: str) -> Json:
+    """The object at a path, or an empty one that is not part of the tree."""
+    found = part(tree, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def items(tree: object, *path: str) -> list[object]:
+    """The list at a path, or an empty one that is not part of the tree."""
+    found = part(tree, *path)
+    return found if isinstance(found, list) else []
+
+
+def objects(tree: object, *path: str) -> Iterator[Json]:
+    """The objects among the items of the list at a path."""
+    return (item for item in items(tree, *path) if isinstance(item, dict))
+
+
+def text(tree: object, *path: str) -> str:
+    """The string at a path, or ""."""
+    found = part(tree, *path)
+    return found if isinstance(found, str) else ""
+
+
+def number(tree: object, *path: str, default: int = 0) -> int:
+    """The integer at a path; true and false are none."""
+    found = part(tree, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else default
+
+
+def flag(tree: object, *path: str) -> bool:
+    """Whether true stands at a path."""
+    return part(tree, *path) is True
+
+
+def found(tree: object, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    """Each value at a path, with where it stands in Kubernetes' words; `*` is each item of a list.
+    One that is missing at the end of its path comes as None."""
+    return _found(tree, path, "")
+
+
+def _found(tree: object, path: tuple[str, ...], where: str) -> Iterator[tuple[str, object]]:
+    if not path:
+        yield where, tree
+        return
+    head, rest = path[0], path[1:]
+    if head == "*":
+        for index, item in enumerate(items(tree)):
+            yield from _found(item, rest, f"{where}[{index}]")
+        return
+    yield from _found(part(tree, head), rest, f"{where}.{head}" if where else head)
