@@ -1,0 +1,153 @@
+"""LC's side of one stream: what GM's messages do to the store.
+
+Owns the rules of versions; knows no sockets, no disk and no clock. Guarantees (G4): of one uid a
+lower resourceVersion changes nothing; another uid is a deletion and a creation; what a snapshot
+lacks is dropped at its end, and not before; an equal version costs no write. One session is one
+connection: nothing of an earlier one is heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from sedna_api.core.document import Document, ObjectKey
+from sedna_api.core.messages import (
+    Ack,
+    Delete,
+    Drain,
+    Hello,
+    Put,
+    Refused,
+    Rewound,
+    SnapshotEnd,
+    ToNode,
+)
+
+
+class Incarnation(NamedTuple):
+    """Which object of that name, and its state."""
+
+    uid: str
+    resource_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """To be stored in place of what has its key."""
+
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    key: ObjectKey
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepOnly:
+    """Everything else is to be removed: the snapshot is complete."""
+
+    objects: frozenset[tuple[ObjectKey, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Safe:
+    """Reports of this object up to this seq need not be kept."""
+
+    uid: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """This report will never be taken."""
+
+    uid: str
+    seq: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Redial:
+    """GM asks to go elsewhere."""
+
+    reason: str
+
+
+Effect: TypeAlias = Stored | Removed | KeepOnly | Safe | Rejected | Redial
+
+
+class Session:
+    """One connection's. `stored`: what the store holds under a key."""
+
+    def __init__(self, store_id: str, stored: Callable[[ObjectKey], Document | None]) -> None:
+        self._store_id = store_id
+        self._stored = stored
+        # What was decided on this connection: effects may not have reached the store yet.
+        self._decided: dict[ObjectKey, Incarnation | None] = {}
+        self._is_rewound = False
+        self.has_snapshot = False
+
+    def received(self, message: ToNode) -> tuple[Effect, ...]:
+        """What is to be done, in this order."""
+        match message:
+            case Put(document):
+                return self._put(document)
+            case Delete():
+                return self._delete(message)
+            case SnapshotEnd():
+                return (self._keep_only(),)
+            case Rewound():
+                self._is_rewound = True
+                return ()
+            case Ack(store_id, uid, seq):
+                return (Safe(uid, seq),) if store_id == self._store_id else ()
+            case Refused(store_id, uid, seq, reason):
+                return (Rejected(uid, seq, reason),) if store_id == self._store_id else ()
+            case Drain(reason):
+                return (Redial(reason),)
+
+    def _put(self, document: Document) -> tuple[Effect, ...]:
+        key, held = document.key, self._held(document.key)
+        new = Incarnation(document.uid, document.resource_version)
+        if held is not None and held.uid == new.uid and not self._is_rewound:
+            self._decided[key] = max(held, new, key=lambda one: one.resource_version)
+            is_newer = new.resource_version > held.resource_version
+            return (Stored(document),) if is_newer else ()
+        self._decided[key] = new
+        if held is not None and held.uid != new.uid:
+            return (Removed(key, held.uid), Stored(document))
+        return (Stored(document),)
+
+    def _delete(self, delete: Delete) -> tuple[Effect, ...]:
+        key = ObjectKey(delete.kind, delete.namespace, delete.name)
+        held = self._held(key)
+        if held is None or held.uid != delete.uid:
+            return ()
+        if delete.resource_version < held.resource_version and not self._is_rewound:
+            return ()
+        self._decided[key] = None
+        return (Removed(key, held.uid),)
+
+    def _keep_only(self) -> KeepOnly:
+        self._is_rewound = False
+        self.has_snapshot = True
+        kept = ((key, held.uid) for key, held in self._decided.items() if held is not None)
+        return KeepOnly(frozenset(kept))
+
+    def _held(self, key: ObjectKey) -> Incarnation | None:
+        if key in self._decided:
+            return self._decided[key]
+        document = None if self.has_snapshot else self._stored(key)
+        if document is None:
+            return None
+        return Incarnation(document.uid, document.resource_version)
+
+
+def hello(node: str, store_id: str, known: Mapping[str, int], version: str) -> Hello:
+    """A kind of which nothing is known is not told: GM waits for none of it."""
+    told = {kind: highest for kind, highest in known.items() if highest > 0}
+    return Hello(node, store_id, told, version)
