@@ -1,0 +1,27 @@
+"""What the process asks of whatever connects LC to its objects and to those who take its reports."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """`peer`: who is, or was last, at the other end; `since`: seconds on CLOCK_BOOTTIME; `problem`:
+    why it is not up, in words for people."""
+
+    is_up: bool
+    peer: str
+    since: float
+    problem: str = ""
+
+
+class Link(Protocol):
+    """To GM's stream, or to the relay."""
+
+    async def run(self) -> None:
+        """Until cancelled: it redials by itself, for as long as it takes."""
+        ...
+
+    def status(self) -> LinkStatus:
+        """As of now."""
+        ...

@@ -1,0 +1,220 @@
+"""What is on disk, in memory, and the draft of what both become by one group of changes.
+
+Guarantees: `Memory` changes only by a draft that is on disk; a draft that is thrown away leaves
+nothing. Each change is judged against those before it in the same group. Pure.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from lc.core import outbox
+from lc.core.holding import Change, judge
+from lc.core.outbox import Queue, Said, Waiting
+from lc.store import tables
+from lc.store.failures import OutboxFull
+from sedna_api.core.document import Document, ObjectKey
+from sedna_api.core.report import Report
+
+# Bytes of reports that wait; at a kilobyte each so many are hours of many workers' words.
+MAX_OUTBOX = 16 * 1024 * 1024
+# Bytes that a waiting report costs besides its body.
+REPORT_OVERHEAD = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What listeners hear when the draft is on disk, in order."""
+
+    document: Document | None = None
+    gone: Document | None = None
+    change: Change | None = None
+    report: Report | None = None
+
+
+@dataclass(slots=True)
+class Memory:
+    store_id: str
+    objects: dict[str, dict[ObjectKey, Document]] = field(default_factory=dict)
+    uids: set[str] = field(default_factory=set)
+    queues: dict[str, Queue] = field(default_factory=dict)
+    notes: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    refusals: list[tables.Refusal] = field(default_factory=list)
+    refusals_ever: int = 0
+    outbox_bytes: int = 0
+
+    @classmethod
+    def loaded(cls, found: tables.Loaded) -> "Memory":
+        memory = cls(found.store_id, queues=found.queues, notes=found.notes)
+        memory.refusals, memory.refusals_ever = found.refusals, found.refusals_ever
+        for document in found.objects:
+            memory.objects.setdefault(document.kind, {})[document.key] = document
+            memory.uids.add(document.uid)
+        memory.outbox_bytes = sum(_size(queue) for queue in found.queues.values())
+        return memory
+
+    def get(self, key: ObjectKey) -> Document | None:
+        return self.objects.get(key.kind, {}).get(key)
+
+
+class Draft:
+    """`is_synced`: whether it must survive a loss of power before anybody is told."""
+
+    def __init__(self, memory: Memory, *, now: float) -> None:
+        """`now`: seconds of the wall clock, which people are shown."""
+        self.statements: list[tables.Statement] = []
+        self.told: list[Told] = []
+        self.is_synced = False
+        self._memory = memory
+        self._store_id = memory.store_id
+        self._now = now
+        self._objects: dict[ObjectKey, Document | None] = {}
+        # By uid: whether there is such an object now.
+        self._uids: dict[str, bool] = {}
+        self._queues: dict[str, Queue] = {}
+        self._notes: dict[tuple[str, str], bytes] = {}
+        self._refusals: list[tables.Refusal] = []
+        self._outbox_bytes = memory.outbox_bytes
+
+    # ── objects ──
+
+    def put(self, document: Document) -> Change:
+        held = self._get(document.key)
+        change = judge(held, document)
+        if change is Change.SAME:
+            return change
+        if held is not None and change is Change.REPLACED:
+            self._leave(held)
+        if change is not Change.UPDATED:
+            self.statements.append(tables.mark_present(document.uid))
+        self.statements.append(tables.put_object(document))
+        self._objects[document.key] = document
+        self._uids[document.uid] = True
+        self.told.append(Told(document=document, change=change))
+        return change
+
+    def delete(self, key: ObjectKey, uid: str) -> bool:
+        """Whether it was there; another one of that name stays."""
+        held = self._get(key)
+        if held is None or held.uid != uid:
+            return False
+        self.statements.append(tables.delete_object(key))
+        self._objects[key] = None
+        self._leave(held)
+        return True
+
+    def keep_only(
+        self, kept: Collection[tuple[ObjectKey, str]], kinds: Collection[str] | None
+    ) -> int:
+        """How many are gone."""
+        gone = [
+            document
+            for document in self._standing()
+            if (kinds is None or document.kind in kinds)
+            and (document.key, document.uid) not in kept
+        ]
+        for document in gone:
+            self.delete(document.key, document.uid)
+        return len(gone)
+
+    # ── reports ──
+
+    def enqueue(self, uid: str, said: Said) -> Report:
+        """Raises `OutboxFull`, and then has changed nothing."""
+        queue = self._queue(uid)
+        done = outbox.enqueue(queue, said, store_id=self._store_id, now=self._now)
+        if not done.is_new:
+            return done.report
+        grows = _size(done.queue) - _size(queue)
+        if self._outbox_bytes + grows > MAX_OUTBOX:
+            raise OutboxFull(f"{self._outbox_bytes} bytes of reports wait for GM: no more is taken")
+        self._outbox_bytes += grows
+        if done.superseded is not None:
+            self.statements.append(tables.delete_report(uid, done.superseded))
+        for worker in done.forgotten:
+            self.statements.append(tables.delete_heard(uid, worker))
+        word = done.queue.heard[said.worker]
+        self.statements += (
+            tables.put_report(done.queue.waiting[-1]),
+            tables.put_queue(uid, done.queue.last),
+            tables.put_heard(uid, said.worker, word),
+        )
+        self._queues[uid] = done.queue
+        self.is_synced = True
+        self.told.append(Told(report=done.report))
+        return done.report
+
+    def acked(self, uid: str, seq: int) -> int:
+        """How many waited."""
+        queue, done = outbox.acknowledged(self._queue(uid), seq)
+        self._drop(queue, done)
+        return len(done)
+
+    def refused(self, uid: str, seq: int, reason: str) -> int:
+        queue, done = outbox.refused(self._queue(uid), seq)
+        self._drop(queue, done)
+        for waiting in done:
+            it = waiting.report
+            key = ObjectKey(it.kind, it.namespace, it.name)
+            refusal = tables.Refusal(key, uid, it.seq, reason, self._now)
+            self.statements += tables.put_refusal(refusal)
+            self._refusals.append(refusal)
+        return len(done)
+
+    def renew(self, store_id: str) -> None:
+        """What waits goes on under another store id, with its numbers."""
+        self.statements.append(tables.put_store_id(store_id))
+        self._store_id = store_id
+        for uid in self._memory.queues.keys() | self._queues.keys():
+            self._queues[uid] = outbox.restamped(self._queue(uid), store_id)
+        self.is_synced = True
+
+    # ── notes ──
+
+    def note(self, space: str, uid: str, value: bytes, *, is_synced: bool) -> None:
+        is_absent = not self._uids.get(uid, uid in self._memory.uids)
+        self.statements.append(tables.put_note(space, uid, value, is_absent=is_absent))
+        self._notes[space, uid] = value
+        self.is_synced = self.is_synced or is_synced
+
+    def apply(self) -> None:
+        """It is on disk: memory becomes the same."""
+        memory = self._memory
+        memory.store_id = self._store_id
+        for key, document in self._objects.items():
+            if document is None:
+                memory.objects.get(key.kind, {}).pop(key, None)
+            else:
+                memory.objects.setdefault(key.kind, {})[key] = document
+        for uid, is_present in self._uids.items():
+            (memory.uids.add if is_present else memory.uids.discard)(uid)
+        memory.queues.update(self._queues)
+        memory.notes.update(self._notes)
+        memory.outbox_bytes = self._outbox_bytes
+        memory.refusals = [*memory.refusals, *self._refusals][-tables.KEPT_REFUSALS :]
+        memory.refusals_ever += len(self._refusals)
+
+    def _get(self, key: ObjectKey) -> Document | None:
+        return self._objects[key] if key in self._objects else self._memory.get(key)
+
+    def _standing(self) -> Iterator[Document]:
+        for objects in self._memory.objects.values():
+            yield from (each for key, each in objects.items() if key not in self._objects)
+        yield from (each for each in self._objects.values() if each is not None)
+
+    def _leave(self, document: Document) -> None:
+        self.statements.append(tables.mark_absent(document.uid))
+        self._uids[document.uid] = False
+        self.told.append(Told(gone=document))
+
+    def _queue(self, uid: str) -> Queue:
+        return self._queues.get(uid) or self._memory.queues[uid]
+
+    def _drop(self, queue: Queue, done: Collection[Waiting]) -> None:
+        for waiting in done:
+            self.statements.append(tables.delete_report(queue.uid, waiting.report.seq))
+            self._outbox_bytes -= len(waiting.report.body) + REPORT_OVERHEAD
+        self._queues[queue.uid] = queue
+
+
+def _size(queue: Queue) -> int:
+    return sum(len(each.report.body) + REPORT_OVERHEAD for each in queue.waiting)

@@ -1,0 +1,195 @@
+"""The tables, each change to them as SQL, and reading them back. Knows no transaction."""
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from lc.core.outbox import LastWord, Queue, Waiting
+from sedna_api.core.document import Document, ObjectKey
+from sedna_api.core.report import Report
+
+# PRAGMA application_id: "sdlc", so that file(1) and we know whose it is.
+APPLICATION_ID = 0x73646C63
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE store (id TEXT NOT NULL);
+CREATE TABLE object (
+  kind TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, uid TEXT NOT NULL,
+  resource_version INTEGER NOT NULL, generation INTEGER NOT NULL, raw BLOB NOT NULL,
+  PRIMARY KEY (kind, namespace, name)) WITHOUT ROWID;
+CREATE TABLE queue (uid TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE heard (
+  uid TEXT NOT NULL, worker TEXT NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL,
+  PRIMARY KEY (uid, worker)) WITHOUT ROWID;
+CREATE TABLE report (
+  uid TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, namespace TEXT NOT NULL,
+  name TEXT NOT NULL, is_event INTEGER NOT NULL, worker TEXT NOT NULL,
+  body BLOB NOT NULL, queued_at REAL NOT NULL,
+  PRIMARY KEY (uid, seq)) WITHOUT ROWID;
+CREATE TABLE note (
+  space TEXT NOT NULL, uid TEXT NOT NULL, value BLOB NOT NULL, absent_for REAL,
+  PRIMARY KEY (space, uid)) WITHOUT ROWID;
+CREATE TABLE refusal (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, namespace TEXT NOT NULL,
+  name TEXT NOT NULL, uid TEXT NOT NULL, seq INTEGER NOT NULL, reason TEXT NOT NULL,
+  refused_at REAL NOT NULL);
+"""
+# Refusals that are kept for people; their number counts on.
+KEPT_REFUSALS = 50
+# SQLite takes so many parameters of one statement at least.
+MAX_PARAMETERS = 500
+
+Value = str | int | float | bytes | None
+Statement = tuple[str, tuple[Value, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A report that GM will never take; `refused_at` in seconds of the wall clock."""
+
+    key: ObjectKey
+    uid: str
+    seq: int
+    reason: str
+    refused_at: float
+
+
+@dataclass(slots=True)
+class Loaded:
+    """All that a new process needs; queues of objects that are here, or for which reports wait."""
+
+    store_id: str
+    objects: list[Document] = field(default_factory=list)
+    queues: dict[str, Queue] = field(default_factory=dict)
+    notes: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+    refusals_ever: int = 0
+
+
+def put_store_id(store_id: str) -> Statement:
+    return "UPDATE store SET id = ?", (store_id,)
+
+
+def put_object(document: Document) -> Statement:
+    names = (*document.key, document.uid)
+    rest = (document.resource_version, document.generation, document.raw)
+    return "INSERT OR REPLACE INTO object VALUES (?,?,?,?,?,?,?)", (*names, *rest)
+
+
+def delete_object(key: ObjectKey) -> Statement:
+    sql = "DELETE FROM object WHERE kind = ? AND namespace = ? AND name = ?"
+    return sql, (key.kind, key.namespace, key.name)
+
+
+def put_report(waiting: Waiting) -> Statement:
+    it = waiting.report
+    names = (it.uid, it.seq, it.kind, it.namespace, it.name)
+    rest = (int(it.is_event), it.worker, it.body, waiting.queued_at)
+    return "INSERT INTO report VALUES (?,?,?,?,?,?,?,?,?)", (*names, *rest)
+
+
+def delete_report(uid: str, seq: int) -> Statement:
+    return "DELETE FROM report WHERE uid = ? AND seq = ?", (uid, seq)
+
+
+def put_queue(uid: str, last: int) -> Statement:
+    return "INSERT OR REPLACE INTO queue VALUES (?,?)", (uid, last)
+
+
+def put_heard(uid: str, worker: str, word: LastWord) -> Statement:
+    return "INSERT OR REPLACE INTO heard VALUES (?,?,?,?)", (uid, worker, word.seq, word.digest)
+
+
+def delete_heard(uid: str, worker: str) -> Statement:
+    return "DELETE FROM heard WHERE uid = ? AND worker = ?", (uid, worker)
+
+
+def put_note(space: str, uid: str, value: bytes, *, is_absent: bool) -> Statement:
+    absent = 0.0 if is_absent else None
+    return "INSERT OR REPLACE INTO note VALUES (?,?,?,?)", (space, uid, value, absent)
+
+
+def mark_absent(uid: str) -> Statement:
+    return "UPDATE note SET absent_for = 0 WHERE uid = ? AND absent_for IS NULL", (uid,)
+
+
+def mark_present(uid: str) -> Statement:
+    return "UPDATE note SET absent_for = NULL WHERE uid = ?", (uid,)
+
+
+def age_notes(elapsed: float) -> Statement:
+    sql = "UPDATE note SET absent_for = absent_for + ? WHERE absent_for IS NOT NULL"
+    return sql, (elapsed,)
+
+
+def put_refusal(refusal: Refusal) -> Iterator[Statement]:
+    key = refusal.key
+    yield (
+        "INSERT INTO refusal (kind, namespace, name, uid, seq, reason, refused_at)"
+        " VALUES (?,?,?,?,?,?,?)",
+        (
+            *(key.kind, key.namespace, key.name),
+            *(refusal.uid, refusal.seq, refusal.reason, refusal.refused_at),
+        ),
+    )
+    yield (
+        "DELETE FROM refusal WHERE number <= (SELECT max(number) FROM refusal) - ?",
+        (KEPT_REFUSALS,),
+    )
+
+
+def expire_notes(connection: sqlite3.Connection, limit: float) -> list[tuple[str, str]]:
+    """Deletes those whose object has been away for so long; which they are."""
+    sql = "DELETE FROM note WHERE absent_for >= ? RETURNING space, uid"
+    return [(space, uid) for space, uid in connection.execute(sql, (limit,)).fetchall()]
+
+
+def load(connection: sqlite3.Connection) -> Loaded:
+    run = connection.execute
+    [(store_id,)] = run("SELECT id FROM store").fetchall()
+    found = Loaded(store_id)
+    rows = run("SELECT kind, namespace, name, uid, resource_version, generation, raw FROM object")
+    found.objects = [Document(*row) for row in rows]
+    waiting = {uid for (uid,) in run("SELECT DISTINCT uid FROM report").fetchall()}
+    found.queues = load_queues(
+        connection, waiting | {document.uid for document in found.objects}, store_id=store_id
+    )
+    for space, uid, value in run("SELECT space, uid, value FROM note"):
+        found.notes[space, uid] = value
+    rows = run("SELECT kind, namespace, name, uid, seq, reason, refused_at FROM refusal")
+    for kind, namespace, name, *rest in rows:
+        found.refusals.append(Refusal(ObjectKey(kind, namespace, name), *rest))
+    rows = run("SELECT seq FROM sqlite_sequence WHERE name = 'refusal'")
+    found.refusals_ever = sum(number for (number,) in rows)
+    return found
+
+
+def load_queues(
+    connection: sqlite3.Connection, uids: Collection[str], *, store_id: str
+) -> dict[str, Queue]:
+    """A queue for each uid, empty where nothing was ever said of it."""
+    last: dict[str, int] = {}
+    heard: dict[str, dict[str, LastWord]] = {}
+    waiting: dict[str, list[Waiting]] = {}
+    for some in _slices(sorted(uids)):
+        among = f"WHERE uid IN ({','.join('?' * len(some))})"
+        last.update(connection.execute(f"SELECT uid, last FROM queue {among}", some).fetchall())
+        rows = connection.execute(f"SELECT uid, worker, seq, digest FROM heard {among}", some)
+        for uid, worker, seq, digest in rows:
+            heard.setdefault(uid, {})[worker] = LastWord(seq, digest)
+        rows = connection.execute(
+            "SELECT uid, seq, kind, namespace, name, is_event, worker, body, queued_at"
+            f" FROM report {among} ORDER BY uid, seq",
+            some,
+        )
+        for uid, seq, kind, namespace, name, is_event, worker, body, queued_at in rows:
+            report = Report(store_id, seq, uid, kind, namespace, name, bool(is_event), worker, body)
+            waiting.setdefault(uid, []).append(Waiting(report, queued_at))
+    return {
+        uid: Queue(uid, last.get(uid, 0), tuple(waiting.get(uid, ())), heard.get(uid, {}))
+        for uid in uids
+    }
+
+
+def _slices(uids: list[str]) -> Iterable[list[str]]:
+    return (uids[at : at + MAX_PARAMETERS] for at in range(0, len(uids), MAX_PARAMETERS))
