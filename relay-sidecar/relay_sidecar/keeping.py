@@ -13,6 +13,7 @@ from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.journal.records import (
     Dropped,
     Forgotten,
+    Listed,
     Moved,
     Record,
     Replaced,
@@ -29,10 +30,17 @@ class Journal(Protocol):
         """Returns when it is on disk, or when it cannot be."""
         ...
 
+    def send(self, *records: Record) -> None:
+        """The same, without waiting."""
+        ...
+
 
 class Keeping:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+
+    def listing(self, stream: Stream, items: Sequence[Item]) -> None:
+        self._journal.send(Listed(stream.scope, items))
 
     async def replaced(self, stream: Stream, page: Page) -> None:
         await self._journal.commit(

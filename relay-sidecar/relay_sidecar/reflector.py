@@ -8,19 +8,20 @@ each goes on from its cursor. Knows no rule of reflection: those are in `core`.
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, Protocol
 
 from kubeapi import ApiError, Unreachable
+from relay_sidecar.core.arriving import ArrivingList
 from relay_sidecar.core.objects import (
     Event,
     EventType,
     Failure,
+    Item,
     Malformed,
     Page,
     read_event,
-    read_page,
 )
 from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
 from relay_sidecar.core.status import expired
@@ -31,6 +32,8 @@ from relay_sidecar.stream import Stream
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
 # Seconds between two steps of a stream: each costs a transaction and a wake-up of two threads.
 COALESCED = 0.007
+# Bytes of objects of a list that is still arriving, which are kept together.
+KEPT_TOGETHER = 1024 * 1024
 # HTTP 406; never sent, it marks what upstream serves and the relay cannot keep.
 NOT_READABLE = 406
 
@@ -45,7 +48,10 @@ class Source(Protocol):
         *,
         timeout: float,
         accept: str = "application/json",
-    ) -> bytes | bytearray: ...
+        arrived: Callable[[bytearray], None] | None = None,
+    ) -> bytearray:
+        """The whole body; `arrived` is told of it, as far as it has come, each time more has."""
+        ...
 
     def batches(
         self, path: str, params: Mapping[str, str], *, open_timeout: float
@@ -56,6 +62,11 @@ class Source(Protocol):
 
 class Keeper(Protocol):
     """What outlasts a restart. Returns when it is kept, or when it cannot be."""
+
+    def listing(self, stream: Stream, items: Sequence[Item]) -> None:
+        """Objects of a list that is still arriving, of which nothing is to be found before
+        `replaced` tells that it is whole. Nobody waits."""
+        ...
 
     async def replaced(self, stream: Stream, page: Page) -> None: ...
     async def moved(self, stream: Stream, events: Sequence[Event]) -> None: ...
@@ -146,6 +157,11 @@ class Reflector:
             await asyncio.wait([self._taking])
             self._taking = None
 
+    async def _settled(self) -> None:
+        """The step before is taken; whatever went wrong with it is raised."""
+        if self._taking is not None:
+            await asyncio.shield(self._taking)
+
     # ── requests ──
 
     async def _perform(self, command: List | Watch) -> None:
@@ -168,6 +184,7 @@ class Reflector:
             trouble, failure, what = Trouble.UNREACHABLE, None, str(error)
         except Malformed as error:
             trouble, failure, what = Trouble.BROKEN, None, f"upstream sent {error}"
+        await self._settled()
         self._failed(trouble, failure, what, retry_after=retry_after)
 
     def _failed(
@@ -188,9 +205,17 @@ class Reflector:
             params["limit"] = str(command.limit)
         if command.continue_token:
             params["continue"] = command.continue_token
-        body = await self._source.page(self._stream.scope.path, params, timeout=self._timeout)
+        if not command.continue_token:
+            self._listed = 0
+        arriving = ArrivingList(batch=KEPT_TOGETHER)
+        body = await self._source.page(
+            self._stream.scope.path,
+            params,
+            timeout=self._timeout,
+            arrived=lambda body: self._keep_early(arriving.more(body)),
+        )
         try:
-            page = read_page(body)
+            page = arriving.whole(body)
         except Malformed as error:
             if self._stream.collection.is_synced:
                 raise
@@ -199,7 +224,7 @@ class Reflector:
             return
         del body
         # A list takes the place of what is there; of the pages to come, upstream tells the objects.
-        self._listed = len(page.items) + (self._listed if command.continue_token else 0)
+        self._listed += len(page.items)
         more = self._listed + (page.remaining or 0) - len(self._stream.collection.objects)
         if not self._owner.has_room(more):
             full = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
@@ -207,8 +232,15 @@ class Reflector:
             return
         whole = self.reflection.page(page, time.monotonic())
         if whole is not None:
-            await self._take(self._replace(whole))
+            await self._begin(self._replace(whole))
+        # Its watch is opened while the list is being kept.
         self._kick.set()
+
+    def _keep_early(self, items: Sequence[Item]) -> None:
+        """What is left to do at the end of a first list is what clients wait for."""
+        is_first = not self._stream.collection.is_synced
+        if items and is_first and self._owner.has_room(self._listed + len(items)):
+            self._keeper.listing(self._stream, items)
 
     async def _watch(self, command: Watch) -> None:
         stream, reflection = self._stream, self.reflection
@@ -222,6 +254,7 @@ class Reflector:
         async with aclosing(batches):
             async for lines in batches:
                 if not lines:
+                    await self._settled()
                     reflection.opened(time.monotonic())
                     stream.confirmed_at = time.time()
                     stream.nudge()
@@ -243,8 +276,17 @@ class Reflector:
 
     async def _take(self, step: Coroutine[None, None, None]) -> None:
         """A request that is cancelled meanwhile does not tear a step in two."""
+        await self._begin(step)
+        await self._settled()
+
+    async def _begin(self, step: Coroutine[None, None, None]) -> None:
+        """After the step before."""
+        try:
+            await self._settled()
+        except BaseException:
+            step.close()
+            raise
         self._taking = asyncio.create_task(step)
-        await asyncio.shield(self._taking)
 
     async def _replace(self, whole: Page) -> None:
         stream = self._stream

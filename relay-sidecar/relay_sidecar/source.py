@@ -35,7 +35,8 @@ class UpstreamSource:
         *,
         timeout: float,
         accept: str = "application/json",
-    ) -> bytes | bytearray:
+        arrived: Callable[[bytearray], None] | None = None,
+    ) -> bytearray:
         try:
             async with self._transport.exchange(
                 "GET",
@@ -51,6 +52,8 @@ class UpstreamSource:
                     body += chunk
                     if len(body) > MAX_PAGE:
                         raise Unreachable(f"{path}: a list of over {MAX_PAGE} bytes")
+                    if arrived is not None and answer.status < 300:
+                        arrived(body)
         except Unreachable as error:
             late = isinstance(error.__cause__, TimeoutError)
             self._met(Outcome.TIMED_OUT if late else Outcome.REFUSED)

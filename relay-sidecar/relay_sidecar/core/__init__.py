@@ -2,6 +2,7 @@
 
 What is kept
 objects        the bytes of an object, an event, a page; what can be read from them
+arriving       a list that is read while it arrives
 facets         what selectors ask of an object
 rewriting      an object's bytes with another version, or its metadata alone
 store          the objects, window and cursor of one stream

@@ -178,8 +178,7 @@ def read_page(body: bytes | bytearray) -> Page:
     page = decode(_LIST, body)
     if not page.kind.endswith("List"):
         raise Malformed(f"{page.kind} is not the kind of a list")
-    kind = page.kind.removesuffix("List")
-    prefixes = _Prefixes(kind, page.api_version)
+    prefixes = Prefixes(page.kind.removesuffix("List"), page.api_version)
     items = [_item(bytes(raw), prefixes) for raw in page.items or ()]
     meta = page.metadata
     version = read_version(meta.resource_version)
@@ -191,6 +190,11 @@ def read_page(body: bytes | bytearray) -> Page:
         items,
         meta.remaining_item_count,
     )
+
+
+def read_listed(raw: bytes, prefixes: "Prefixes") -> Item:
+    """One item of a list. Raises `Malformed`, also for what is not one whole object."""
+    return _item(raw, prefixes)
 
 
 def read_table_versions(body: bytes) -> Page:
@@ -210,7 +214,7 @@ def read_version(text: str) -> int:
     raise Malformed(f"resourceVersion {text[:64]!r} is not an integer")
 
 
-class _Prefixes:
+class Prefixes:
     """What goes before the first member of a list item that lacks its kind or apiVersion."""
 
     def __init__(self, kind: str, api_version: str) -> None:
@@ -230,7 +234,7 @@ class _Prefixes:
         return self.api_version if lacks_version and read.kind else b""
 
 
-def _item(raw: bytes, prefixes: _Prefixes | None = None) -> Item:
+def _item(raw: bytes, prefixes: Prefixes | None = None) -> Item:
     read = decode(_OBJECT, raw)
     if b"\n" in raw or b"\r" in raw:
         raw = raw.translate(None, _LINE_BREAKS)

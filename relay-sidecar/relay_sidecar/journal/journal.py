@@ -94,18 +94,14 @@ class Journal:
     async def commit(self, *records: Record) -> None:
         """Returns when they are on disk, or cannot be: see `failure`. They are written all or none,
         and also where the caller is cancelled meanwhile."""
-        if self._writer is None or self._mode is Mode.CUT:
-            return
-        if any(map(is_secret, records)):
-            records = tuple(record for record in records if not is_secret(record))
-        if not records:
-            return
-        if self._mode is Mode.REWRITING:
-            self._put_commit(Commit(records), None)
-            return
-        written = self._loop.create_future()
-        self._put_commit(Commit(records), written)
-        await written
+        waits = self._mode is not Mode.REWRITING
+        written = self._loop.create_future() if waits else None
+        if self._send(records, written) and written is not None:
+            await written
+
+    def send(self, *records: Record) -> None:
+        """As `commit`, before whatever is committed from now on; nobody waits."""
+        self._send(records, None)
 
     async def close(self) -> None:
         """Waits for a last checkpoint, but not for long: it is not needed."""
@@ -132,6 +128,16 @@ class Journal:
         answer: asyncio.Future[Done] = self._loop.create_future()
         self._asked[self._put(entry)] = answer
         return await answer
+
+    def _send(self, records: tuple[Record, ...], written: asyncio.Future[None] | None) -> bool:
+        """Whether there is something to wait for."""
+        if self._writer is None or self._mode is Mode.CUT:
+            return False
+        if any(map(is_secret, records)):
+            records = tuple(record for record in records if not is_secret(record))
+        if records:
+            self._put_commit(Commit(records), written)
+        return bool(records)
 
     def _put_commit(self, entry: Commit | Rewrite, written: asyncio.Future[None] | None) -> None:
         self._commits[self._put(entry)] = written

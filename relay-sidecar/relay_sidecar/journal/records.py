@@ -16,6 +16,14 @@ from relay_sidecar.core.scope import Scope
 _SECRETS = ("", "secrets")
 
 
+class Listed(Struct, frozen=True, eq=False):
+    """Objects of a stream's first list, of which more is to come. A restart knows nothing of them,
+    until `Replaced` says that the list is whole."""
+
+    scope: Scope
+    items: Sequence[Item]
+
+
 class Replaced(Struct, frozen=True, eq=False):
     """A stream's complete list at `cursor`, which upstream told at `at`."""
 
@@ -74,7 +82,7 @@ class Kept(Struct, frozen=True, eq=False):
     value: bytes | None
 
 
-Record = Replaced | Moved | Dropped | Used | Seen | Forgotten | Kept
+Record = Listed | Replaced | Moved | Dropped | Used | Seen | Forgotten | Kept
 
 
 class SavedStream(Struct, frozen=True, eq=False):
@@ -106,7 +114,7 @@ class Saved(Struct, frozen=True, eq=False):
 
 def is_secret(record: Record) -> bool:
     match record:
-        case Moved() | Replaced() | Dropped() | Used():
+        case Moved() | Listed() | Replaced() | Dropped() | Used():
             resource = record.scope.resource
         case Seen() | Forgotten():
             resource = record.resource

@@ -15,6 +15,7 @@ from relay_sidecar.journal.records import (
     Dropped,
     Forgotten,
     Kept,
+    Listed,
     Moved,
     Record,
     Replaced,
@@ -22,7 +23,9 @@ from relay_sidecar.journal.records import (
     Used,
 )
 from relay_sidecar.journal.rows import (
+    ARRIVING,
     Standing,
+    arriving_text,
     item_digest,
     kept_digest,
     resource_text,
@@ -44,6 +47,8 @@ INSERT INTO object (stream, namespace, name, version, digest, raw) VALUES (?, ?,
 ON CONFLICT (stream, namespace, name) DO UPDATE
 SET version = excluded.version, digest = excluded.digest, raw = excluded.raw
 """
+# A list that is whole: from here on it is the stream's.
+_NAME_STREAM = "UPDATE stream SET scope = ?, used_at = ? WHERE id = ?"
 _DELETE_OBJECT = "DELETE FROM object WHERE stream = ? AND namespace = ? AND name = ?"
 _PUT_SEEN = """
 INSERT INTO seen (resource, namespace, name, version, seen_at, digest, raw)
@@ -93,6 +98,8 @@ class Tables:
         self._run_each = connection.executemany
         self._standing = standing
         self._progress = progress
+        # What is on disk of first lists that are not whole yet; None: of a process that has ended.
+        self._arriving: dict[Scope, tuple[int, dict[Key, Item]]] | None = None
 
     def apply(self, record: Record) -> None:
         """Raises `OutOfStep` and sqlite3's errors, after which the transaction is to be undone."""
@@ -113,6 +120,8 @@ class Tables:
                     )
             case Forgotten():
                 self._run(_DELETE_SEEN, (resource_text(record.resource), *record.key))
+            case Listed():
+                self._list(record)
             case Replaced():
                 self._replace(record)
             case Dropped():
@@ -123,6 +132,8 @@ class Tables:
         scopes: set[Scope] = set()
         seen: set[tuple[str, str, str]] = set()
         kept: set[tuple[str, bytes]] = set()
+        self._arriving = None
+        self._arrivals()
         for record in records:
             self.apply(record)
             match record:
@@ -170,8 +181,42 @@ class Tables:
             self.written += len(item.raw)
             yield stream, namespace, name, item.version, item_digest(item), item.raw
 
+    def _list(self, record: Listed) -> None:
+        if record.scope in self._standing:
+            return
+        arriving = self._arrivals()
+        if record.scope not in arriving:
+            text = arriving_text(record.scope)
+            self._run(_PUT_STREAM, (text, "", "", 0, 0.0, 0.0, 0))
+            arriving[record.scope] = (self._number(text), {})
+        number, there = arriving[record.scope]
+        # What is written here is checkpointed once it is of use.
+        written = self.written
+        changes: dict[Key, Item | None] = {
+            item.key: item for item in record.items if not _is_same(item, there.get(item.key))
+        }
+        self._write(number, changes)
+        self.written = written
+        there.update((item.key, item) for item in record.items)
+
+    def _arrivals(self) -> dict[Scope, tuple[int, dict[Key, Item]]]:
+        if self._arriving is None:
+            self._arriving = {}
+            left = f"(SELECT id FROM stream WHERE scope GLOB '{ARRIVING}*')"
+            if self._run(f"DELETE FROM object WHERE stream IN {left}").rowcount:
+                self.has_freed = True
+            self._run(f"DELETE FROM stream WHERE id IN {left}")
+        return self._arriving
+
+    def _number(self, text: str) -> int:
+        [(number,)] = self._run("SELECT id FROM stream WHERE scope = ?", (text,)).fetchall()
+        return int(number)
+
     def _replace(self, record: Replaced) -> None:
         scope, text = record.scope, scope_text(record.scope)
+        arrived = self._arrivals().pop(scope, None)
+        if arrived is not None:
+            self._run(_NAME_STREAM, (text, record.at, arrived[0]))
         seal = stream_seal(text, record.kind, record.api_version)
         digest = stream_digest(seal, record.cursor, record.at)
         told = (text, record.kind, record.api_version, record.cursor)
@@ -179,8 +224,15 @@ class Tables:
         changes: dict[Key, Item | None] = {item.key: item for item in record.items}
         standing = self._standing.get(scope)
         if standing is None:
-            [(number,)] = self._run("SELECT id FROM stream WHERE scope = ?", (text,)).fetchall()
+            number = self._number(text)
             self._standing[scope] = Standing(number, record.cursor, seal)
+            if arrived is not None:
+                for key, item in arrived[1].items():
+                    self.written += len(item.raw)
+                    if key not in changes:
+                        changes[key] = None
+                    elif _is_same(item, changes[key]):
+                        del changes[key]
         else:
             number = standing.id
             standing.cursor, standing.seal = record.cursor, seal
@@ -201,10 +253,12 @@ class Tables:
                 del changes[key]
 
     def _drop(self, scope: Scope) -> None:
-        standing = self._standing.pop(scope, None)
-        if standing is not None:
-            self._run("DELETE FROM object WHERE stream = ?", (standing.id,))
-            self._run("DELETE FROM stream WHERE id = ?", (standing.id,))
+        standing, arrived = self._standing.pop(scope, None), self._arrivals().pop(scope, None)
+        numbers = [] if standing is None else [standing.id]
+        numbers += [] if arrived is None else [arrived[0]]
+        for number in numbers:
+            self._run("DELETE FROM object WHERE stream = ?", (number,))
+            self._run("DELETE FROM stream WHERE id = ?", (number,))
             self.has_freed = True
 
     def _see(self, record: Seen) -> None:
@@ -226,3 +280,9 @@ class Tables:
         for row in rows:
             progress.steps += 1
             yield row
+
+
+def _is_same(item: Item, other: Item | None) -> bool:
+    if item is other:
+        return True
+    return other is not None and item.version == other.version and item.raw == other.raw

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import sqlite3
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from relay_sidecar.journal import (
     Forgotten,
     Journal,
     Kept,
+    Listed,
     Moved,
     Record,
     Replaced,
@@ -37,6 +40,7 @@ from tests.unit.relay.journal_history import (
     objects,
     play,
     scope,
+    state,
     step,
     until,
 )
@@ -60,6 +64,40 @@ def on_disk(directory: Path) -> bytes:
 def test_a_stream_is_there_again_with_its_objects_and_cursor(tmp_path: Path) -> None:
     committed(tmp_path, listed(A, 30), moved(A, 30, 40), moved(A, 40, 41), listed(B, 7))
     assert cursors(load(tmp_path)) == {A: 41, B: 7}
+
+
+def pieces(stream: Scope, cursor: int, size: int = 7) -> Iterator[Listed]:
+    items = state(stream, cursor)
+    for start in range(0, len(items), size):
+        yield Listed(stream, items[start : start + size])
+
+
+def test_a_first_list_that_was_kept_as_it_came_is_the_list(tmp_path: Path) -> None:
+    committed(tmp_path, *pieces(A, 30), listed(B, 7), listed(A, 30), moved(A, 30, 41))
+    saved = load(tmp_path)
+    assert cursors(saved) == {A: 41, B: 7}
+    assert {stream.scope: stream.used_at for stream in saved.streams} == {A: 30.0, B: 7.0}
+
+
+def test_a_list_that_is_not_whole_is_not_there_and_leaves_nothing(tmp_path: Path) -> None:
+    committed(tmp_path, *pieces(A, 30), listed(B, 7))
+    assert cursors(load(tmp_path)) == {B: 7}
+    committed(tmp_path, *pieces(A, 60), Dropped(A), moved(B, 7, 8))
+    assert cursors(load(tmp_path)) == {B: 8}
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
+        [(count,)] = database.execute("SELECT count(*) FROM stream").fetchall()
+    assert count == 1
+
+
+def test_a_list_that_was_begun_again_holds_nothing_of_the_first_attempt(tmp_path: Path) -> None:
+    committed(tmp_path, *pieces(A, 30), *pieces(A, 90), listed(A, 150))
+    assert cursors(load(tmp_path)) == {A: 150}
+
+
+def test_what_arrives_behind_a_whole_list_changes_nothing(tmp_path: Path) -> None:
+    early, *late = pieces(A, 30)
+    committed(tmp_path, early, listed(A, 50), *late, moved(A, 50, 60))
+    assert cursors(load(tmp_path)) == {A: 60}
 
 
 def test_a_scope_is_there_again_with_its_selectors(tmp_path: Path) -> None:
@@ -252,6 +290,9 @@ class Model:
             self.used.setdefault(stream, float(target))
             self.cursors[stream] = target
             return listed(stream, target)
+        if choice == "arrive":
+            # Of which nothing is told, whatever becomes of it.
+            return Listed(stream, state(stream, number)[number % 3 :: 2])
         if choice == "move" and cursor is not None:
             self.cursors[stream] = cursor + number
             return moved(stream, cursor, cursor + number)
@@ -299,7 +340,19 @@ class Model:
         } == self.kept
 
 
-CHOICES = ("list", "move", "move", "move", "drop", "use", "see", "forget", "keep", "release")
+CHOICES = (
+    "list",
+    "arrive",
+    "move",
+    "move",
+    "move",
+    "drop",
+    "use",
+    "see",
+    "forget",
+    "keep",
+    "release",
+)
 STEPS = st.tuples(st.sampled_from(CHOICES), st.integers(0, 60), st.sampled_from([A, B]))
 LIVES = st.lists(st.lists(st.lists(STEPS, max_size=5), max_size=8), max_size=4)
 
