@@ -9,7 +9,7 @@ Knows nothing of what a body means but its phase.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,6 +19,8 @@ from .kinds import kind_named
 
 # Bytes; Sedna's largest bodies are an event's models with their metrics: some kilobytes.
 MAX_BODY: Final = 65536
+# Levels of nesting; Sedna's own have six. What is deeper than a JSON encoder goes must not stop us.
+MAX_DEPTH: Final = 32
 # Bytes of the names that come from outside: a DNS subdomain (RFC 1123) is no longer.
 MAX_NAME: Final = 253
 # A uint64 on the wire, an int64 in the API's JSON.
@@ -107,13 +109,24 @@ def check(report: Report) -> None:
 
 
 def check_body(body: bytes) -> None:
-    """Raises `Malformed` for what is no JSON object, or too large."""
+    """Raises `Malformed` for what is no JSON object, too large or nested too deep."""
     if len(body) > MAX_BODY:
         raise Malformed(f"a body of {len(body)} bytes: {MAX_BODY} at most")
     try:
-        _OBJECT.decode(body)
+        level: list[object] = [_OBJECT.decode(body)]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise Malformed(f"the body is no JSON object: {error}") from error
+    for _ in range(MAX_DEPTH):
+        level = [inner for value in level for inner in _inside(value)]
+        if not level:
+            return
+    raise Malformed(f"the body is nested deeper than {MAX_DEPTH} levels")
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 class _Phase(msgspec.Struct):
