@@ -8,16 +8,20 @@ trained fits: there is no model, and whoever asked says so; Sedna's LC ends ther
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lc.core.learning.fields import Malformed, list_at, text_at
+from lc.core.learning.fields import Malformed, list_at, mapping_at, text_at
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """`devices`: systems on chip it was made for, empty: any. `told`: all that a worker said."""
+    """`devices`: systems on chip it was made for, empty: any. `told`: all that a worker said.
+
+    `credential`: the Secret that opens it, of a Model in the API.
+    """
 
     format: str
     url: str
     devices: tuple[str, ...] = ()
+    credential: str = ""
     told: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -29,7 +33,13 @@ class Model:
         if not url:
             raise Malformed("a model has no url")
         devices = tuple(str(each) for each in list_at(found, "device_soc_versions"))
-        return cls(text_at(found, "format"), url, devices, dict(found))
+        credential = text_at(found, "credentialName")
+        return cls(text_at(found, "format"), url, devices, credential, dict(found))
+
+    @classmethod
+    def of_resource(cls, found: Mapping[str, object]) -> "Model":
+        """A Model in the API. Raises Malformed."""
+        return cls.parse(mapping_at(found, "spec") or {})
 
     def fits(self, place: "Model") -> bool:
         """A model for several devices, or for none in particular, is judged by its format alone."""
