@@ -1,0 +1,42 @@
+"""Secrets that were mounted for LC: `<directory>/<namespace>/<name>/<key>`, as volumes have them.
+
+Guarantees: nothing outside of the directory is read; contents are read anew each time, since
+kubelet changes them, and are never logged. LC asks nobody for a Secret.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+# RFC 1123, as Kubernetes wants names of objects.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+# Bytes; a Secret's values are shorter.
+MAX_VALUE = 65536
+
+
+class Secrets:
+    """`directory`: None where none were mounted."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+
+    def named(self, namespace: str, name: str) -> Mapping[str, str] | None:
+        """Its values as text; None where there is none, or none that can be read."""
+        if self._directory is None or not _is_name(namespace) or not _is_name(name):
+            return None
+        folder = self._directory / namespace / name
+        try:
+            # ..data and its like are kubelet's own.
+            keys = [key for key in folder.iterdir() if not key.name.startswith("..")]
+            return {key.name: _text(key) for key in keys if key.is_file()}
+        except (OSError, UnicodeDecodeError):
+            return None
+
+
+def _is_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None and ".." not in text
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(MAX_VALUE).decode().strip()
