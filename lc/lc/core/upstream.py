@@ -41,3 +41,7 @@ class Upstream:
     def answered(self, uid: str, now: float) -> None:
         """GM said something about a report of this object."""
         self._active_at[uid] = now
+
+    def refused(self, uid: str) -> None:
+        """What followed in flight was not taken, because the one before it is missing there."""
+        self._sent.pop(uid, None)

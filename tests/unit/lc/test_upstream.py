@@ -36,3 +36,11 @@ def test_silence_lets_everything_of_the_object_be_sent_again() -> None:
     upstream.answered("u2", RESEND_AFTER - 1)
     assert send_all(upstream, FIRST, SECOND, OTHER, now=RESEND_AFTER) == [FIRST, SECOND]
     assert send_all(upstream, FIRST, SECOND, now=RESEND_AFTER + 1) == []
+
+
+def test_what_followed_a_refused_report_is_sent_again() -> None:
+    upstream = Upstream()
+    send_all(upstream, FIRST, SECOND, OTHER)
+    upstream.refused("u1")
+    headless = replace(SECOND, previous=0)
+    assert send_all(upstream, headless, OTHER) == [headless]

@@ -1,0 +1,73 @@
+"""Who GM is, and which node a caller is.
+
+Owns TLS of the stream and what proves a node's name: a client certificate of `client_ca` whose
+common name is `system:node:<node>` (as kubelet's) or `<node>`, or a bearer token that the API
+server binds to a node. Guarantees: renewed certificate files serve the next handshake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+# https://kubernetes.io/docs/reference/access-authn-authz/node/
+_NODE_PREFIX = "system:node:"
+
+
+class UnusableCertificate(Exception):
+    """A file that cannot be read at the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files; with `client_ca` every LC needs a certificate."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+def server_credentials(tls: Tls) -> grpc.ServerCredentials:
+    """Raises `UnusableCertificate`."""
+
+    try:
+        configuration = _configuration(tls)
+    except OSError as error:
+        raise UnusableCertificate(str(error)) from error
+
+    def renewed() -> grpc.ServerCertificateConfiguration:
+        nonlocal configuration
+        # Half replaced: what was read before serves.
+        with suppress(OSError):
+            configuration = _configuration(tls)
+        return configuration
+
+    is_mutual = tls.client_ca is not None
+    return grpc.dynamic_ssl_server_credentials(configuration, renewed, is_mutual)
+
+
+def _configuration(tls: Tls) -> grpc.ServerCertificateConfiguration:
+    authority = None if tls.client_ca is None else tls.client_ca.read_bytes()
+    pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+    return grpc.ssl_server_certificate_configuration([pair], authority)
+
+
+def node_of_certificate(auth_context: Mapping[str, Sequence[bytes]]) -> str:
+    """ "" where the certificate names nobody."""
+    names = auth_context.get("x509_common_name", ())
+    if len(names) != 1:
+        return ""
+    return names[0].decode(errors="replace").removeprefix(_NODE_PREFIX)
+
+
+def bearer_token(metadata: Sequence[tuple[str, str | bytes]]) -> str:
+    """ "" where the call brings none."""
+    for key, value in metadata:
+        if key == "authorization" and isinstance(value, str):
+            scheme, _, token = value.partition(" ")
+            return token.strip() if scheme.lower() == "bearer" else ""
+    return ""

@@ -1,0 +1,204 @@
+"""All streams of this GM.
+
+Owns who is connected and whether anybody is served. Guarantees: an LC is served only while this GM
+may serve, has listed everything and reaches the API server, asked anew five times a second and at
+each change; when that ends, all streams end at once; a node has one stream, the newest; streams
+are shed after a while where any GM may serve. Knows neither gRPC nor websockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from contextlib import suppress
+
+from gm.hub.core.history import History, Verdict
+from gm.hub.core.session import Cause, Ended
+from gm.hub.core.shedding import lifetime
+from gm.hub.ports import Directory, Inbox, MayServe
+from gm.hub.stream import Connected, Stream
+from gm.log import fields, logger
+from sedna_api.core.document import Document
+from sedna_api.core.kinds import DATASET, MODEL
+from sedna_api.core.messages import Hello
+
+# Seconds; the lead ends by the passing of time, of which nobody tells.
+LOOK_EVERY = 0.2
+# Seconds for LCs to hear that they are to redial. Each of them needs one round trip.
+FAREWELL = 1.0
+# What jobs refer to comes before them.
+_FIRST = {DATASET.singular: 0, MODEL.singular: 1}
+
+
+class Hub:
+    """Listens to the directory from its making on; `run` until the process ends.
+
+    `sheds`: whether other GMs serve as well."""
+
+    def __init__(
+        self, directory: Directory, inbox: Inbox, *, may_serve: MayServe, sheds: bool
+    ) -> None:
+        self._directory = directory
+        self._inbox = inbox
+        self._may_serve = may_serve
+        self._sheds = sheds
+        self._began = asyncio.get_running_loop().time()
+        self._history = History()
+        # By node, the newest of each; and all that have not left yet.
+        self._streams: dict[str, Stream] = {}
+        self._present: set[Stream] = set()
+        self._waiting: set[Stream] = set()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._draining: str | None = None
+        self._refused = 0
+        self._reports_refused = 0
+        directory.subscribe(self)
+
+    # For carriers of streams
+
+    def unavailable(self) -> str | None:
+        """Why no LC is served now."""
+        if self._draining is not None:
+            return self._draining
+        if not self._may_serve():
+            return "this GM does not lead"
+        if not self._directory.is_synced:
+            return "this GM has not listed everything yet"
+        if not self._directory.is_link_up:
+            return "this GM does not reach the API server"
+        return None
+
+    def enter(self, hello: Hello, *, transport: str) -> Stream | Ended:
+        """The node's stream, which ends an earlier one."""
+        reason = self.unavailable()
+        if reason is not None:
+            self._refused += 1
+            return Ended(Cause.UNAVAILABLE, reason)
+        former = self._streams.get(hello.node)
+        if former is not None:
+            former.end(Cause.REPLACED, "the node has a newer stream")
+        now = asyncio.get_running_loop().time()
+        lives = lifetime(now - self._began, random.random())
+        stream = Stream(hello, self._inbox, transport=transport, lifetime=lives)
+        self._streams[hello.node] = stream
+        self._present.add(stream)
+        self._empty.clear()
+        self._waiting.add(stream)
+        logger.info(
+            "an LC is connected",
+            extra=fields(node=hello.node, transport=transport, version=hello.version),
+        )
+        self._admit(stream, now)
+        return stream
+
+    def leave(self, stream: Stream) -> None:
+        """The connection is gone."""
+        self._present.discard(stream)
+        if not self._present:
+            self._empty.set()
+        self._waiting.discard(stream)
+        self._reports_refused += stream.refused
+        if self._streams.get(stream.node) is stream:
+            del self._streams[stream.node]
+        reason = "the connection ended" if stream.ended is None else stream.ended.detail
+        logger.info("an LC is gone", extra=fields(node=stream.node, reason=reason))
+
+    # For the process
+
+    async def run(self) -> None:
+        """Looks whether streams may go on, until it is cancelled."""
+        while True:
+            self._look()
+            self._shed()
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def drain(self, reason: str) -> None:
+        """Sends all LCs elsewhere and takes no more; returns when they are gone, or soon."""
+        self._draining = reason
+        self._look()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await self._empty.wait()
+
+    def connected(self) -> list[Connected]:
+        """Who is connected, by node."""
+        now = asyncio.get_running_loop().time()
+        return [self._streams[node].connected(now) for node in sorted(self._streams)]
+
+    @property
+    def turned_away(self) -> int:
+        """Hellos answered with UNAVAILABLE since the process began."""
+        return self._refused
+
+    @property
+    def reports_refused(self) -> int:
+        """Reports refused for good since the process began."""
+        return self._reports_refused + sum(stream.refused for stream in self._present)
+
+    # The directory's listener
+
+    def concerns(self, node: str, document: Document) -> None:
+        if stream := self._streams.get(node):
+            stream.concerns(document)
+
+    def leaves(self, node: str, document: Document) -> None:
+        if stream := self._streams.get(node):
+            stream.leaves(document)
+
+    def moved(self) -> None:
+        """Also whenever `may_serve` may say something else."""
+        self._look()
+
+    # Inside
+
+    def _look(self) -> None:
+        reason = self.unavailable()
+        if reason is not None:
+            self._history.forget()
+            for stream in tuple(self._present):
+                stream.end(Cause.UNAVAILABLE, reason)
+            self._waiting.clear()
+            return
+        now = asyncio.get_running_loop().time()
+        for stream in tuple(self._waiting):
+            self._admit(stream, now)
+
+    def _admit(self, stream: Stream, now: float) -> None:
+        """Gives a waiting stream its snapshot, as soon as this GM knows what its LC does."""
+        if stream.ended is not None:
+            self._waiting.discard(stream)
+            return
+        session, node = stream.session, stream.node
+        is_rewound = False
+        if session.is_behind(self._directory.version):
+            verdict = self._history.judge(node, waiting_since=session.since, now=now)
+            if verdict is Verdict.WAIT:
+                return
+            if verdict is Verdict.ELSEWHERE:
+                self._waiting.discard(stream)
+                stream.end(Cause.UNAVAILABLE, "this GM does not know yet what this LC knows")
+                return
+            is_rewound = True
+            known = dict(session.hello.known)
+            logger.warning(
+                "the API's history is behind an LC's for good",
+                extra=fields(node=node, known=known),
+            )
+        else:
+            self._history.reached(node)
+        self._waiting.discard(stream)
+        stream.serve(_in_order(self._directory.node_documents(node)), is_rewound=is_rewound)
+
+    def _shed(self) -> None:
+        if not self._sheds:
+            return
+        now = asyncio.get_running_loop().time()
+        for stream in tuple(self._present):
+            if now >= stream.sheds_at:
+                stream.end(Cause.UNAVAILABLE, "streams are spread over all GMs anew")
+
+
+def _in_order(documents: Iterable[Document]) -> list[Document]:
+    return sorted(documents, key=lambda document: _FIRST.get(document.kind, len(_FIRST)))

@@ -1,0 +1,126 @@
+"""One LC's stream in this process, whatever carries it.
+
+Owns waking whoever writes. Knows neither gRPC nor websockets: a carrier loops over `next_message`
+until it is None, hands reports to `deliver`, and watches `ending`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from gm.hub.core.session import Cause, Ended, Session
+from gm.hub.ports import Acked, Inbox, RefusedForGood
+from sedna_api.core.document import Document
+from sedna_api.core.messages import Hello, ToNode
+from sedna_api.core.report import Malformed, Report, check
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """What `gm status` tells of one stream; times in seconds."""
+
+    node: str
+    transport: str
+    version: str
+    age: float
+    is_serving: bool
+    backlog: int
+    reports: int
+    # Since the last report; None without any.
+    last_report_age: float | None
+
+
+class Stream:
+    """From its hello to its end."""
+
+    def __init__(self, hello: Hello, inbox: Inbox, *, transport: str, lifetime: float) -> None:
+        now = asyncio.get_running_loop().time()
+        self._session = Session(hello, since=now)
+        self._inbox = inbox
+        self._transport = transport
+        self._wake = asyncio.Event()
+        self._reports = 0
+        self._last_report_at: float | None = None
+        self.refused = 0
+        self.sheds_at = now + lifetime
+        self.ending = asyncio.Event()
+
+    @property
+    def session(self) -> Session:
+        """For reading; what changes it goes through the stream, which wakes the carrier."""
+        return self._session
+
+    @property
+    def node(self) -> str:
+        return self._session.node
+
+    @property
+    def ended(self) -> Ended | None:
+        return self._session.ended
+
+    def serve(self, documents: list[Document], *, is_rewound: bool) -> None:
+        self._session.serve(documents, is_rewound=is_rewound)
+        self._wake.set()
+
+    def concerns(self, document: Document) -> None:
+        self._session.concerns(document)
+        self._wake.set()
+
+    def leaves(self, document: Document) -> None:
+        self._session.leaves(document)
+        self._wake.set()
+
+    def end(self, cause: Cause, detail: str) -> None:
+        self._session.end(cause, detail)
+        self._wake.set()
+        self.ending.set()
+
+    async def next_message(self) -> ToNode | None:
+        """Waits for something to send; None at the end."""
+        while (message := self._session.next_message()) is None:
+            if self._session.ended is not None:
+                return None
+            self._wake.clear()
+            await self._wake.wait()
+        return message
+
+    async def deliver(self, report: Report) -> None:
+        """Returns when the report is on its way to a NodeReport: while there is no room, nothing
+        more is read from this LC."""
+        if not self._session.is_own(report):
+            self.end(Cause.MALFORMED, "a report of another store than the hello's")
+            return
+        try:
+            check(report)
+        except Malformed as error:
+            self.answer(RefusedForGood(report.store_id, report.uid, report.seq, str(error)))
+            return
+        self.note_report()
+        while not self._inbox.take(self.node, report, self.answer):
+            await self._inbox.room()
+
+    def note_report(self) -> None:
+        self._reports += 1
+        self._last_report_at = asyncio.get_running_loop().time()
+
+    def answer(self, answer: Acked | RefusedForGood) -> None:
+        if isinstance(answer, Acked):
+            self._session.acked(answer.store_id, answer.uid, answer.seq)
+        else:
+            self.refused += 1
+            self._session.refused(answer.store_id, answer.uid, answer.seq, answer.reason)
+        self._wake.set()
+
+    def connected(self, now: float) -> Connected:
+        last = self._last_report_at
+        return Connected(
+            node=self.node,
+            transport=self._transport,
+            version=self._session.hello.version,
+            age=now - self._session.since,
+            is_serving=self._session.is_serving,
+            backlog=self._session.backlog,
+            reports=self._reports,
+            last_report_age=None if last is None else now - last,
+        )

@@ -1,0 +1,216 @@
+"""The gRPC carrier of streams, and the standard health service beside it.
+
+Guarantees: UNAVAILABLE while the hub serves nobody, before anything else is said; a dead peer is
+found within ten seconds (keepalive, and TCP_USER_TIMEOUT, which gRPC sets to the keepalive's
+time-out); what one LC does not read waits in its own queue, and what it may send is bounded; a
+stream that ends says Drain where it can, and never waits for an LC that does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeAlias
+
+import grpc
+import grpc.aio
+
+from gm.hub.core.session import Cause, Ended, flaw
+from gm.hub.credentials import Tls, bearer_token, node_of_certificate, server_credentials
+from gm.hub.health import health_handler
+from gm.hub.hub import Hub
+from gm.hub.ports import ReviewUnavailable, TokenReviewer
+from gm.hub.stream import Stream
+from gm.log import fields, logger
+from sedna_api.core.messages import Hello, Put, ToNode
+from sedna_api.core.report import Report
+from sedna_api.stream_codec import SERVICE, NotAMessage, decode_from_node, encode_to_node
+
+# Bytes: a report's body is 64 KiB at most, its names are short.
+MAX_FROM_NODE: Final = 128 * 1024
+# Bytes: etcd takes 1.5 MiB, --max-request-bytes; an object is no larger.
+MAX_TO_NODE: Final = 4 * 1024 * 1024
+# Seconds from the connection to the hello.
+HELLO_TIMEOUT: Final = 10.0
+# Seconds for the Drain of a stream that ends.
+FAREWELL: Final = 0.5
+# Seconds for what is left of streams when the server stops.
+GRACE: Final = 0.5
+
+# https://github.com/grpc/grpc/blob/master/doc/keepalive.md. LC pings each 5 s as we do; a server
+# that does not permit that answers GOAWAY "too_many_pings".
+OPTIONS: Final = (
+    ("grpc.keepalive_time_ms", 5000),
+    ("grpc.keepalive_timeout_ms", 5000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
+    ("grpc.max_receive_message_length", MAX_FROM_NODE),
+    ("grpc.max_send_message_length", MAX_TO_NODE),
+    # Of one LC: its stream, and health beside it.
+    ("grpc.max_concurrent_streams", 8),
+    # Two GMs on one port are a mistake, not half of the LCs each.
+    ("grpc.so_reuseport", 0),
+)
+
+_CODES: Final = {
+    Cause.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Cause.MALFORMED: grpc.StatusCode.INVALID_ARGUMENT,
+    Cause.FOREIGN: grpc.StatusCode.PERMISSION_DENIED,
+    Cause.REPLACED: grpc.StatusCode.ABORTED,
+}
+# Bytes in, bytes out: the codec is ours.
+_Context: TypeAlias = grpc.aio.ServicerContext[bytes, bytes]
+
+
+class CannotListen(Exception):
+    """The address is taken, or not ours."""
+
+
+class StreamServer:
+    """Serves from `start` to `stop`; the hub's `drain` comes before `stop`.
+
+    `tls` None: in the clear, and an LC is believed whatever node it says it is, unless `reviewer`
+    asks for a token."""
+
+    def __init__(
+        self, hub: Hub, *, tls: Tls | None = None, reviewer: TokenReviewer | None = None
+    ) -> None:
+        self._hub = hub
+        self._tls = tls
+        self._reviewer = reviewer
+        self._server = grpc.aio.server(options=OPTIONS)
+        method: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
+            self._connect
+        )
+        hub_handler = grpc.method_handlers_generic_handler(SERVICE, {"Connect": method})
+        self._server.add_generic_rpc_handlers((hub_handler, health_handler(hub, SERVICE)))
+
+    async def start(self, address: str) -> int:
+        """Listens at host:port and returns the port. Raises `CannotListen`, and
+        `UnusableCertificate`."""
+        try:
+            if self._tls is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, server_credentials(self._tls))
+        except RuntimeError as error:
+            raise CannotListen(f"{address}: {error}") from error
+        await self._server.start()
+        return port
+
+    async def stop(self) -> None:
+        """Resets what is left; nothing listens any more."""
+        await self._server.stop(GRACE)
+
+    # One stream
+
+    async def _connect(self, _requests: AsyncIterator[bytes], context: _Context) -> None:
+        reason = self._hub.unavailable()
+        if reason is not None:
+            await _abort(context, Ended(Cause.UNAVAILABLE, reason))
+        entered = await self._greet(context)
+        if isinstance(entered, Ended):
+            await _abort(context, entered)
+        try:
+            await _carry(context, entered)
+        finally:
+            self._hub.leave(entered)
+        if entered.ended is not None:
+            await _abort(context, entered.ended)
+
+    async def _greet(self, context: _Context) -> Stream | Ended:
+        try:
+            node = await self._proven_node(context)
+            async with asyncio.timeout(HELLO_TIMEOUT):
+                message = await _read(context)
+        except TimeoutError:
+            return Ended(Cause.MALFORMED, f"no hello within {HELLO_TIMEOUT:g} s")
+        except NotAMessage as error:
+            return Ended(Cause.MALFORMED, str(error))
+        except ReviewUnavailable as error:
+            return Ended(Cause.UNAVAILABLE, f"the token could not be reviewed: {error}")
+        if not isinstance(message, Hello):
+            return Ended(Cause.MALFORMED, "the first message is a hello")
+        found = flaw(message, node)
+        if found is not None:
+            logger.warning("an LC is refused", extra=fields(node=message.node, why=found.detail))
+            return found
+        return self._hub.enter(message, transport="grpc")
+
+    async def _proven_node(self, context: _Context) -> str | None:
+        """None: nobody asks for proof. "": the proof names nobody."""
+        if self._tls is not None and self._tls.client_ca is not None:
+            return node_of_certificate(_auth_context(context))
+        if self._reviewer is None:
+            return None
+        token = bearer_token(tuple(context.invocation_metadata() or ()))
+        return (await self._reviewer.node_of(token) if token else None) or ""
+
+
+def _auth_context(context: _Context) -> Mapping[str, Sequence[bytes]]:
+    found: Any = context.auth_context()
+    return {str(key): tuple(values) for key, values in found.items()}
+
+
+async def _abort(context: _Context, ended: Ended) -> NoReturn:
+    await context.abort(_CODES[ended.cause], ended.detail)
+
+
+async def _carry(context: _Context, stream: Stream) -> None:
+    """Until the stream ends, LC hangs up or says what no LC says."""
+    writing = asyncio.create_task(_write_all(context, stream))
+    reading = asyncio.create_task(_read_all(context, stream))
+    ending = asyncio.create_task(stream.ending.wait())
+    tasks = (writing, reading, ending)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if stream.ended is not None:
+            await asyncio.wait({writing}, timeout=FAREWELL)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in (writing, reading):
+        # A peer that vanished cancels whatever waits for it.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+
+async def _write_all(context: _Context, stream: Stream) -> None:
+    while (message := await stream.next_message()) is not None:
+        data = encode_to_node(message)
+        if len(data) > MAX_TO_NODE:
+            _skip(stream, message, len(data))
+            continue
+        await context.write(data)
+
+
+def _skip(stream: Stream, message: ToNode, size: int) -> None:
+    """One object that no API server would have stored must not end the stream again and again."""
+    key = message.document.key if isinstance(message, Put) else type(message).__name__
+    logger.error("too large to be sent", extra=fields(node=stream.node, what=key, bytes=size))
+
+
+async def _read_all(context: _Context, stream: Stream) -> None:
+    try:
+        while (message := await _read(context)) is not _HUNG_UP:
+            if isinstance(message, Report):
+                await stream.deliver(message)
+            elif isinstance(message, Hello):
+                stream.end(Cause.MALFORMED, "a second hello")
+    except NotAMessage as error:
+        stream.end(Cause.MALFORMED, str(error))
+
+
+class _HungUp:
+    """LC sends no more."""
+
+
+_HUNG_UP: Final = _HungUp()
+
+
+async def _read(context: _Context) -> Hello | Report | _HungUp | None:
+    """None: a message that only a later version knows. Raises `NotAMessage`."""
+    data: Any = await context.read()
+    return _HUNG_UP if data is grpc.aio.EOF else decode_from_node(data)
