@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kubeapi import ApiTransport, TooLong, Unreachable
-from relay_sidecar.core.link import Outcome
+from relay_sidecar.core.link import NOBODY_THERE, Outcome
 
-# Answers of a gateway that found nobody.
-NOBODY_THERE = frozenset({502, 503, 504})
 # Bytes; /openapi/v2 of a cluster with hundreds of custom resources.
 MAX_DOCUMENT = 64 * 1024 * 1024
 

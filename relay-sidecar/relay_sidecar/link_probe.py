@@ -10,14 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kubeapi import ApiTransport, TooLong, Unreachable
-from relay_sidecar.core.link import Link, Outcome
+from relay_sidecar.core.link import NOBODY_THERE, Link, Outcome
 from relay_sidecar.log import fields, logger
 from sidecar.clock import boottime
 
 # Anybody may ask for it, and a relay that is upstream answers it too.
 PATH = "/livez"
-# What a gateway says when there is no API server behind it.
-NOBODY_THERE = frozenset({502, 503, 504})
 MAX_ANSWER = 64 * 1024
 
 

@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 from kubeapi import Answer, ApiTransport, Dropped, NotSent, TooLong, Unreachable
 from relay_sidecar import tunnel
 from relay_sidecar.access.admission import CALLER, Caller
-from relay_sidecar.core.link import Outcome
+from relay_sidecar.core.link import NOBODY_THERE, Outcome
 from relay_sidecar.core.status import (
     Refused,
     Status,
@@ -32,7 +32,6 @@ from relay_sidecar.core.status import (
 )
 from relay_sidecar.end_to_end import asks_for_upgrade, drop_websocket_token, end_to_end
 from relay_sidecar.fetched import Fetched, answer_of, fetched
-from relay_sidecar.link_probe import NOBODY_THERE
 from relay_sidecar.upload import Upload, upload
 
 __all__ = ["IS_PASSED_ON", "Fetched", "Proxy", "answer_of"]

@@ -34,6 +34,7 @@ UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
 COALESCED = 0.007
 # Bytes of objects of a list that is still arriving, which are kept together.
 KEPT_TOGETHER = 1024 * 1024
+FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
 # HTTP 406; never sent, it marks what upstream serves and the relay cannot keep.
 NOT_READABLE = 406
 
@@ -227,8 +228,7 @@ class Reflector:
         self._listed += len(page.items)
         more = self._listed + (page.remaining or 0) - len(self._stream.collection.objects)
         if not self._owner.has_room(more):
-            full = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
-            self._owner.refused(self._stream, full)
+            self._owner.refused(self._stream, FULL)
             return
         whole = self.reflection.page(page, time.monotonic())
         if whole is not None:
@@ -256,13 +256,16 @@ class Reflector:
                 if not lines:
                     await self._settled()
                     reflection.opened(time.monotonic())
-                    stream.confirmed_at = time.time()
-                    stream.nudge()
+                    stream.accepted(at=time.time())
                     continue
                 events = [read_event(line) for line in lines]
                 trouble = next((e for e in events if e.type is EventType.ERROR), None)
                 if trouble is not None:
                     events = events[: events.index(trouble)]
+                come = _come(stream, events)
+                if come > 0 and not self._owner.has_room(come):
+                    self._owner.refused(stream, FULL)
+                    return
                 if events:
                     await self._take(self._apply(events))
                     # What comes meanwhile is taken together; a lone event has not waited.
@@ -299,6 +302,13 @@ class Reflector:
         self._stream.confirmed_at = time.time()
         self._stream.apply(events)
         self.reflection.received(events[-1].version, time.monotonic())
+
+
+def _come(stream: Stream, events: Sequence[Event]) -> int:
+    """How many objects more there are after these events."""
+    objects = stream.collection.objects
+    last = {e.item.key: e.type is not EventType.DELETED for e in events if e.item is not None}
+    return sum(is_there - (key in objects) for key, is_there in last.items())
 
 
 def _trouble(status: int) -> Trouble:

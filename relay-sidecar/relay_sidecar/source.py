@@ -1,14 +1,14 @@
 """Lists and watches of upstream, as the reflectors ask for them.
 
-Lists come compressed, watches in whole lines, as many at a time as have arrived. Each answer is
-evidence that the link is there, each failure that it may not be.
+Lists come compressed, watches in whole lines, as many at a time as have arrived. Each answer of
+an API server is evidence that the link is there, each failure that it may not be.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
 from kubeapi import Answer, ApiTransport, Unreachable, api_error
-from relay_sidecar.core.link import Outcome
+from relay_sidecar.core.link import NOBODY_THERE, Outcome
 
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
 MAX_PAGE = 512 * 1024 * 1024
@@ -45,7 +45,7 @@ class UpstreamSource:
                 headers=(("Accept", accept), ("Accept-Encoding", "gzip")),
                 is_decoded=True,
             ) as answer:
-                self._met(Outcome.ANSWERED)
+                self._heard(answer)
                 # In place: joining parts would need the memory of a big list twice.
                 body = bytearray()
                 async for chunk in answer.chunks(idle_timeout=timeout):
@@ -72,7 +72,7 @@ class UpstreamSource:
             headers=(("Accept", "application/json"), ("Accept-Encoding", "identity")),
             is_fresh=True,
         ) as answer:
-            self._met(Outcome.ANSWERED)
+            self._heard(answer)
             if answer.status >= 300:
                 _check(answer, await answer.read(limit=1024 * 1024, idle_timeout=open_timeout))
             yield []
@@ -80,6 +80,12 @@ class UpstreamSource:
                 self._met(Outcome.ANSWERED)
                 self._received(sum(map(len, lines)))
                 yield lines
+
+    def _heard(self, answer: Answer) -> None:
+        """What a gateway says when nobody is there is no sign of the API server; nor is it one of
+        its absence: an API server says the same of what it cannot do now."""
+        if answer.status not in NOBODY_THERE:
+            self._met(Outcome.ANSWERED)
 
 
 def _target(path: str, params: Mapping[str, str]) -> str:

@@ -144,6 +144,12 @@ class Stream:
             self._expected = (version, fingerprint)
             self._tell()
 
+    def accepted(self, *, at: float) -> None:
+        """Upstream lets the relay watch this, at wall time `at`."""
+        self.confirmed_at = at
+        self.refusal = None
+        self._tell()
+
     def refuse(self, failure: Failure) -> None:
         """Upstream does not let the relay read this: whoever waits learns it."""
         self.refusal = failure

@@ -17,6 +17,7 @@ labels         label selectors; their grammar is in label_parser and label_synta
 fields         field selectors
 resources      which fields a resource can be selected by
 discovery      the documents of a group out of the aggregated one; openapi: published schemas
+memo           what is worked out once for all that ask the same
 go_text        texts as Go reads and writes them
 
 What is done upstream

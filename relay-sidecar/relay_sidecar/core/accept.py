@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
+
+from .memo import memo
 
 
 class Form(Enum):
@@ -48,7 +49,7 @@ _META_VERSIONS = ("v1", "v1beta1")
 _METADATA_KINDS = ("PartialObjectMetadata", "PartialObjectMetadataList")
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@memo(_CACHE_SIZE)
 def representation(accept: str) -> Representation:
     """Of the clauses that can be served in JSON, the one that the client likes best.
 

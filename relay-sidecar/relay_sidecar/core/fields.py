@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 from .label_parser import BadSelector
 from .labels import CACHE_SIZE
+from .memo import memo
 
 __all__ = [
     "EVERYTHING",
@@ -117,7 +117,7 @@ class FieldSelector:
 EVERYTHING = FieldSelector()
 
 
-@lru_cache(maxsize=CACHE_SIZE)
+@memo(CACHE_SIZE)
 def _parse(text: str) -> FieldSelector:
     return FieldSelector.of(
         requirement

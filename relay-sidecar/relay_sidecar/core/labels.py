@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 from .go_text import parse_int64
 from .label_parser import BadSelector, Term, parse_terms
+from .memo import memo
 
 __all__ = ["EVERYTHING", "BadSelector", "LabelSelector", "Operator", "Requirement"]
 
@@ -136,7 +136,7 @@ class LabelSelector:
 EVERYTHING = LabelSelector()
 
 
-@lru_cache(maxsize=CACHE_SIZE)
+@memo(CACHE_SIZE)
 def _parse(text: str) -> LabelSelector:
     return LabelSelector.of(map(_requirement, parse_terms(text)))
 

@@ -17,6 +17,8 @@ from typing import Final
 STALE_PROBES: Final = 5
 # One failure is chance, the second in a row is an outage.
 CONVINCING_FAILURES: Final = 2
+# HTTP: what a gateway says when there is no API server behind it.
+NOBODY_THERE: Final = frozenset({502, 503, 504})
 
 
 class Outcome(Enum):

@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import unquote
 
 from .accept import Form, Representation, representation
 from .go_text import parse_query
 from .list_options import ListOptions, VersionMatch, asks_for_watch, get_version, pinned_name
+from .memo import memo
 from .resource_name import NO_RESOURCE, ResourceName
 from .status import Refused
 
@@ -78,7 +78,7 @@ class RequestInfo:
         return _parse(method, target)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@memo(_CACHE_SIZE)
 def _parse(method: str, target: str) -> RequestInfo:
     told = target.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     raw_path, _, raw_query = told.partition("?")

@@ -6,11 +6,12 @@ from aiohttp import hdrs, web
 
 from kubeapi import Unreachable
 from relay_sidecar.core.accept import takes_gzip
+from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.core.status import Refused, unavailable
 from relay_sidecar.documents import Document, Documents
 from relay_sidecar.proxy import answer_of
 from relay_sidecar.web.answers import age_headers
-from relay_sidecar.web.reading import NOBODY_THERE, Above
+from relay_sidecar.web.reading import Above
 
 
 class Discovery:

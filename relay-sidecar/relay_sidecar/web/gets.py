@@ -7,6 +7,7 @@ upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 from aiohttp import web
 
 from kubeapi import Unreachable
+from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.core.objects import Item, Malformed, read_item
 from relay_sidecar.core.request import Form, Representation, RequestInfo
 from relay_sidecar.core.rewriting import metadata_only
@@ -15,7 +16,6 @@ from relay_sidecar.proxy import answer_of
 from relay_sidecar.stream import Stream
 from relay_sidecar.web.answers import age_headers, object_answer, status_answer
 from relay_sidecar.web.reading import (
-    NOBODY_THERE,
     Reading,
     accept_upstream,
     by_name,

@@ -9,6 +9,7 @@ from contextlib import suppress
 from aiohttp import web
 
 from kubeapi import Unreachable
+from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.core.objects import Malformed, read_page, read_table_versions
 from relay_sidecar.core.request import (
     Form,
@@ -26,7 +27,6 @@ from relay_sidecar.streams import Denied, Unknown
 from relay_sidecar.web.answers import send_list
 from relay_sidecar.web.pages import PageSets
 from relay_sidecar.web.reading import (
-    NOBODY_THERE,
     VERSION_WAIT,
     Reading,
     accept_upstream,

@@ -7,14 +7,14 @@ time), unless upstream cannot be asked: then what is known is told, with its age
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, Protocol
+from typing import Protocol
 
 from aiohttp import web
 
 from relay_sidecar.core.fields import NAME, NAMESPACE, FieldRequirement, FieldSelector
 from relay_sidecar.core.floor import Floor
 from relay_sidecar.core.labels import LabelSelector
+from relay_sidecar.core.memo import memo
 from relay_sidecar.core.objects import Item, Key, Page
 from relay_sidecar.core.request import Form, ListOptions, Representation, RequestInfo
 from relay_sidecar.core.resources import check_fields, known_fields
@@ -34,8 +34,6 @@ FLOOR_PATIENCE = 0.05
 VERSION_WAIT = 3.0
 # Seconds; a list is as good as live until its watch is there.
 NEW = 1.0
-# A gateway's word that nobody is there behind it, not the API server's answer.
-NOBODY_THERE: Final = frozenset({502, 503, 504})
 
 
 class Above(Protocol):
@@ -165,12 +163,12 @@ class Reading:
     def patience(self, *, has_answer: bool) -> float:
         """Seconds for which upstream may think, where the relay could answer as well or cannot.
 
-        Before the link's first verdict a part of them has gone by already.
+        A fifth is for making that answer; before the link's first verdict a part has gone already.
         """
         if not has_answer:
             return self.settings.request_timeout
         read_timeout = self.settings.read_timeout
-        return read_timeout * (0.9 if self.streams.is_up else 0.5)
+        return read_timeout * (0.8 if self.streams.is_up else 0.5)
 
     def unreachable(self) -> Refused:
         return Refused(unavailable("upstream is out of reach and this is not known here"))
@@ -181,7 +179,7 @@ def by_name(info: RequestInfo) -> Scope:
     return _by_name(info.resource, *key_of(info))
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _by_name(resource: ResourceName, namespace: str, name: str) -> Scope:
     fields = FieldSelector.of((FieldRequirement(NAME, True, name),))
     return Scope(resource, namespace, LabelSelector(), fields)

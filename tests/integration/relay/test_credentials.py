@@ -39,6 +39,10 @@ def account(control_plane: ControlPlane, contents: Contents) -> Iterator[Account
         check_logs(place)
 
 
+def refusals(place: Place) -> list[str | None]:
+    return [stream["refusal"] for stream in place.relay.status()["streams"]]
+
+
 def test_r4_a_token_that_is_replaced_is_used_and_streams_go_on(account: Account) -> None:
     place, contents = account.place, account.contents
     plane, space = place.plane, contents.namespace
@@ -69,6 +73,9 @@ def test_r6_while_its_token_is_refused_the_relay_does_not_say_that_nothing_is_th
     wait_for(lambda: place.caller().get(path).status != 200, timeout=CHANGED, what="a refusal")
     refused = place.caller().get(path)
     assert refused.status in (401, 503), refused
+    place.link.reset()
+    place.heal()
+    wait_for(lambda: refusals(place) != [None], timeout=CHANGED, what="a refused stream")
     account.directory.replace(token=plane.new_token(space, "relay"))
     contents.configmap("b")
     wait_for(lambda: place.caller().get(path).status == 200, timeout=CHANGED, what="the new token")
@@ -78,6 +85,7 @@ def test_r6_while_its_token_is_refused_the_relay_does_not_say_that_nothing_is_th
         timeout=CHANGED,
         what="the stream",
     )
+    assert refusals(place) == [None]
 
 
 def test_r6_what_the_relay_may_not_read_is_forbidden_in_the_api_servers_words(

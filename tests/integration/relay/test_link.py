@@ -153,6 +153,30 @@ def test_r8_the_pages_of_a_list_count_together(
         assert place.relay.status()["objects"] == 0
 
 
+def test_r8_a_stream_that_grows_beyond_the_limit_is_given_up_and_its_watches_end(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    names = contents.configmaps(8)
+    with Place(Kind.RELAY, control_plane, flags=["--max-objects=10"]) as place:
+        path = know(place, contents)
+        with place.caller().watch(path, {**LONG, "resourceVersion": contents.version()}) as it:
+            contents.delete("configmaps", names[0])
+            # At the limit, what goes makes room for what comes.
+            for number in range(3):
+                contents.configmap(f"new-{number}")
+            contents.label("configmaps", names[1], x="1")
+            contents.configmap("one-too-many")
+            it.wait_ended(timeout=30)
+            assert it.told()[-1][0] == "ERROR"
+        assert place.relay.status()["objects"] == 0
+        assert "--max-objects of the relay is reached" in place.relay.log_text()
+        # What is not kept is passed on.
+        expected = sorted([*names[1:], "new-0", "new-1", "new-2", "one-too-many"])
+        for query in (NEWEST, ANY):
+            assert place.caller().get(path, query).names == expected
+        assert place.relay.readyz() == 200
+
+
 def test_r4_after_an_end_of_the_api_server_watches_go_on(
     relayed: Place, contents: Contents
 ) -> None:

@@ -1,0 +1,47 @@
+"""R4: what answers to lists and watches say of the link."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from kubeapi import ApiError, ApiTransport, Plain
+from relay_sidecar.core.link import Outcome
+from relay_sidecar.source import UpstreamSource
+from tests.pods.raw_server import Connection, RawServer
+
+TIMEOUT = 5.0
+
+
+def met_with(status: str) -> list[Outcome]:
+    """What the link hears of a list and a watch that are answered like this."""
+    met: list[Outcome] = []
+
+    def serve(connection: Connection) -> None:
+        while connection.request():
+            connection.answer(b"{}", status=status)
+
+    async def ask() -> None:
+        transport = ApiTransport(Plain(server.url), user_agent="relay-sidecar/test")
+        source = UpstreamSource(transport, met=met.append, received=lambda size: None)
+        with suppress(ApiError):
+            await source.page("/api/v1/pods", {}, timeout=TIMEOUT)
+        with suppress(ApiError):
+            async for _ in source.batches("/api/v1/pods", {}, open_timeout=TIMEOUT):
+                break
+        await transport.close()
+
+    with RawServer(serve) as server:
+        asyncio.run(ask())
+        assert len(server.requests) == 2
+    return met
+
+
+@pytest.mark.parametrize("status", ["200 OK", "401 X", "403 X", "404 X", "410 X", "429 X", "500 X"])
+def test_r4_what_an_api_server_says_is_a_sign_of_it(status: str) -> None:
+    assert met_with(status) == [Outcome.ANSWERED] * 2
+
+
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "503 X", "504 Gateway Timeout"])
+def test_r4_what_a_gateway_says_for_it_is_no_sign_of_an_api_server(status: str) -> None:
+    assert met_with(status) == []
