@@ -1,0 +1,232 @@
+"""Decides about objects and carries decisions out, while this GM leads.
+
+Owns when an object is looked at: when it, its children, what it refers to or reports about it
+change, when a decision asked for it, and all of them when a term begins. Guarantees: one object at
+a time is decided once at a time; a failure of one delays only that one, with growing delays; what
+cannot be understood is logged and looked at again when it changes. Nothing is decided before
+everything is known, and nothing is written by one who does not lead.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gm.core.decision import Decision
+from gm.core.engine import decide, references
+from gm.core.kind import Settings
+from gm.core.registry import KINDS
+from gm.core.view import SECRET, Rejection, View
+from gm.directory import Directory
+from gm.events import Events
+from gm.leadership import Leadership
+from gm.log import fields, logger
+from gm.performing import DecideAgain, Performer, Rejected
+from gm.placement import MISSHAPEN
+from gm.secrets import Secrets
+from gm.work_queue import WorkQueue
+from gm.writes import NotLeading
+from kubeapi import ApiError, Unreachable
+from sedna_api.core.document import Document, Json, ObjectKey
+from sidecar.clock import boottime
+
+# Seconds: the API server's trouble is over soon, or lasts.
+FIRST_RETRY = 0.2
+LONGEST_RETRY = 60.0
+# Seconds until a child that was rejected is tried again where the decision does not say.
+REJECTED_FOR = 60.0
+# Seconds between two looks at a lead that is too short for a write.
+POLL = 0.1
+
+
+@dataclass
+class _Memory:
+    """What is remembered of an object between two decisions."""
+
+    failures: int = 0
+    rejections: tuple[Rejection, ...] = ()
+    rejected_until: float | None = None
+
+
+class Operators:
+    """`outcomes` counts decisions by what became of them."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        leadership: Leadership,
+        performer: Performer,
+        events: Events,
+        secrets: Secrets,
+        *,
+        settings: Settings,
+        concurrency: int,
+    ) -> None:
+        self._directory = directory
+        self._leadership = leadership
+        self._performer = performer
+        self._events = events
+        self._secrets = secrets
+        self._settings = settings
+        self._concurrency = concurrency
+        self._queue: WorkQueue[ObjectKey] = WorkQueue()
+        self._memories: dict[ObjectKey, _Memory] = {}
+        self._busy = 0
+        self.outcomes: Counter[str] = Counter()
+        self.folded = 0
+        self.refused = 0
+
+    @property
+    def waiting(self) -> int:
+        """Objects that are to be decided now."""
+        return len(self._queue)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is being written."""
+        return self._busy == 0
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._directory.watch(self._touched)
+        self._leadership.subscribe(self._lead_changed)
+        await self._directory.synced()
+        self._lead_changed()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._concurrency):
+                group.create_task(self._work())
+
+    def _touched(self, key: ObjectKey) -> None:
+        if self._leadership.is_leader:
+            self._queue.add(key)
+
+    def _lead_changed(self) -> None:
+        self._queue.clear()
+        self._memories.clear()
+        if self._leadership.is_leader:
+            for key in self._directory.objects():
+                self._queue.add(key)
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            self._busy += 1
+            try:
+                outcome = await self._reconcile(key)
+            finally:
+                self._busy -= 1
+                self._queue.done(key)
+            self.outcomes[outcome] += 1
+            # Where nothing was to be written nothing was waited for.
+            await asyncio.sleep(0)
+
+    # ── one object ──
+
+    async def _reconcile(self, key: ObjectKey) -> str:
+        """What became of it."""
+        memory = self._memories.setdefault(key, _Memory())
+        document = self._directory.get(key)
+        if document is None:
+            self._memories.pop(key, None)
+            return "gone"
+        if not self._leadership.may_act:
+            if self._leadership.is_leader:
+                self._queue.add_after(key, POLL)
+            return "not leading"
+        try:
+            decision = await self._decide(document, memory)
+            if decision is None:
+                return "deleting"
+            await self._performer.perform(document, decision)
+        except NotLeading:
+            self._queue.add_after(key, POLL)
+            return "not leading"
+        except DecideAgain as again:
+            self._queue.add_after(key, again.after)
+            return "again"
+        except Rejected as rejected:
+            return self._rejected(key, memory, rejected.rejection)
+        except (ApiError, Unreachable) as error:
+            return self._failed(key, memory, str(error))
+        except MISSHAPEN as error:
+            logger.exception("an object cannot be decided", extra=fields(object=key))
+            return self._failed(key, memory, repr(error), is_logged=True)
+        self._performed(document, decision, memory)
+        return "written" if decision.status is not None or decision.actions else "nothing to do"
+
+    async def _decide(self, document: Document, memory: _Memory) -> Decision | None:
+        """None: it is being deleted."""
+        tree = document.json()
+        if tree["metadata"].get("deletionTimestamp"):
+            return None
+        if memory.rejected_until is not None and boottime() >= memory.rejected_until:
+            memory.rejections, memory.rejected_until = (), None
+        found = await self._references(document, tree)
+        view = View(
+            object=tree,
+            children=self._directory.children.of(document.uid),
+            pending=self._directory.reports.pending(document.uid),
+            references=found,
+            rejections=memory.rejections,
+            concerned=self._directory.placement.concerned(document.key),
+        )
+        kind = KINDS[document.kind]
+        return decide(kind, view, now=datetime.now(UTC), settings=self._settings)
+
+    async def _references(self, document: Document, tree: Json) -> Mapping[ObjectKey, Json | None]:
+        """What is referred to by what was found may lead further."""
+        kind = KINDS[document.kind]
+        found: dict[ObjectKey, Json | None] = {}
+        while missing := references(kind, tree, found) - found.keys():
+            for key in missing:
+                is_secret = key.kind == SECRET
+                found[key] = (
+                    await self._secrets.get(key) if is_secret else self._directory.reference(key)
+                )
+        return found
+
+    # ── what comes of it ──
+
+    def _performed(self, document: Document, decision: Decision, memory: _Memory) -> None:
+        memory.failures = 0
+        self.folded += decision.folded
+        self.refused += len(decision.refused)
+        for note in decision.refused:
+            logger.info(
+                "a report has no effect",
+                extra=fields(
+                    object=document.key, node=note.node, seq=note.report.seq, why=note.reason
+                ),
+            )
+        self._events.tell(document, decision.events)
+        again_in = decision.again_in
+        if memory.rejections and memory.rejected_until is None:
+            again_in = REJECTED_FOR if again_in is None else again_in
+            memory.rejected_until = boottime() + again_in
+        if again_in is not None:
+            self._queue.add_after(document.key, again_in)
+
+    def _rejected(self, key: ObjectKey, memory: _Memory, rejection: Rejection) -> str:
+        """Decided anew at once, for the object to say so; once more the same is a failure."""
+        if rejection in memory.rejections:
+            return self._failed(key, memory, rejection.message)
+        others = (it for it in memory.rejections if (it.kind, it.name) != _child(rejection))
+        memory.rejections = (*others, rejection)
+        memory.rejected_until = None
+        self._queue.add(key)
+        return "rejected"
+
+    def _failed(self, key: ObjectKey, memory: _Memory, why: str, *, is_logged: bool = False) -> str:
+        delay = min(FIRST_RETRY * 2.0 ** min(memory.failures, 16), LONGEST_RETRY)
+        memory.failures += 1
+        if not is_logged:
+            logger.warning(
+                "an object could not be written", extra=fields(object=key, why=why, delay=delay)
+            )
+        self._queue.add_after(key, delay)
+        return "failed"
+
+
+def _child(rejection: Rejection) -> tuple[str, str]:
+    return rejection.kind, rejection.name

@@ -1,0 +1,74 @@
+"""Which objects are to be worked on next: each at most once at a time, none forgotten.
+
+Owns client-go's rules (util/workqueue): a key that is added while it is worked on comes again
+afterwards; one that waits is not added twice. Knows nothing of what the work is.
+"""
+
+import asyncio
+from collections import deque
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+class WorkQueue(Generic[K]):
+    def __init__(self) -> None:
+        self._waiting: deque[K] = deque()
+        self._dirty: set[K] = set()
+        self._busy: set[K] = set()
+        self._later: dict[K, asyncio.TimerHandle] = {}
+        self._ready = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Those that wait for nothing but their turn, and those that are worked on."""
+        return len(self._dirty | self._busy)
+
+    @property
+    def delayed(self) -> int:
+        return len(self._later)
+
+    def add(self, key: K) -> None:
+        if key in self._dirty:
+            return
+        self._dirty.add(key)
+        if key not in self._busy:
+            self._waiting.append(key)
+            self._ready.set()
+
+    def add_after(self, key: K, delay: float) -> None:
+        """In `delay` seconds, unless an earlier moment is planned already."""
+        loop = asyncio.get_running_loop()
+        planned = self._later.get(key)
+        if planned is not None:
+            if planned.when() <= loop.time() + delay:
+                return
+            planned.cancel()
+        self._later[key] = loop.call_later(delay, self._due, key)
+
+    async def get(self) -> K:
+        """The next one, which is to be told to `done`."""
+        while not self._waiting:
+            self._ready.clear()
+            await self._ready.wait()
+        key = self._waiting.popleft()
+        self._dirty.discard(key)
+        self._busy.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        self._busy.discard(key)
+        if key in self._dirty:
+            self._waiting.append(key)
+            self._ready.set()
+
+    def clear(self) -> None:
+        """Nothing waits any more; what is worked on ends as it does."""
+        self._waiting.clear()
+        self._dirty.clear()
+        for handle in self._later.values():
+            handle.cancel()
+        self._later.clear()
+
+    def _due(self, key: K) -> None:
+        del self._later[key]
+        self.add(key)
