@@ -5,7 +5,11 @@
 <outputDir>/deploy/index.pkl                          a lifelong learning job's knowledge
 """
 
+from urllib.parse import urlsplit
+
 from lc.core.learning.stage import Stage
+
+_REMOTE = ("http", "https", "s3")
 
 # Where the inference worker sees the folder of hot updates.
 HOT_UPDATE_MOUNT = "/model-hot-update"
@@ -37,4 +41,5 @@ def name_of(url: str) -> str:
 
 
 def is_remote(url: str) -> bool:
-    return "://" in url
+    """Not on the node's disk."""
+    return urlsplit(url).scheme.lower() in _REMOTE

@@ -22,7 +22,8 @@ class Cursor:
     """How far a dataset's file was read; `head` and `tail` prove that it is the same file still.
 
     They are digests of its first bytes and of those before `offset`. `ragged`: the length at the
-    last look, if the last line had no end; it counts once it stays so.
+    last look, if the last line had no end; it counts once it stays so. `validator` of a remote
+    one: it has not changed.
     """
 
     url: str
@@ -31,6 +32,7 @@ class Cursor:
     head: str = ""
     tail: str = ""
     ragged: int = 0
+    validator: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ class State:
     @property
     def spool_files(self) -> frozenset[str]:
         """The others in the job's spool are left over."""
-        return frozenset(each.name for each in self._segments())
+        return frozenset(each.name for each in self.segments)
 
     def after(self, event: Event) -> "State":
         """The only way in which anything here changes."""
@@ -211,7 +211,7 @@ class State:
             self,
             cursor=event.cursor,
             gathered=self.gathered + event.samples,
-            named=self.named + 1,
+            named=self.named + (event.samples > 0),
             train=train,
             fresh=fresh,
         )
@@ -253,7 +253,9 @@ class State:
             versions=tuple(each for each in versions if each.segments),
         )
 
-    def _segments(self) -> tuple[Segment, ...]:
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All that are kept, wherever they belong."""
         lent = self.lent.segments if self.lent else ()
         versions = (each.segments for each in self.versions)
         return (*self.train, *lent, *self.fresh, *(each for some in versions for each in some))
