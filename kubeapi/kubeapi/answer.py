@@ -5,6 +5,7 @@ on as soon as they are there; whoever does not read stops the server, not our me
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from typing import Protocol
 
@@ -18,6 +19,9 @@ from .wire import TRANSPORT_ERRORS, describe
 
 # Bytes; events of objects of 10 MiB, which aggregated API servers may have.
 MAX_LINE = 32 * 1024 * 1024
+# Bytes that gather in the kernel while whoever reads a watch is at work on what came before: else
+# each event wakes the process, which costs more than the event.
+GATHERED = 64 * 1024
 
 
 class TooLong(Exception):
@@ -54,8 +58,11 @@ class Answer:
         content = self._response.content
         while True:
             try:
-                async with asyncio.timeout(idle_timeout):
+                if idle_timeout is None:
                     chunk = await content.readany()
+                else:
+                    async with asyncio.timeout(idle_timeout):
+                        chunk = await content.readany()
             except TimeoutError as error:
                 raise Unreachable(f"{self._url}: no byte for {idle_timeout:g}s") from error
             except TRANSPORT_ERRORS as error:
@@ -78,11 +85,13 @@ class Answer:
         self, *, idle_timeout: float | None = None, max_line: int = MAX_LINE
     ) -> AsyncIterator[list[bytes]]:
         """The lines of a watch, without their ends, as many at a time as are there; no empty ones.
+        What comes while the caller is at work on some of them comes together.
 
         Raises `Unreachable` as `chunks` does, for an end within a line and for too long a line.
         """
         begun: list[bytes] = []
         size = 0
+        gathering = _Gathering(self._response)
         async for chunk in self.chunks(idle_timeout=idle_timeout):
             end = chunk.rfind(b"\n")
             if end < 0:
@@ -95,7 +104,11 @@ class Answer:
             lines = [line for line in b"".join(begun).split(b"\n") if line]
             begun, size = [chunk[end + 1 :]], len(chunk) - end - 1
             if lines:
-                yield lines
+                gathering.begin()
+                try:
+                    yield lines
+                finally:
+                    gathering.end()
         if size:
             raise Unreachable(f"{self._url} ended its answer within a line")
 
@@ -120,6 +133,32 @@ class Answer:
         if not transport.is_reading():
             transport.resume_reading()
         return transport
+
+
+class _Gathering:
+    """Lets bytes wait in the kernel. Where it does not know SO_RCVLOWAT for this, they just come;
+    an end of the connection is told at once all the same."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        connection = response.connection
+        self._protocol = None if connection is None else connection.protocol
+        transport = None if self._protocol is None else self._protocol.transport
+        self._socket = None if transport is None else transport.get_extra_info("socket")
+
+    def begin(self) -> None:
+        self._wake_at(GATHERED)
+
+    def end(self) -> None:
+        self._wake_at(1)
+
+    def _wake_at(self, size: int) -> None:
+        # uvloop's socket goes by the descriptor's number, which may be another's after the end.
+        if (
+            self._socket is not None
+            and self._protocol is not None
+            and self._protocol.is_connected()
+        ):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
 
 class _Early:

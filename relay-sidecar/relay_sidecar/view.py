@@ -5,11 +5,14 @@ sent them; `PartialObjectMetadata` is cut out of them. Knows no connection.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from relay_sidecar.core.objects import EventType, Item
 from relay_sidecar.core.rewriting import metadata_only
 from relay_sidecar.core.scope import Predicate
 from relay_sidecar.core.store import Change, transition
+
+_HEADS: Final = {each: b'{"type":"%s","object":' % each.encode() for each in EventType}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +60,4 @@ class View:
     def _framed(self, type: EventType, raw: bytes) -> bytes:
         if self.metadata is not None:
             raw = metadata_only(raw, self.metadata)
-        return b'{"type":"%s","object":%s}\n' % (type.encode(), raw)
+        return b"".join((_HEADS[type], raw, b"}\n"))

@@ -908,6 +908,37 @@ def test_a_line_arrives_before_the_next_one_is_sent(using: Run[None]) -> None:
         using(server.url, work)
 
 
+def test_a_line_that_comes_while_its_reader_is_at_work_is_there_when_it_asks(
+    using: Run[list[bytes]],
+) -> None:
+    is_at_work, is_sent = threading.Event(), threading.Event()
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(CHUNKED + chunk(b"one\n"))
+        for line in (b"two\n", b"three\n"):
+            assert is_at_work.wait(5)
+            is_at_work.clear()
+            connection.send(chunk(line))
+            is_sent.set()
+        assert connection.sees_end(within=5)
+
+    async def work(api: ApiTransport) -> list[bytes]:
+        found: list[bytes] = []
+        async with api.exchange("GET", "/w", header_timeout=5) as answer:
+            async for batch in answer.batches(idle_timeout=5):
+                found += batch
+                if len(found) == 3:
+                    break
+                is_at_work.set()
+                assert await asyncio.to_thread(is_sent.wait, 5)
+                is_sent.clear()
+        return found
+
+    with RawServer(serve) as server:
+        assert using(server.url, work) == [b"one", b"two", b"three"]
+
+
 def test_a_huge_line_is_one_line(using: Run[list[list[bytes]]]) -> None:
     huge = b"x" * (20 * MEBIBYTE)
     with stream(b"small\n", huge, b"\nnext\n") as server:
