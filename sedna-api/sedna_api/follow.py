@@ -39,6 +39,8 @@ SHORT_WATCH: Final = 1.0
 # What a version is refused with that is forgotten, or of another history: 400 and 504 are for
 # versions that are no such, or in the future (k8s.io/apiserver, ResourceVersionTooLarge).
 FORGOTTEN: Final = (400, 410, 504)
+# No object has a name with an underscore (RFC 1123 subdomain).
+NOBODY: Final = "metadata.name=_"
 
 
 class Sink(Protocol):
@@ -152,12 +154,17 @@ class _Following:
         self._version: int | None = None
         # Of the list that is coming in.
         self._listed: dict[ObjectKey, Document] | None = None
+        # The server may be another one now, or have another history.
+        self._is_doubtful = False
         self.was_useful = False
 
     def forgets(self, error: ApiError | Unreachable) -> bool:
         """Whether to list anew: not older than what was told, or whatever is newest where that is
         refused, since the history that it was of is not the server's."""
-        if not isinstance(error, ApiError) or error.status not in FORGOTTEN:
+        if not isinstance(error, ApiError):
+            self._is_doubtful = True
+            return False
+        if error.status not in FORGOTTEN:
             return False
         if self._version is not None:
             self._floor, self._version = str(self._version), None
@@ -170,6 +177,9 @@ class _Following:
     async def once(self) -> None:
         """Returns when the server ended the stream in order, and it was of some use."""
         self.was_useful = False
+        if self._is_doubtful and self._version is not None:
+            await self._verify(self._version)
+        self._is_doubtful = False
         loop = asyncio.get_running_loop()
         useful_at = loop.time() + SHORT_WATCH
         seconds = random.randint(*WATCH_SECONDS)
@@ -189,6 +199,17 @@ class _Following:
             self.was_useful = loop.time() >= useful_at
         if not self.was_useful:
             raise Unreachable(f"{self._path}: the watch ended as soon as it had begun")
+
+    async def _verify(self, version: int) -> None:
+        """A watch from a version that the server has yet to reach would be silent; a list that is
+        to be as new is refused. This one has no object."""
+        selected = self._selectors.get("fieldSelector")
+        params = self._selectors | {
+            "fieldSelector": ",".join(filter(None, (selected, NOBODY))),
+            "resourceVersion": str(version),
+            "resourceVersionMatch": "NotOlderThan",
+        }
+        await self._api.fetch("GET", self._path, params=params, timeout=self._open_timeout)
 
     def _params(self, seconds: int) -> dict[str, str]:
         params = self._selectors | {
