@@ -28,7 +28,7 @@ RETRY = 1.0
 
 
 class Events:
-    """`dropped` counts those that nobody will see; `may` be read at any time."""
+    """`dropped` counts those that nobody will see."""
 
     def __init__(self, writes: Writes, *, instance: str) -> None:
         self._writes = writes
@@ -37,6 +37,9 @@ class Events:
         self._ready = asyncio.Event()
         self.told = 0
         self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def tell(self, document: Document, notes: Iterable[EventNote]) -> None:
         """About an object in the state that was decided at."""

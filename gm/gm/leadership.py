@@ -40,19 +40,27 @@ class Leadership:
         self._kick = asyncio.Event()
         self._told: tuple[bool, int | None] = (False, None)
         self._short = 0
+        self._is_over = False
+        self._ended = asyncio.Event()
+        self._ended.set()
 
     @property
     def is_leader(self) -> bool:
-        return self.lead.is_leader(boottime())
+        return not self._is_over and self.lead.is_leader(boottime())
 
     @property
     def may_act(self) -> bool:
         """Whether a write that begins now ends while the lead is proven."""
-        return self.lead.may_act(boottime(), self._within)
+        return not self._is_over and self.lead.may_act(boottime(), self._within)
 
     @property
     def term(self) -> int | None:
-        return self.lead.term(boottime())
+        return self.lead.term(boottime()) if self.is_leader else None
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which the lead is proven."""
+        return max(self.lead.deadline - boottime(), 0.0) if self.is_leader else 0.0
 
     @property
     def holder(self) -> str:
@@ -62,6 +70,15 @@ class Leadership:
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Called when the lead begins or ends, or a new term begins, until the process ends."""
         self._listeners.append(listener)
+
+    def stand_down(self) -> None:
+        """Leads no more, whatever the elector says: the process ends."""
+        self._is_over = True
+        self._tell()
+
+    async def ended(self) -> None:
+        """Returns when this GM does not lead."""
+        await self._ended.wait()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -127,11 +144,14 @@ class Leadership:
                 self._tell()
 
     def _tell(self) -> None:
-        now = boottime()
-        state = (self.lead.is_leader(now), self.lead.term(now))
+        state = (self.is_leader, self.term)
         if state == self._told:
             return
         was, self._told = self._told, state
+        if state[0]:
+            self._ended.clear()
+        else:
+            self._ended.set()
         if state[0]:
             self.terms += 1
             logger.info("leading", extra=fields(term=state[1]))

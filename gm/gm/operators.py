@@ -73,6 +73,8 @@ class Operators:
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._memories: dict[ObjectKey, _Memory] = {}
         self._busy = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self.outcomes: Counter[str] = Counter()
         self.folded = 0
         self.refused = 0
@@ -82,10 +84,9 @@ class Operators:
         """Objects that are to be decided now."""
         return len(self._queue)
 
-    @property
-    def is_idle(self) -> bool:
-        """Nothing is being written."""
-        return self._busy == 0
+    async def idle(self) -> None:
+        """Returns when nothing is being written."""
+        await self._idle.wait()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -112,10 +113,13 @@ class Operators:
         while True:
             key = await self._queue.get()
             self._busy += 1
+            self._idle.clear()
             try:
                 outcome = await self._reconcile(key)
             finally:
                 self._busy -= 1
+                if not self._busy:
+                    self._idle.set()
                 self._queue.done(key)
             self.outcomes[outcome] += 1
             # Where nothing was to be written nothing was waited for.

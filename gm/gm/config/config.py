@@ -34,7 +34,7 @@ MIN_REQUEST_TIMEOUT = 0.1
 MAX_CONCURRENCY = 256
 _TLS = ("tls_cert", "tls_key", "client_ca")
 # Without a hub these would say nothing.
-_HUB_ONLY = ("stream_listen", "sedna_listen", *_TLS)
+_HUB_ONLY = ("stream_listen", "sedna_listen", *_TLS, "review_tokens")
 
 
 class Mode(Enum):
@@ -59,6 +59,7 @@ class Config:
     tls_cert: Path | None
     tls_key: Path | None
     client_ca: Path | None
+    review_tokens: bool
     lc_server: str
     kb_server: str
     listen: Address
@@ -86,12 +87,22 @@ class Config:
             raise BadInput("--tls-cert and --tls-key need each other: name both")
         if self.client_ca is not None and self.tls_cert is None:
             raise BadInput(f"--client-ca {self.client_ca} needs --tls-cert and --tls-key")
+        if self.review_tokens and self.tls_cert is None:
+            raise BadInput(
+                "--review-tokens true would let LCs send their tokens in the clear: add --tls-cert"
+            )
+        if self.review_tokens and self.client_ca is not None:
+            raise BadInput(
+                f"--review-tokens true and --client-ca {self.client_ca} both prove the node: "
+                "drop one"
+            )
 
     @property
     def warnings(self) -> tuple[str, ...]:
         told = []
-        if self.stream_listen is not None and self.client_ca is None:
-            told.append("without --client-ca an LC is believed whatever node it says it is")
+        is_proven = self.client_ca is not None or self.review_tokens
+        if self.stream_listen is not None and not is_proven:
+            told.append("without --client-ca or --review-tokens any LC is believed to be any node")
         if self.sedna_listen is not None:
             told.append("--sedna-listen has no authentication: whoever reaches it is believed")
         return tuple(told)
@@ -138,6 +149,7 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
         tls_cert=_path(options, "tls_cert"),
         tls_key=_path(options, "tls_key"),
         client_ca=_path(options, "client_ca"),
+        review_tokens=options.choice("review_tokens", "false", "true") == "true",
         lc_server=options.parsed("lc_server", url, DEFAULT_LC_SERVER),
         kb_server=options.parsed("kb_server", url, DEFAULT_KB_SERVER),
         listen=options.parsed("listen", address, address(DEFAULT_LISTEN)),

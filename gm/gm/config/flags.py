@@ -46,6 +46,11 @@ GROUPS: dict[str, list[tuple[str, str, str]]] = {
         ("tls-cert", "FILE", "TLS on --stream-listen, with --tls-key"),
         ("tls-key", "FILE", "of --tls-cert"),
         ("client-ca", "FILE", "LCs must bring a certificate that it signed, with their node"),
+        (
+            "review-tokens",
+            "true|false",
+            "LCs must bring a token that the API server binds to their node; default false",
+        ),
     ],
     "what workers are told": [
         ("lc-server", "URL", f"LC_SERVER; default {DEFAULT_LC_SERVER}"),

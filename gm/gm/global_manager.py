@@ -1,0 +1,247 @@
+"""All of GM put together: what is followed, who decides, who takes reports, and what is told.
+
+Owns the order in which parts begin and end. Guarantees: nothing is decided and nobody is served
+before the CRDs were looked at and everything was listed; at the end LCs are sent elsewhere first,
+then what is being written is waited for, and the lead is not used any more.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from gm import definitions
+from gm.authority import Authority
+from gm.children import CHILD_KINDS, SELECTOR
+from gm.config.config import Config, Mode
+from gm.core.kind import Settings
+from gm.core.view import NODE
+from gm.definitions import MissingDefinitions
+from gm.directory import Directory
+from gm.events import Events
+from gm.hub.hub import Hub
+from gm.inbox import Inbox
+from gm.leadership import Leadership
+from gm.link import Link
+from gm.log import fields, logger
+from gm.metrics import Counters
+from gm.node_report_writer import NodeReportWriter
+from gm.operators import Operators
+from gm.performing import Performer
+from gm.pruning import Pruning
+from gm.secrets import Secrets
+from gm.status import (
+    Backlog,
+    CollectionStatus,
+    GmStatus,
+    LeaderStatus,
+    NodeStatus,
+    ReportCounts,
+    StateCount,
+)
+from gm.version import VERSION
+from gm.writes import Writes
+from kubeapi import ApiError, ApiServer, Unreachable
+from sedna_api.core.kinds import KINDS, NODE_REPORT
+from sedna_api.core.redial import Redial
+from sedna_api.follow import METADATA_ONLY, follow
+from sidecar.clock import boottime
+
+NODES = "/api/v1/nodes"
+# Seconds; CRDs are applied beside this process, or not at all.
+LONGEST_LOOK = 5.0
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class GlobalManager:
+    """`api` and `relay` are this pod's relay, `elector` its elector."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        api: ApiServer,
+        elector: ApiServer,
+        relay: ApiServer | None,
+        instance: str,
+    ) -> None:
+        timeout = config.request_timeout
+        self.config = config
+        self.api = api
+        self._began = boottime()
+        self._lack = "the CRDs were not looked at yet"
+        self.leadership = Leadership(elector, within=timeout)
+        self.link = Link(relay, self._link_changed)
+        self.directory = Directory(lambda: self.link.is_up)
+        is_any = config.mode is Mode.ACTIVE_ACTIVE
+        self._writes = Writes(api, lambda: self.leadership.may_act, timeout=timeout)
+        self._report_writes = Writes(
+            api, lambda: is_any or self.leadership.may_act, timeout=timeout
+        )
+        self.events = Events(self._writes, instance=instance)
+        self.operators = Operators(
+            self.directory,
+            self.leadership,
+            Performer(self._writes, self.directory, has_labels=config.mode is Mode.RELAY),
+            self.events,
+            Secrets(api, timeout=timeout),
+            settings=Settings(config.lc_server, config.kb_server),
+            concurrency=config.concurrency,
+        )
+        self._writer = NodeReportWriter(self.directory, self._report_writes)
+        self.inbox = Inbox(
+            Authority(self.directory, self._report_writes, namespace=config.namespace), self._writer
+        )
+        self._pruning = Pruning(self.directory, self._writer, lambda: self.leadership.may_act)
+        self.hub: Hub | None = None
+        if config.mode is not Mode.RELAY:
+            self.hub = Hub(
+                self.directory,
+                self.inbox,
+                may_serve=lambda: is_any or self.leadership.is_leader,
+                sheds=is_any,
+            )
+            self.leadership.subscribe(self.hub.moved)
+
+    # ── its life ──
+
+    def start(self, spawn: Spawn) -> None:
+        """What runs until it is cancelled; the rest begins when the CRDs are fit."""
+        for work in (self.leadership.run(), self.link.run(), self._begin(spawn)):
+            spawn(work)
+
+    async def _begin(self, spawn: Spawn) -> None:
+        """Raises `UnfitDefinitions`."""
+        await self._look_at_definitions()
+        self._lack = ""
+        spawn(self.operators.run())
+        spawn(self.events.run())
+        if self.hub is not None:
+            spawn(self.inbox.run())
+            spawn(self._pruning.run())
+            spawn(self.hub.run())
+        namespace = self.config.namespace
+        for kind in (*KINDS, NODE_REPORT):
+            spawn(self._follow(kind.singular, kind.collection(namespace)))
+        for child in CHILD_KINDS.values():
+            path = child.collection(namespace)
+            spawn(self._follow(child.singular, path, {"labelSelector": SELECTOR}))
+        spawn(self._follow(NODE, NODES, accept=METADATA_ONLY))
+
+    async def _follow(
+        self,
+        kind: str,
+        path: str,
+        params: dict[str, str] | None = None,
+        *,
+        accept: str = "application/json",
+    ) -> None:
+        sink = self.directory.collections[kind]
+        await follow(self.api, path, kind=kind, sink=sink, params=params, accept=accept)
+
+    async def _look_at_definitions(self) -> None:
+        redial = Redial(longest=LONGEST_LOOK)
+        while True:
+            try:
+                await definitions.look(self.api, timeout=self.config.request_timeout)
+                return
+            except (MissingDefinitions, ApiError, Unreachable) as error:
+                delay = redial.failed(random.random())
+                if str(error) != self._lack:
+                    logger.warning("waiting for CRDs", extra=fields(why=str(error), delay=delay))
+                self._lack = str(error)
+            await asyncio.sleep(delay)
+
+    async def stop(self) -> None:
+        """LCs go elsewhere, what is being written ends, nothing more is begun."""
+        if self.hub is not None:
+            await self.hub.drain("this GM ends")
+        self.leadership.stand_down()
+        await self.drained()
+
+    async def drained(self) -> None:
+        await self.leadership.ended()
+        await self.operators.idle()
+
+    def _link_changed(self) -> None:
+        self.directory.moved()
+
+    # ── what it says ──
+
+    @property
+    def lack(self) -> str:
+        """Why LCs cannot be served and nothing decided; "" where they can."""
+        if self._lack:
+            return self._lack
+        missing = self.directory.missing
+        if missing:
+            return f"not listed yet: {', '.join(missing)}"
+        return "" if self.link.is_up else "the relay does not reach the API server"
+
+    def status(self) -> GmStatus:
+        now = boottime()
+        leadership, inbox = self.leadership, self.inbox
+        counts = self.directory.census.counts()
+        return GmStatus(
+            version=VERSION,
+            mode=self.config.mode.value,
+            uptime=now - self._began,
+            lack=self.lack,
+            leader=LeaderStatus(
+                is_leader=leadership.is_leader,
+                may_act=leadership.may_act,
+                holder=leadership.holder,
+                term=leadership.term,
+                terms=leadership.terms,
+                remaining=leadership.remaining,
+            ),
+            is_link_up=self.link.is_up,
+            backlog=Backlog(
+                objects=self.operators.waiting,
+                events=len(self.events),
+                reports=len(inbox),
+                node_reports=self.directory.reports.backlog,
+            ),
+            reports=ReportCounts(
+                stored=inbox.stored,
+                folded=self.operators.folded,
+                without_effect=self.operators.refused,
+                refused=inbox.refused,
+                last_refusal=inbox.last_refusal,
+            ),
+            nodes=self._nodes(),
+            jobs=[StateCount(kind, state, n) for (kind, state), n in sorted(counts.items())],
+            collections=[
+                CollectionStatus(kind, len(it), it.version, it.is_synced)
+                for kind, it in self.directory.collections.items()
+            ],
+        )
+
+    def _nodes(self) -> list[NodeStatus]:
+        if self.hub is None:
+            return []
+        return [
+            NodeStatus(
+                node=it.node,
+                transport=it.transport,
+                version=it.version,
+                age=it.age,
+                is_serving=it.is_serving,
+                backlog=it.backlog,
+                reports=it.reports,
+                last_report_age=it.last_report_age,
+            )
+            for it in self.hub.connected()
+        ]
+
+    def counters(self) -> Counters:
+        return Counters(
+            writes=Counter(self._writes.counts) + Counter(self._report_writes.counts),
+            decisions=self.operators.outcomes,
+            events_told=self.events.told,
+            events_dropped=self.events.dropped,
+            conflicts=self._writer.conflicts,
+            turned_away=0 if self.hub is None else self.hub.turned_away,
+        )

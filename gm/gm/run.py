@@ -1,0 +1,172 @@
+"""One process of GM: startup, running, shutdown, in this order.
+
+Owns signals and exit codes. Answers on its own endpoints before anything else is reached.
+"""
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import uvloop
+
+from gm.config.config import Config, load
+from gm.definitions import UnfitDefinitions
+from gm.global_manager import GlobalManager
+from gm.log import fields, logger, setup
+from gm.token_review import TokenReviews
+from gm.version import VERSION
+from gm.web.listener import Listener, raise_descriptor_limit
+from gm.web.own_endpoints import OwnEndpoints
+from kubeapi import ApiServer, Plain
+from sidecar.values import BadInput
+
+if TYPE_CHECKING:
+    pass
+
+BAD_INPUT = 2
+SECOND_SIGNAL = 1
+# Seconds from the start: what was imported and listed stays for good.
+TIDY_AFTER = 5.0
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    status = 0
+    try:
+        config = load(arguments, environ)
+        setup(config.log_format, config.log_level)
+        instance = environ.get("POD_NAME") or socket.gethostname()
+        uvloop.run(_serve(config, instance))
+    except* (BadInput, UnfitDefinitions) as group:
+        sys.stderr.write(f"gm: {_first(group)}\n")
+        status = BAD_INPUT
+    return status
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """A task's failure comes in a group of the group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _serve(config: Config, instance: str) -> None:
+    stopping = _obey_signals()
+    raise_descriptor_limit()
+    async with AsyncExitStack() as stack:
+        gm = _global_manager(config, instance, stack)
+        own = Listener(config.listen, OwnEndpoints(gm).handle)
+        await own.open()
+        stack.push_async_callback(own.close)
+        async with asyncio.TaskGroup() as group:
+            tasks: set[asyncio.Task[None]] = set()
+
+            def spawn(work: Coroutine[Any, Any, None]) -> None:
+                task = group.create_task(work)
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+
+            gm.start(spawn)
+            listening = await _open_doors(config, gm, stack)
+            _say_hello(config, own, listening)
+            asyncio.get_running_loop().call_later(TIDY_AFTER, _tidy)
+            await stopping.wait()
+            await gm.stop()
+            for task in tuple(tasks):
+                task.cancel()
+
+
+def _global_manager(config: Config, instance: str, stack: AsyncExitStack) -> GlobalManager:
+    def server(url: str) -> ApiServer:
+        user_agent = f"gm/{VERSION} ({instance})"
+        # Each operator's, the inbox's and the Events' at once.
+        it = ApiServer(Plain(url), user_agent=user_agent, max_idle=config.concurrency + 16)
+        stack.push_async_callback(it.close)
+        return it
+
+    return GlobalManager(
+        config,
+        api=server(config.api),
+        elector=server(config.elector),
+        relay=None if config.relay_status is None else server(config.relay_status),
+        instance=instance,
+    )
+
+
+async def _open_doors(
+    config: Config, gm: GlobalManager, stack: AsyncExitStack
+) -> dict[str, object]:
+    """Where LCs come; what was bound. Raises `BadInput`."""
+    if gm.hub is None or config.stream_listen is None:
+        return {}
+    # Imported only where used: gRPC is half of the memory.
+    from gm.hub.credentials import UnusableCertificate
+    from gm.hub.stream_server import CannotListen, StreamServer
+
+    streams: StreamServer = StreamServer(
+        gm.hub,
+        tls=_tls(config),
+        reviewer=(
+            TokenReviews(gm.api, timeout=config.request_timeout) if config.review_tokens else None
+        ),
+    )
+    try:
+        port = await streams.start(str(config.stream_listen))
+    except CannotListen as error:
+        raise BadInput(f"--stream-listen {error}; choose another address") from error
+    except UnusableCertificate as error:
+        raise BadInput(f"--tls-cert {config.tls_cert}: {error}") from error
+    stack.push_async_callback(streams.stop)
+    return {"streams": f"{config.stream_listen.host}:{port}"}
+
+
+def _tls(config: Config) -> Any:
+    if config.tls_cert is None or config.tls_key is None:
+        return None
+    from gm.hub.credentials import Tls
+
+    return Tls(config.tls_cert, config.tls_key, config.client_ca)
+
+
+def _tidy() -> None:
+    """Everything imported and listed stays for good: not to be walked by every collection."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def _obey_signals() -> asyncio.Event:
+    stopping = asyncio.Event()
+
+    def obey() -> None:
+        if stopping.is_set():
+            os._exit(SECOND_SIGNAL)
+        logger.info("terminating")
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, obey)
+    return stopping
+
+
+def _say_hello(config: Config, own: Listener, listening: Mapping[str, object]) -> None:
+    for warning in config.warnings:
+        logger.warning(warning)
+    logger.info(
+        "managing",
+        extra=fields(
+            mode=config.mode.value,
+            namespace=config.namespace or "all",
+            api=config.api,
+            elector=config.elector,
+            listen=own.bound,
+            **listening,
+        ),
+    )
