@@ -1,4 +1,4 @@
-"""What the process asks of whatever connects LC to its objects and to those who take its reports."""
+"""What the process asks of what connects LC to its objects and to those who take its reports."""
 
 from dataclasses import dataclass
 from typing import Protocol

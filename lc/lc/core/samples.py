@@ -33,8 +33,9 @@ class Look:
 class Position(msgspec.Struct, frozen=True, gc=False):
     """How far a dataset was counted; `url` and `format` as they were then.
 
-    `validator` is what tells whether a remote one changed. `ends` are line ends up to `offset`; `is_open`: what follows the last of them is a line too.
-    `tail` is a digest of the bytes before `offset`.
+    `validator` is what tells whether a remote one changed. `ends` are line ends up to `offset`;
+    `is_open`: what follows the last of them is a line too. `tail` is a digest of the bytes before
+    `offset`.
     """
 
     url: str

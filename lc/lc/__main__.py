@@ -1,0 +1,28 @@
+"""Starts lc: `run` by default, or the sub-command `status`.
+
+The only module that reads the environment and the command line. Exit status: 0 after SIGTERM was
+obeyed, 2 for bad input (one line), anything else is a crash.
+"""
+
+import sys
+
+
+def main() -> None:
+    import os
+
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["status"]:
+        from lc.status_command import main as status
+
+        sys.exit(status(arguments[1:], os.environ))
+    import gc
+
+    # A fifth of the time to the first answer; `run` turns it on again when all is imported.
+    gc.disable()
+    from lc.run import main as run
+
+    sys.exit(run(arguments[1:] if arguments[:1] == ["run"] else arguments, os.environ))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the process is told: names of flags, texts to values, and the checked whole."""

@@ -1,0 +1,298 @@
+"""This node's reports into its NodeReports, one per namespace, by optimistic lock.
+
+Guarantees: a report is acknowledged to the store when the API has taken the NodeReport in which it
+stands; what an object has taken in is pruned, and so is what belongs to objects that are gone,
+which only a read while the relay reaches the API tells. Nobody else writes a node's NodeReports.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kubeapi import ApiError, ApiServer, NotFound, Unreachable
+from kubeapi.server import MERGE_PATCH
+from lc.log import fields, logger
+from lc.store import Change, Store, StoreUnavailable
+from sedna_api.core.document import Document, ObjectKey
+from sedna_api.core.kinds import NODE_REPORT, kind_named
+from sedna_api.core.node_report import (
+    RETIRED_STORE,
+    AlreadyStored,
+    Applied,
+    NodeReport,
+    Outcome,
+    RefusedReport,
+    Stored,
+    applied_of,
+)
+from sedna_api.core.redial import Redial
+from sedna_api.core.report import Malformed, Report
+from sidecar.clock import boottime
+
+# Seconds that one request may take, through a slow link.
+REQUEST_TIMEOUT = 10.0
+# Seconds that go by before what objects have taken in is pruned: the next report does it as well.
+PRUNE_AFTER = 10.0
+# Seconds between two looks for entries whose object is gone; so many of them are read each time.
+COLLECT_INTERVAL = 60.0
+COLLECTED_AT_ONCE = 16
+# Bytes a second of NodeReports that are written anew, on average: a large one waits for more.
+RATE = 200_000
+
+
+@dataclass(slots=True)
+class _Failed:
+    redial: Redial
+    again_at: float = 0.0
+    problem: str = ""
+
+
+class NodeReports:
+    """`is_link_up`: whether what is read now is the API's own word."""
+
+    def __init__(
+        self,
+        store: Store,
+        api: ApiServer,
+        *,
+        node: str,
+        redial_cap: float,
+        is_link_up: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._api = api
+        self._node = node
+        self._is_link_up = is_link_up
+        self._redial_cap = redial_cap
+        # By namespace: what was written or read last, and what failed.
+        self._failed: dict[str, _Failed] = {}
+        self._known: dict[str, NodeReport] = {}
+        self._wanted = asyncio.Event()
+        self._prune_at: float | None = None
+        self._collect_at = boottime() + COLLECT_INTERVAL
+
+    @property
+    def problem(self) -> str:
+        """Why reports of some namespace are not written; "" where all are."""
+        return next((failed.problem for failed in self._failed.values()), "")
+
+    # ── what the store says ──
+
+    def object_changed(self, document: Document, change: Change) -> None:
+        self._may_prune(document)
+
+    def object_gone(self, document: Document) -> None:
+        """Gone or only not selected: a look for what is gone will tell."""
+
+    def report_enqueued(self, report: Report) -> None:
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._store.subscribe(self)
+        self._wanted.set()
+        while True:
+            await self._wait()
+            self._wanted.clear()
+            pause = 0.0
+            for namespace in self._due():
+                pause += await self._attempt(namespace)
+            if boottime() >= self._collect_at:
+                self._collect_at = boottime() + COLLECT_INTERVAL
+            await asyncio.sleep(pause)
+
+    async def _wait(self) -> None:
+        """For a report, or the time to try again, to prune, or to look for what is gone."""
+        times = [self._collect_at, *(failed.again_at for failed in self._failed.values())]
+        if self._prune_at is not None:
+            times.append(self._prune_at)
+        try:
+            async with asyncio.timeout(min(times) - boottime()):
+                await self._wanted.wait()
+        except TimeoutError:
+            return
+
+    def _due(self) -> list[str]:
+        """Namespaces in which something is to be done now."""
+        found = {report.namespace for report in self._store.pending()}
+        now = boottime()
+        if self._prune_at is not None and now >= self._prune_at:
+            self._prune_at = None
+            found.update(self._known)
+        if now >= self._collect_at:
+            found.update(self._known)
+        waiting = {name for name, failed in self._failed.items() if failed.again_at > now}
+        return sorted(found - waiting)
+
+    async def _attempt(self, namespace: str) -> float:
+        """Seconds until the next may be written; what fails here keeps no other waiting."""
+        try:
+            pause = await self._bring(namespace)
+        except (ApiError, Unreachable, Malformed, StoreUnavailable) as error:
+            failed = self._failed.get(namespace)
+            if failed is None:
+                failed = _Failed(Redial(longest=self._redial_cap))
+                self._failed[namespace] = failed
+            delay = failed.redial.failed(random.random())
+            failed.again_at = boottime() + delay
+            if not failed.problem:
+                logger.warning(
+                    "reports cannot be written",
+                    extra=fields(namespace=namespace, why=error, again_in=delay),
+                )
+            failed.problem = str(error)
+            self._known.pop(namespace, None)
+            if isinstance(error, ApiError):
+                await self._refuse_what_is_gone(namespace)
+            return 0.0
+        if self._failed.pop(namespace, None) is not None:
+            logger.info("reports are written again", extra=fields(namespace=namespace))
+        return pause
+
+    # ── one NodeReport ──
+
+    async def _bring(self, namespace: str) -> float:
+        """Writes it where something is new; returns the seconds that the next one is to wait."""
+        known = self._known.get(namespace) or await self._read(namespace)
+        reports = [each for each in self._store.pending() if each.namespace == namespace]
+        gone = await self._gone(known) if boottime() >= self._collect_at else frozenset[str]()
+        pruned = known.pruned(dict(self._applied(known)), gone)
+        grown, outcomes = pruned.stored(reports)
+        pause = 0.0
+        if grown is not known:
+            known, pause = await self._write(grown)
+        self._known[namespace] = known
+        await self._settle(reports, outcomes)
+        return pause
+
+    async def _read(self, namespace: str) -> NodeReport:
+        path = NODE_REPORT.path(namespace, self._node)
+        try:
+            return NodeReport.parse(await self._api.request("GET", path, timeout=REQUEST_TIMEOUT))
+        except NotFound:
+            epoch = int(time.time())
+            return NodeReport.new(namespace, self._node, self._store.store_id, epoch=epoch)
+
+    async def _write(self, report: NodeReport) -> tuple[NodeReport, float]:
+        """Raises `ApiError` where it is not what was read any more: it is read again then."""
+        if report.uid:
+            path, method, body = (
+                NODE_REPORT.path(report.namespace, self._node),
+                "PATCH",
+                report.to_patch(),
+            )
+        else:
+            path, method, body = (
+                NODE_REPORT.collection(report.namespace),
+                "POST",
+                report.to_json(),
+            )
+        answer = await self._api.request(
+            method,
+            path,
+            timeout=REQUEST_TIMEOUT,
+            params={"fieldManager": "sedna-lc"},
+            body=body,
+            content_type=MERGE_PATCH if report.uid else "application/json",
+        )
+        size = sum(entry.size for entry in report.entries.values())
+        return NodeReport.parse(answer), size / RATE
+
+    async def _settle(self, reports: list[Report], outcomes: tuple[Outcome, ...]) -> None:
+        safe: dict[str, int] = {}
+        for report, outcome in zip(reports, outcomes, strict=True):
+            match outcome:
+                case Stored() | AlreadyStored():
+                    safe[report.uid] = report.seq
+                case RefusedReport(reason) if reason == RETIRED_STORE:
+                    await self._store.renew(reason)
+                    self._wanted.set()
+                    break
+                case RefusedReport(reason):
+                    logger.warning(
+                        "report refused",
+                        extra=fields(object=_key(report), seq=report.seq, why=reason),
+                    )
+                    await self._store.refused(report.uid, report.seq, reason)
+                case _:
+                    # No room yet: GM takes in and we prune, then it goes.
+                    self._prune_soon()
+        for asked in [self._store.acked(uid, seq) for uid, seq in safe.items()]:
+            await asked
+
+    # ── what is done with ──
+
+    def _applied(self, known: NodeReport) -> Iterator[tuple[str, Applied]]:
+        """What our copies of the objects have taken in of this node."""
+        for uid, entry in known.entries.items():
+            if entry.reports:
+                key = ObjectKey(entry.kind, known.namespace, entry.name)
+                document = self._store.get(key)
+                if document is not None and document.uid == uid:
+                    applied = self._applied_of(document)
+                    if applied is not None:
+                        yield uid, applied
+
+    def _applied_of(self, document: Document) -> Applied | None:
+        try:
+            return applied_of(document.json().get("status")).get(self._node)
+        except Malformed as error:
+            logger.warning("unreadable status", extra=fields(object=document.key, why=error))
+            return None
+
+    def _may_prune(self, document: Document) -> None:
+        known = self._known.get(document.namespace)
+        if known is not None and known.pending(document.uid):
+            self._prune_soon()
+
+    def _prune_soon(self) -> None:
+        if self._prune_at is None:
+            self._prune_at = boottime() + PRUNE_AFTER
+            self._wanted.set()
+
+    async def _gone(self, known: NodeReport) -> frozenset[str]:
+        """Of a few entries whose object is not here: those that the API has no object for."""
+        strange = [
+            entry
+            for uid, entry in known.entries.items()
+            if not self._is_here(uid, ObjectKey(entry.kind, known.namespace, entry.name))
+        ]
+        some = random.sample(strange, min(len(strange), COLLECTED_AT_ONCE))
+        found = [
+            entry.uid
+            for entry in some
+            if await self._is_gone(entry.uid, ObjectKey(entry.kind, known.namespace, entry.name))
+        ]
+        return frozenset(found)
+
+    async def _refuse_what_is_gone(self, namespace: str) -> None:
+        """Where no NodeReport can be written: with a namespace goes all that is in it (G5)."""
+        try:
+            for report in [each for each in self._store.pending() if each.namespace == namespace]:
+                key = ObjectKey(report.kind, namespace, report.name)
+                if not self._is_here(report.uid, key) and await self._is_gone(report.uid, key):
+                    await self._store.refused(report.uid, report.seq, "its object is gone")
+        except (ApiError, Unreachable, StoreUnavailable) as error:
+            logger.debug("not known whether objects are gone", extra=fields(why=error))
+
+    async def _is_gone(self, uid: str, key: ObjectKey) -> bool:
+        """Only where the API itself says so, before and after which the link was up."""
+        kind = kind_named(key.kind)
+        if kind is None or not self._is_link_up():
+            return False
+        path = kind.path(key.namespace, key.name)
+        try:
+            found = await self._api.request("GET", path, timeout=REQUEST_TIMEOUT)
+        except NotFound:
+            return self._is_link_up()
+        return found.get("metadata", {}).get("uid") != uid and self._is_link_up()
+
+    def _is_here(self, uid: str, key: ObjectKey) -> bool:
+        document = self._store.get(key)
+        return document is not None and document.uid == uid
+
+
+def _key(report: Report) -> ObjectKey:
+    return ObjectKey(report.kind, report.namespace, report.name)

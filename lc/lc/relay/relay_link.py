@@ -1,0 +1,100 @@
+"""LC's link in mode relay: the collections that concern the node, and its reports.
+
+Owns the connection to the relay and the look at its status, which says whether the API is reached.
+Guarantees: each collection fails and goes on by itself.
+"""
+
+import asyncio
+
+from kubeapi import ApiError, ApiServer, Plain, Unreachable
+from lc.link import LinkStatus
+from lc.relay.intake import Intake
+from lc.relay.node_reports import NodeReports
+from lc.relay.selection import selections
+from lc.store import Store
+from sedna_api.follow import follow
+from sidecar.clock import boottime
+
+# Seconds between two looks at the relay, and what one may take.
+LOOK_INTERVAL = 2.0
+LOOK_TIMEOUT = 2.0
+
+
+class RelayLink:
+    """`api`, `relay_status`: the relay's two ports, as URLs; `namespace` "" for all."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        node: str,
+        api: str,
+        relay_status: str,
+        namespace: str,
+        redial_cap: float,
+        version: str,
+    ) -> None:
+        agent = f"sedna-lc/{version} ({node})"
+        self._api = ApiServer(Plain(api), user_agent=agent)
+        self._relay = ApiServer(Plain(relay_status), user_agent=agent)
+        self._namespace = namespace
+        self._redial_cap = redial_cap
+        self._selections = selections(node)
+        self._intakes = {each.kind: Intake(store, each.kind.singular) for each in self._selections}
+        self._reports = NodeReports(
+            store, self._api, node=node, redial_cap=redial_cap, is_link_up=self._is_link_up
+        )
+        self._peer = api
+        # Why the API is not reached; "" where it is.
+        self._lack = "the relay was not asked yet"
+        self._since = boottime()
+
+    def status(self) -> LinkStatus:
+        missing = [kind.plural for kind, intake in self._intakes.items() if not intake.is_listed]
+        problem = self._lack or self._reports.problem
+        if not problem and missing:
+            problem = f"not listed yet: {', '.join(missing)}"
+        return LinkStatus(not problem, self._peer, self._since, problem)
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._look())
+                group.create_task(self._reports.run())
+                for selection in self._selections:
+                    intake = self._intakes[selection.kind]
+                    group.create_task(intake.run())
+                    group.create_task(
+                        follow(
+                            self._api,
+                            selection.kind.collection(self._namespace),
+                            kind=selection.kind.singular,
+                            sink=intake,
+                            params=selection.params,
+                            longest_delay=self._redial_cap,
+                        )
+                    )
+        finally:
+            await self._api.close()
+            await self._relay.close()
+
+    def _is_link_up(self) -> bool:
+        return not self._lack
+
+    async def _look(self) -> None:
+        while True:
+            lack = await self._lacking()
+            if bool(lack) != bool(self._lack):
+                self._since = boottime()
+            self._lack = lack
+            await asyncio.sleep(LOOK_INTERVAL)
+
+    async def _lacking(self) -> str:
+        try:
+            told = await self._relay.request("GET", "/status", timeout=LOOK_TIMEOUT)
+        except (ApiError, Unreachable) as error:
+            return f"the relay does not answer at {self._relay.url}: {error}"
+        link = told.get("link")
+        if isinstance(link, dict) and link.get("isUp") is True:
+            return ""
+        return "the relay does not reach the API server"

@@ -1,0 +1,173 @@
+"""What workers, kubelet, Prometheus and people ask of LC over HTTP.
+
+`POST /sedna/workers/{name}/info` is Sedna's, answered when what was said is durable: 200; 400 for
+what cannot be used; 404 where its object is not known here; 503 while the disk does not take it,
+which the worker is to repeat. `/livez`, `/readyz`, `/metrics`, `/status`, `/sedna/objects` read.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import msgspec
+
+from lc.core.worker_info import UnfitInfo, WorkerInfo
+from lc.core.xml_body import UnfitXml
+from lc.core.xml_body import parse as parse_xml
+from lc.log import fields, logger
+from lc.managers import Manager, Unfit
+from lc.metrics import measure
+from lc.status import LcStatus, objects_document
+from lc.store import StoreUnavailable
+from lc.web import aiohttp_web as web
+from sedna_api.core.document import Document, ObjectKey
+from sedna_api.core.report import Malformed
+from sidecar.metrics import CONTENT_TYPE, render
+
+# Bytes; a report carries at most 64 KiB of it further.
+MAX_BODY = 256 * 1024
+# Seconds in which a body must have come.
+BODY_TIMEOUT = 30.0
+# Seconds after which a worker is to repeat what the disk did not take; Sedna's library waits 3.
+RETRY_AFTER = "3"
+
+_INFO = re.compile(r"/sedna/workers/([^/]+)/info/?")
+_JSON = msgspec.json.Decoder()
+_TYPES = {"", "application/json", "application/xml", "text/xml"}
+
+Answer = Callable[[], web.Response]
+
+
+class Owner(Protocol):
+    """The process, as it is asked."""
+
+    def status(self) -> LcStatus: ...
+    def get(self, key: ObjectKey) -> Document | None: ...
+    def handling(self, kind: str) -> Manager | None: ...
+
+
+class Refusal(Exception):
+    """An answer other than 200, with what is said there."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class WorkerApi:
+    """`answered` counts what workers were answered, by status."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.answered: Counter[int] = Counter()
+        self._owner = owner
+        self._reads: dict[str, Answer] = {
+            "/livez": self._ok,
+            "/readyz": self._ok,
+            "/metrics": self._metrics,
+            "/status": self._status,
+            "/sedna/objects": self._objects,
+        }
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        worker = _INFO.fullmatch(request.path)
+        if worker is not None:
+            if request.method != "POST":
+                return _not_allowed(request, "POST")
+            return await self._info(request, unquote(worker[1]))
+        read = self._reads.get(request.path)
+        if read is None:
+            paths = ", ".join(("/sedna/workers/{name}/info", *self._reads))
+            return _told(404, f"unknown path {request.path!r:.120}: there are {paths}")
+        if request.method not in ("GET", "HEAD"):
+            return _not_allowed(request, "GET, HEAD")
+        return read()
+
+    async def _info(self, request: web.BaseRequest, worker: str) -> web.Response:
+        try:
+            await self._take(await _parsed(request), worker)
+        except Refusal as refusal:
+            answer = _told(refusal.status, str(refusal))
+        except (UnfitInfo, UnfitXml, Unfit, Malformed) as error:
+            answer = _told(400, str(error))
+        except StoreUnavailable as error:
+            answer = _told(503, f"not taken, say it again: {error}")
+            answer.headers["Retry-After"] = RETRY_AFTER
+        else:
+            answer = _told(200, "OK")
+        self.answered[answer.status] += 1
+        if answer.status != 200:
+            logger.debug("worker refused", extra=fields(worker=worker, status=answer.status))
+        return answer
+
+    async def _take(self, body: object, worker: str) -> None:
+        info = WorkerInfo.parse(body)
+        if info.name != worker:
+            raise Unfit(f"the path names worker {worker!r:.80}, the body {info.name!r:.80}")
+        manager = self._owner.handling(info.owner_kind)
+        if manager is None:
+            # Sedna answers so as well: workers of these kinds have nothing to tell GM.
+            return
+        key = ObjectKey(info.owner_kind, info.namespace, info.owner_name)
+        document = self._owner.get(key)
+        if document is None:
+            raise Refusal(404, f"{key} is not known on this node")
+        await manager.worker_reported(info, document)
+
+    def _ok(self) -> web.Response:
+        return web.Response(text="ok\n")
+
+    def _metrics(self) -> web.Response:
+        text = render(measure(self._owner.status()))
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    def _status(self) -> web.Response:
+        return _json(200, self._owner.status().document())
+
+    def _objects(self) -> web.Response:
+        return _json(200, objects_document(self._owner.status().objects))
+
+
+async def _parsed(request: web.BaseRequest) -> object:
+    """Raises `Refusal` and `UnfitXml`."""
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind not in _TYPES:
+        raise Refusal(415, f"Content-Type {kind!r:.80}: send application/json or application/xml")
+    body = await _body(request)
+    if kind.endswith("/xml"):
+        return parse_xml(body)
+    try:
+        return _JSON.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(400, f"the body is no JSON: {error}") from error
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    found = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            async for chunk in request.content.iter_any():
+                found += chunk
+                if len(found) > MAX_BODY:
+                    raise Refusal(413, f"the body is longer than {MAX_BODY} bytes")
+    except TimeoutError as error:
+        raise Refusal(408, f"the body did not come within {BODY_TIMEOUT:g}s") from error
+    return bytes(found)
+
+
+def _not_allowed(request: web.BaseRequest, allowed: str) -> web.Response:
+    refusal = _told(405, f"{request.method:.20} is not allowed on {request.path:.120}")
+    refusal.headers["Allow"] = allowed
+    return refusal
+
+
+def _told(status: int, message: str) -> web.Response:
+    """The shape of Sedna's answers."""
+    return _json(status, {"Status": status, "Message": message})
+
+
+def _json(status: int, value: dict[str, Any]) -> web.Response:
+    headers = {"Content-Type": "application/json"}
+    return web.Response(status=status, body=msgspec.json.encode(value), headers=headers)
