@@ -36,10 +36,12 @@ FIRST_MESSAGE_TIMEOUT: Final = 10.0
 MAX_TO_NODE: Final = 4 * 1024 * 1024
 # A Service without an address of its own names all GMs: each LC begins anywhere.
 _SERVICE_CONFIG: Final = {"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": True}}]}
-# https://github.com/grpc/grpc/blob/master/doc/keepalive.md
+# https://github.com/grpc/grpc/blob/master/doc/keepalive.md. A ping without an answer ends the
+# connection after ping_timeout, which is a minute by default, whatever keepalive_timeout says.
 OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 5000),
     ("grpc.keepalive_timeout_ms", 5000),
+    ("grpc.http2.ping_timeout_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_receive_message_length", MAX_TO_NODE),

@@ -52,7 +52,7 @@ class Hub:
         self._empty = asyncio.Event()
         self._empty.set()
         self._draining: str | None = None
-        self._refused = 0
+        self._turned_away = 0
         self._reports_refused = 0
         directory.subscribe(self)
 
@@ -70,12 +70,19 @@ class Hub:
             return "this GM does not reach the API server"
         return None
 
+    def turn_away(self) -> Ended | None:
+        """What to tell whoever comes now, if nobody is served."""
+        reason = self.unavailable()
+        if reason is None:
+            return None
+        self._turned_away += 1
+        return Ended(Cause.UNAVAILABLE, reason)
+
     def enter(self, hello: Hello, *, transport: str) -> Stream | Ended:
         """The node's stream, which ends an earlier one."""
-        reason = self.unavailable()
-        if reason is not None:
-            self._refused += 1
-            return Ended(Cause.UNAVAILABLE, reason)
+        turned_away = self.turn_away()
+        if turned_away is not None:
+            return turned_away
         former = self._streams.get(hello.node)
         if former is not None:
             former.end(Cause.REPLACED, "the node has a newer stream")
@@ -129,8 +136,8 @@ class Hub:
 
     @property
     def turned_away(self) -> int:
-        """Hellos answered with UNAVAILABLE since the process began."""
-        return self._refused
+        """Streams answered with UNAVAILABLE since the process began."""
+        return self._turned_away
 
     @property
     def reports_refused(self) -> int:

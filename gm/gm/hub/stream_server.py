@@ -38,10 +38,12 @@ FAREWELL: Final = 0.5
 GRACE: Final = 0.5
 
 # https://github.com/grpc/grpc/blob/master/doc/keepalive.md. LC pings each 5 s as we do; a server
-# that does not permit that answers GOAWAY "too_many_pings".
+# that does not permit that answers GOAWAY "too_many_pings". A ping without an answer ends the
+# connection after ping_timeout, which is a minute by default, whatever keepalive_timeout says.
 OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 5000),
     ("grpc.keepalive_timeout_ms", 5000),
+    ("grpc.http2.ping_timeout_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
@@ -106,9 +108,9 @@ class StreamServer:
     # One stream
 
     async def _connect(self, _requests: AsyncIterator[bytes], context: _Context) -> None:
-        reason = self._hub.unavailable()
-        if reason is not None:
-            await _abort(context, Ended(Cause.UNAVAILABLE, reason))
+        turned_away = self._hub.turn_away()
+        if turned_away is not None:
+            await _abort(context, turned_away)
         entered = await self._greet(context)
         if isinstance(entered, Ended):
             await _abort(context, entered)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import grpc.aio
 import uvloop
 
 from gm.hub.credentials import Tls
@@ -26,6 +27,7 @@ from lc.stream_link import StreamLink
 from lc.stream_link import Tls as LcTls
 from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.report import Report
+from sedna_api.stream_codec import METHOD
 
 LOOPBACK = "127.0.0.1"
 # Seconds; what a test waits for comes within a tenth of it.
@@ -215,6 +217,12 @@ async def running_lc(
             running.cancel()
             (result,) = await asyncio.gather(running, return_exceptions=True)
             assert isinstance(result, asyncio.CancelledError), result
+
+
+def dial(channel: grpc.aio.Channel) -> Any:
+    """A stream without a link: bytes in, bytes out."""
+    method: Any = channel.stream_stream(METHOD)
+    return method()
 
 
 async def eventually(question: Callable[[], object], *, within: float = PATIENCE) -> float:
