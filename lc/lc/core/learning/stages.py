@@ -104,7 +104,7 @@ def evaluate(
 
 def deploy(job: Job, state: State, models: Models, number: int, *, now: datetime) -> Command:
     results = _evaluated(job, state, number)
-    if job.is_lifelong:
+    if job.is_lifelong and results is not None:
         return _deploy_knowledge(job, results, number)
     if not results:
         return _failed(Stage.DEPLOY, number, f"the evaluation of round {number} left no results")
@@ -147,8 +147,8 @@ def hot_update(job: Job, state: State, models: Models, number: int, *, now: date
     return Begin(tasks, HotUpdated(number), "the worker that serves is to take the new model")
 
 
-def _deploy_knowledge(job: Job, results: Results | None, number: int) -> Command:
-    kept = models_in(results or ())
+def _deploy_knowledge(job: Job, results: Results, number: int) -> Command:
+    kept = models_in(results)
     if not kept:
         why = "the evaluation kept no model"
         report = report_of(Stage.DEPLOY, number, "Completed", message=why)
