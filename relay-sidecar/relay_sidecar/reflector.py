@@ -31,7 +31,7 @@ from relay_sidecar.stream import Stream
 # What a list is refused with that upstream will not serve at a second attempt either.
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
 # Seconds between two steps of a stream: each costs a transaction and a wake-up of two threads.
-COALESCED = 0.007
+COALESCED = 0.006
 # Bytes of objects of a list that is still arriving, which are kept together.
 KEPT_TOGETHER = 1024 * 1024
 FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
