@@ -14,6 +14,7 @@ from multidict import CIMultiDictProxy
 from kubeapi import Answer, TooLong, Unreachable
 from relay_sidecar.core.accept import takes_gzip
 from relay_sidecar.end_to_end import end_to_end
+from relay_sidecar.long_answer import PIECE, in_parts, send_long
 
 # Bytes; more are unpacked beside the event loop: it takes some 10 ms for a packed MiB.
 LONG = 128 * 1024
@@ -53,15 +54,21 @@ async def fetched(answer: Answer, body: bytes, *, limit: int) -> Fetched:
 
 async def answer_of(request: web.BaseRequest, fetched: Fetched) -> web.StreamResponse:
     """The same to the client."""
-    response = web.Response(status=fetched.status, reason=fetched.reason)
-    response.headers.extend(end_to_end(fetched.headers))
-    response.headers.popall(hdrs.CONTENT_LENGTH, None)
+    headers = end_to_end(fetched.headers)
+    headers.popall(hdrs.CONTENT_LENGTH, None)
+    body = fetched.body
     if fetched.is_packed and not takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
-        response.headers.popall(hdrs.CONTENT_ENCODING)
-        response.body = fetched.content
-    else:
-        response.body = fetched.body
-    return response
+        headers.popall(hdrs.CONTENT_ENCODING)
+        body = fetched.content
+    is_short = len(body) <= PIECE
+    kind = web.Response if is_short else web.StreamResponse
+    response = kind(status=fetched.status, reason=fetched.reason)
+    response.headers.extend(headers)
+    if isinstance(response, web.Response):
+        response.body = body
+        return response
+    response.content_length = len(body)
+    return await send_long(request, response, in_parts(body))
 
 
 def _is_packed(headers: CIMultiDictProxy[str]) -> bool:

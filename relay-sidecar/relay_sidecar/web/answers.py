@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 from relay_sidecar.core.accept import takes_gzip
 from relay_sidecar.core.status import Status
 from relay_sidecar.list_body import PART, ListBody
+from relay_sidecar.long_answer import in_parts, send_long
 
 JSON = {"Content-Type": "application/json"}
 # Bytes; k8s.io/apiserver: defaultGzipThresholdBytes.
@@ -35,16 +36,15 @@ async def send_list(
     headers = {**JSON, **headers}
     if body.length > GZIP_OVER and takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
         headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-        return web.Response(body=await body.gzipped(), headers=headers)
-    if body.length <= PART:
+        packed = await body.gzipped()
+        length, parts = len(packed), in_parts(packed)
+    elif body.length <= PART:
         return web.Response(body=b"".join(body.parts()), headers=headers)
+    else:
+        length, parts = body.length, body.parts()
     stream = web.StreamResponse(headers=headers)
-    stream.content_length = body.length
-    await stream.prepare(request)
-    for part in body.parts():
-        await stream.write(part)
-    await stream.write_eof()
-    return stream
+    stream.content_length = length
+    return await send_long(request, stream, parts)
 
 
 def age_headers(confirmed_at: float, *, now: float) -> dict[str, str]:

@@ -1,0 +1,62 @@
+"""A long body on its way to a client that has to go on reading.
+
+Guarantees: of what is not read only a part lies in memory beyond the body itself; whoever takes
+nothing for `PATIENCE` seconds is cut off, as a watcher that falls behind is (promise R8), so that
+no connection is held for ever. Knows nothing of what is sent.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterable, Iterator
+
+from aiohttp import web
+
+from relay_sidecar.log import fields, logger
+
+# Seconds for some hundred KiB, to a process on this machine; a connection that is dead takes as
+# long to be noticed (TCP_USER_TIMEOUT).
+PATIENCE = 15.0
+# Bytes of a body that are sent together.
+PIECE = 256 * 1024
+# tcp(7), TCP_NOTSENT_LOWAT: as the system says.
+UNLIMITED = 0
+
+
+async def send_long(
+    request: web.BaseRequest, response: web.StreamResponse, parts: Iterable[bytes]
+) -> web.StreamResponse:
+    """`response` has its headers, the length or chunks among them."""
+    await response.prepare(request)
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError("the client has left")
+    _buffer(transport, high=0, unsent=PIECE)
+    try:
+        for part in parts:
+            async with asyncio.timeout(PATIENCE):
+                await response.write(part)
+        async with asyncio.timeout(PATIENCE):
+            await response.write_eof()
+    except TimeoutError:
+        logger.info("a client does not read its answer", extra=fields(path=request.path))
+        transport.abort()
+    finally:
+        _buffer(transport, high=None, unsent=UNLIMITED)
+    return response
+
+
+def _buffer(transport: asyncio.Transport, *, high: int | None, unsent: int) -> None:
+    """A part counts as taken when all of it but `high` bytes is with the kernel, the last one too;
+    which takes `unsent` beyond those on their way: of megabytes there, a slow reader would be
+    silent for long."""
+    if transport.is_closing():
+        return
+    transport.set_write_buffer_limits(high=high)
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent)
+
+
+def in_parts(body: bytes) -> Iterator[bytes]:
+    for start in range(0, len(body), PIECE):
+        yield body[start : start + PIECE]
