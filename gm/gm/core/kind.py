@@ -176,8 +176,10 @@ def unchecked(_: Json) -> tuple[Problem, ...]:
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One row. `models`, `datasets`, `secrets`: paths of names; an optional one may be missing.
-    `told_models`: Models that the LCs get with the object. `check`: what is wrong beyond templates
-    and references."""
+
+    `told_models`: Models that the LCs get with the object. `words`, `times`: of its conditions.
+    `check`: what is wrong beyond templates and references.
+    """
 
     resource: ResourceKind
     rule: Rule
@@ -189,4 +191,5 @@ class Kind:
     told_models: tuple[Path, ...] = ()
     merge: Merge = Merge.NOTHING
     words: Words = Words("Starting", "Running", "Completed")
+    times: tuple[str, ...] = ("lastHeartbeatTime", "lastTransitionTime")
     check: Callable[[Json], tuple[Problem, ...]] = unchecked

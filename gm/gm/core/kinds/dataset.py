@@ -1,0 +1,31 @@
+"""Dataset: LC counts its samples."""
+
+from collections.abc import Iterator
+
+from gm.core.kind import Kind, Merge, Problem, Rule
+from gm.core.tree import text
+from sedna_api.core import kinds
+from sedna_api.core.document import Json
+
+# What LC can count: lines, and lines below a header.
+FORMATS = ("txt", "csv")
+
+
+def _check(object_: Json) -> tuple[Problem, ...]:
+    return tuple(_problems(object_))
+
+
+def _problems(object_: Json) -> Iterator[Problem]:
+    format_ = text(object_, "spec", "format")
+    if format_.lower() not in FORMATS:
+        yield Problem("spec.format", f"{format_!r:.40} cannot be counted", "use txt or csv")
+    if not text(object_, "spec", "nodeName"):
+        yield Problem("spec.nodeName", "is empty", "name the node whose LC is to count it")
+
+
+DATASET = Kind(
+    resource=kinds.DATASET,
+    rule=Rule.RECORD,
+    merge=Merge.SAMPLES,
+    check=_check,
+)

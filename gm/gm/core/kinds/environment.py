@@ -1,0 +1,38 @@
+"""What workers of several kinds are told alike."""
+
+import json
+
+from gm.core.kind import Site, Value
+from gm.core.tree import flag, items, text
+from sedna_api.core.document import Json
+
+
+def of_job(site: Site) -> tuple[Value, ...]:
+    """Who a worker is, for a kind that ends in Job."""
+    return (*_of_worker(site), Value("JOB_NAME", site.job))
+
+
+def of_service(site: Site) -> tuple[Value, ...]:
+    """Who a worker is, for a kind that ends in Service."""
+    return (*_of_worker(site), Value("SERVICE_NAME", site.job))
+
+
+def lc_server(site: Site) -> Value:
+    return Value("LC_SERVER", site.settings.lc_server)
+
+
+def hard_example_mining(part: Json) -> tuple[Value, ...]:
+    """Of what has a `hardExampleMining`."""
+    parameters = items(part, "hardExampleMining", "parameters")
+    return (
+        Value("HEM_NAME", text(part, "hardExampleMining", "name")),
+        Value("HEM_PARAMETERS", json.dumps(parameters, separators=(",", ":"))),
+    )
+
+
+def kafka(site: Site) -> tuple[Value, ...]:
+    return (Value("KAFKA_ENABLED", "true"),) if flag(site.object, "spec", "kafkaSupport") else ()
+
+
+def _of_worker(site: Site) -> tuple[Value, ...]:
+    return (Value("NAMESPACE", site.namespace), Value("WORKER_NAME", site.name))

@@ -1,0 +1,36 @@
+"""FeatureExtractionService: a Deployment with a model."""
+
+from gm.core.kind import Kind, Merge, Mounted, Rule, Setting, Site, Worker, Workload
+from gm.core.kinds.environment import kafka, lc_server, of_service
+from sedna_api.core import kinds
+
+# GM/controllers/featureextraction: FEPort
+_PORT = 6000
+_MODEL = ("spec", "model", "name")
+
+
+def _settings(site: Site) -> tuple[Setting, ...]:
+    return (
+        *of_service(site),
+        lc_server(site),
+        *kafka(site),
+        Mounted("MODEL_URL", (site.model(*_MODEL),), is_downloaded=True),
+    )
+
+
+FEATURE_EXTRACTION = Kind(
+    resource=kinds.FEATURE_EXTRACTION_SERVICE,
+    rule=Rule.SERVICE,
+    workers=(
+        Worker(
+            type="feature-extraction",
+            path=("spec",),
+            settings=_settings,
+            workload=Workload.DEPLOYMENT,
+            port=_PORT,
+            is_told=True,
+        ),
+    ),
+    models=(_MODEL,),
+    merge=Merge.METRICS,
+)

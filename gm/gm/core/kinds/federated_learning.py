@@ -1,0 +1,117 @@
+"""FederatedLearningJob: workers train where the data is, one aggregates what they learned."""
+
+from collections.abc import Iterator
+
+from gm.core.kind import (
+    Kind,
+    Merge,
+    Mounted,
+    Problem,
+    Rule,
+    Setting,
+    Site,
+    Source,
+    Value,
+    Words,
+    Worker,
+)
+from gm.core.kinds.environment import lc_server, of_job
+from gm.core.names import service_name
+from gm.core.tree import items, mapping, text
+from gm.core.validation import url_problem
+from sedna_api.core import kinds
+from sedna_api.core.document import Json
+
+# GM/controllers/federatedlearning: aggPort
+PORT = 7363
+_MODEL = ("spec", "aggregationWorker", "model", "name")
+_PRETRAINED = ("spec", "pretrainedModel", "name")
+
+
+def _aggregation(site: Site) -> tuple[Setting, ...]:
+    return (
+        *of_job(site),
+        Value("AGG_BIND_PORT", str(PORT)),
+        *_common(site),
+    )
+
+
+def _train(site: Site) -> tuple[Setting, ...]:
+    dataset = text(site.part, "dataset", "name")
+    return (
+        *of_job(site),
+        Value("AGG_IP", f"{service_name(site.job, 'aggregation')}.{site.namespace}"),
+        Value("AGG_PORT", str(PORT)),
+        Value("MODEL_NAME", text(site.object, *_MODEL)),
+        Value("DATASET_NAME", dataset),
+        lc_server(site),
+        Mounted("TRAIN_DATASET_URL", (site.dataset(dataset),)),
+        *_common(site),
+    )
+
+
+def _common(site: Site) -> tuple[Setting, ...]:
+    participants = len(items(site.object, "spec", "trainingWorkers"))
+    common = (
+        Value("PARTICIPANTS_COUNT", str(participants)),
+        *_transmitter(site),
+        Mounted("MODEL_URL", (site.model(*_MODEL),)),
+    )
+    if not text(site.object, *_PRETRAINED):
+        return common
+    return (*common, Mounted("PRETRAINED_MODEL_URL", (site.model(*_PRETRAINED),)))
+
+
+def _transmitter(site: Site) -> tuple[Setting, ...]:
+    s3 = mapping(site.object, "spec", "transmitter", "s3")
+    if not s3:
+        return (Value("TRANSMITTER", "ws"),)
+    source = Source(text(s3, "aggDataPath"), text(s3, "credentialName"))
+    return (Value("TRANSMITTER", "s3"), Mounted("AGG_DATA_PATH", (source,)))
+
+
+def _check(object_: Json) -> tuple[Problem, ...]:
+    return tuple(_problems(object_))
+
+
+def _problems(object_: Json) -> Iterator[Problem]:
+    s3 = mapping(object_, "spec", "transmitter", "s3")
+    if not s3:
+        return
+    field = "spec.transmitter.s3.aggDataPath"
+    url = text(s3, "aggDataPath")
+    if not url.startswith("s3://"):
+        yield Problem(field, f"{url!r:.80} is no s3 URL", "write s3://bucket/path")
+    elif problem := url_problem(field, url):
+        yield problem
+
+
+FEDERATED_LEARNING = Kind(
+    resource=kinds.FEDERATED_LEARNING_JOB,
+    rule=Rule.JOB,
+    workers=(
+        Worker(
+            type="Aggregation",
+            path=("spec", "aggregationWorker"),
+            settings=_aggregation,
+            port=PORT,
+            restart_policy="OnFailure",
+        ),
+        Worker(
+            type="Train",
+            path=("spec", "trainingWorkers", "*"),
+            settings=_train,
+            host_network=True,
+            restart_policy="OnFailure",
+            is_told=True,
+        ),
+    ),
+    models=(_MODEL,),
+    optional_models=(_PRETRAINED,),
+    datasets=(("spec", "trainingWorkers", "*", "dataset", "name"),),
+    secrets=(("spec", "transmitter", "s3", "credentialName"),),
+    merge=Merge.TRAINING,
+    words=Words(started="", running="Training", completed="Complete"),
+    times=("lastProbeTime", "lastHeartbeatTime"),
+    check=_check,
+)

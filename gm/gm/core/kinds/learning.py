@@ -1,0 +1,59 @@
+"""What incremental and lifelong learning have in common: their stages' workers and triggers."""
+
+from collections.abc import Iterator
+
+from gm.core.kind import Mounted, Problem, Setting, Site, Source
+from gm.core.kinds.environment import lc_server, of_job
+from gm.core.tree import objects, part, text
+from gm.core.validation import trigger_problems, url_problem
+from sedna_api.core.document import Json
+
+DATASET = ("spec", "dataset", "name")
+
+
+def of_stage(site: Site) -> tuple[Setting, ...]:
+    """Of a worker that trains or evaluates."""
+    return (*of_job(site), lc_server(site), _original_dataset(site))
+
+
+def input_models(site: Site) -> tuple[str, ...]:
+    """URLs of the models that LC chose."""
+    return tuple(filter(None, (text(it, "url") for it in objects(site.input, "models"))))
+
+
+def own(site: Site, url: str) -> Source:
+    """What the job itself has written, with the job's Secret."""
+    return Source(url, text(site.object, "spec", "credentialName"))
+
+
+def input_data(site: Site, name: str, credential: str) -> Mounted:
+    """The samples that LC chose."""
+    return Mounted(name, (Source(text(site.input, "dataURL"), credential),), is_downloaded=True)
+
+
+def dataset_of(site: Site) -> Source:
+    return site.dataset(text(site.object, *DATASET))
+
+
+def problems(object_: Json) -> Iterator[Problem]:
+    """Of the fields that both have."""
+    directory = text(object_, "spec", "outputDir")
+    if problem := url_problem("spec.outputDir", directory):
+        yield problem
+    probability = part(object_, "spec", "dataset", "trainProb")
+    if isinstance(probability, int | float) and not 0 < probability <= 1:
+        yield Problem(
+            "spec.dataset.trainProb", f"{probability} is no share", "give more than 0, at most 1"
+        )
+    trigger = ("spec", "trainSpec", "trigger")
+    yield from trigger_problems(object_, trigger, metrics="num_of_samples")
+
+
+def _original_dataset(site: Site) -> Mounted:
+    """The samples that LC's files refer to; of a remote dataset by an index, to be downloaded
+    with what it names (kubeedge/sedna issue 35)."""
+    dataset = dataset_of(site)
+    index = text(site.input, "dataIndexURL")
+    is_indirect = bool(index) and index != dataset.url
+    source = Source(index or dataset.url, dataset.credential, is_indirect=is_indirect)
+    return Mounted("ORIGINAL_DATASET_URL", (source,), is_downloaded=True)

@@ -1,0 +1,19 @@
+"""ObjectSearchService: tracking workers look for what a user asks for, others identify it again."""
+
+from gm.core.kind import Kind, Rule, Worker
+from gm.core.kinds.tracking import REID_WORKER, USER_WORKER, tracking_of_a_search
+from sedna_api.core import kinds
+
+OBJECT_SEARCH = Kind(
+    resource=kinds.OBJECT_SEARCH_SERVICE,
+    rule=Rule.SERVICE,
+    workers=(
+        REID_WORKER,
+        USER_WORKER,
+        Worker(
+            type="trackingworker",
+            path=("spec", "trackingWorkers", "*"),
+            settings=tracking_of_a_search,
+        ),
+    ),
+)

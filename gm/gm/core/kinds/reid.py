@@ -1,0 +1,19 @@
+"""ReidJob: one pod."""
+
+from gm.core.kind import Kind, Rule, Setting, Site, Worker
+from gm.core.kinds.environment import kafka, lc_server, of_job
+from sedna_api.core import kinds
+
+
+def _settings(site: Site) -> tuple[Setting, ...]:
+    return (*of_job(site), lc_server(site), *kafka(site))
+
+
+REID = Kind(
+    resource=kinds.REID_JOB,
+    rule=Rule.JOB,
+    workers=(
+        # batch/v1 demands OnFailure or Never of the template of a job.
+        Worker(type="reid", path=("spec",), settings=_settings, restart_policy="OnFailure"),
+    ),
+)

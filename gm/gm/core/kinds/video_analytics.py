@@ -1,0 +1,37 @@
+"""VideoAnalyticsJob: one pod with a model, and a Service before it."""
+
+from gm.core.kind import Kind, Mounted, Rule, Setting, Site, Value, Worker
+from gm.core.kinds.environment import kafka, lc_server, of_job
+from gm.core.tree import text
+from sedna_api.core import kinds
+
+# GM/controllers/videoanalytics: VideoAnalyticsPort
+_PORT = 4000
+_MODEL = ("spec", "model", "name")
+
+
+def _settings(site: Site) -> tuple[Setting, ...]:
+    return (
+        *of_job(site),
+        Value("MODEL_NAME", text(site.object, *_MODEL)),
+        lc_server(site),
+        *kafka(site),
+        Mounted("MODEL_URL", (site.model(*_MODEL),), is_downloaded=True),
+    )
+
+
+VIDEO_ANALYTICS = Kind(
+    resource=kinds.VIDEO_ANALYTICS_JOB,
+    rule=Rule.JOB,
+    workers=(
+        # batch/v1 demands OnFailure or Never of the template of a job.
+        Worker(
+            type="videoanalytics",
+            path=("spec",),
+            settings=_settings,
+            port=_PORT,
+            restart_policy="OnFailure",
+        ),
+    ),
+    models=(_MODEL,),
+)

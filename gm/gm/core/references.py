@@ -1,0 +1,87 @@
+"""What an object refers to, which nodes it concerns, and which Models go with it.
+
+Guarantees: pure functions of the object and of what it refers to; a name that is no text is no
+reference. Knows nothing of whether something exists.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from gm.core.kind import Kind, Path, Rule, Worker
+from gm.core.tree import found, mapping, text
+from gm.core.view import NODE, SECRET
+from sedna_api.core.document import Json, ObjectKey
+from sedna_api.core.kinds import DATASET, MODEL
+
+# Annotations of a staged kind: the node where the newest pod of a stage is (Sedna's names).
+STAGE_NODES = ("sedna.io/Train", "sedna.io/Eval", "sedna.io/Deploy")
+# Nodes, by comma, where the scheduler put workers whose LC is to be told.
+WORKER_NODES = "sedna.io/worker-nodes"
+
+_NOTHING: Mapping[ObjectKey, Json | None] = MappingProxyType({})
+
+
+def references(
+    kind: Kind, object_: Json, known: Mapping[ObjectKey, Json | None] = _NOTHING
+) -> frozenset[ObjectKey]:
+    """What `decide` has to be given. It grows with what is known: ask again with what was found,
+    until nothing new comes (a Model has a Secret, a Dataset a node)."""
+    namespace = text(object_, "metadata", "namespace")
+    keys = set(models(kind, object_, every=True))
+    keys |= {ObjectKey(DATASET.singular, namespace, it) for it in _names(object_, kind.datasets)}
+    secrets = set(_names(object_, kind.secrets))
+    nodes = set(_template_nodes(kind, object_))
+    for one in (object_, *(known[key] for key in keys if key in known)):
+        secrets.add(text(one, "spec", "credentialName"))
+        nodes.add(text(one, "spec", "nodeName"))
+    keys |= {ObjectKey(SECRET, namespace, name) for name in secrets if name}
+    keys |= {ObjectKey(NODE, "", name) for name in nodes if name}
+    return frozenset(keys)
+
+
+def nodes(
+    kind: Kind, object_: Json, known: Mapping[ObjectKey, Json | None] = _NOTHING
+) -> frozenset[str]:
+    """Whose LC is told of the object and may report about it."""
+    if kind.resource is DATASET:
+        return frozenset(filter(None, {text(object_, "spec", "nodeName")}))
+    concerned = set(_template_nodes(kind, object_, told_only=True))
+    annotations = mapping(object_, "metadata", "annotations")
+    concerned.update(text(annotations, WORKER_NODES).split(","))
+    if kind.rule is Rule.STAGED:
+        namespace = text(object_, "metadata", "namespace")
+        for name in _names(object_, kind.datasets):
+            dataset = known.get(ObjectKey(DATASET.singular, namespace, name))
+            concerned.add(text(dataset, "spec", "nodeName"))
+        concerned.update(text(annotations, stage) for stage in STAGE_NODES)
+    return frozenset(filter(None, concerned))
+
+
+def models(kind: Kind, object_: Json, *, every: bool = False) -> tuple[ObjectKey, ...]:
+    """The Models that LCs get with the object; `every`: all that it names."""
+    paths = (*kind.models, *kind.optional_models) if every else kind.told_models
+    namespace = text(object_, "metadata", "namespace")
+    names = dict.fromkeys(_names(object_, paths))
+    return tuple(ObjectKey(MODEL.singular, namespace, name) for name in names)
+
+
+def worker_parts(worker: Worker, object_: Json) -> list[tuple[str, Json]]:
+    """What has the worker's template, once for each, with where it stands."""
+    return [
+        (where, part if isinstance(part, dict) else {})
+        for where, part in found(object_, worker.path)
+    ]
+
+
+def _template_nodes(kind: Kind, object_: Json, *, told_only: bool = False) -> Iterator[str]:
+    for worker in kind.workers:
+        if worker.is_told or not told_only:
+            for _, part in worker_parts(worker, object_):
+                yield text(part, "template", "spec", "nodeName")
+
+
+def _names(object_: Json, paths: tuple[Path, ...]) -> Iterator[str]:
+    for path in paths:
+        for _, name in found(object_, path):
+            if isinstance(name, str) and name:
+                yield name

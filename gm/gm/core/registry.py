@@ -1,0 +1,33 @@
+"""All kinds that GM operates, by the lower-case singular of their name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from gm.core.kind import Kind
+from gm.core.kinds.dataset import DATASET
+from gm.core.kinds.feature_extraction import FEATURE_EXTRACTION
+from gm.core.kinds.federated_learning import FEDERATED_LEARNING
+from gm.core.kinds.incremental_learning import INCREMENTAL_LEARNING
+from gm.core.kinds.joint_inference import JOINT_INFERENCE
+from gm.core.kinds.lifelong_learning import LIFELONG_LEARNING
+from gm.core.kinds.model import MODEL
+from gm.core.kinds.object_search import OBJECT_SEARCH
+from gm.core.kinds.object_tracking import OBJECT_TRACKING
+from gm.core.kinds.reid import REID
+from gm.core.kinds.video_analytics import VIDEO_ANALYTICS
+
+_ROWS = (
+    DATASET,
+    MODEL,
+    JOINT_INFERENCE,
+    FEDERATED_LEARNING,
+    INCREMENTAL_LEARNING,
+    LIFELONG_LEARNING,
+    FEATURE_EXTRACTION,
+    VIDEO_ANALYTICS,
+    REID,
+    OBJECT_SEARCH,
+    OBJECT_TRACKING,
+)
+
+KINDS: Mapping[str, Kind] = MappingProxyType({row.resource.singular: row for row in _ROWS})

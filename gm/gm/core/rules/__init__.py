@@ -1,0 +1,1 @@
+"""How the state of an object follows from its children: one file for each rule."""

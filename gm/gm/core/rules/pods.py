@@ -1,0 +1,69 @@
+"""What a pod says of itself."""
+
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+from gm.core.conditions import instant
+from gm.core.tree import mapping, number, objects, text
+from gm.core.workers.children import is_leaving
+from sedna_api.core.document import Json
+
+_LONGEST: Final = 200
+
+
+class Phase(Enum):
+    """PodPhase (core/v1), and for one that is missing or on its way out."""
+
+    ABSENT = ""
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+    @property
+    def is_finished(self) -> bool:
+        return self in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+def phase(pod: Json | None) -> Phase:
+    """One of unknown phase, whose node does not answer, is as one that waits."""
+    if pod is None or is_leaving(pod):
+        return Phase.ABSENT
+    said = text(pod, "status", "phase")
+    return Phase(said) if said in _KNOWN else Phase.PENDING
+
+
+_KNOWN: Final = frozenset(one.value for one in Phase if one is not Phase.ABSENT)
+
+
+def is_ready(pod: Json) -> bool:
+    """Its condition Ready."""
+    return any(
+        text(it, "type") == "Ready" and text(it, "status") == "True"
+        for it in objects(pod, "status", "conditions")
+    )
+
+
+def finished_at(pod: Json) -> datetime | None:
+    """When the last of its containers ended; None where it does not say."""
+    ends = [
+        end
+        for it in objects(pod, "status", "containerStatuses")
+        if (end := instant(mapping(it, "state", "terminated"), "finishedAt"))
+    ]
+    return max(ends, default=None)
+
+
+def failure(pod: Json) -> str:
+    """Why it failed, as far as it says."""
+    name = text(pod, "metadata", "name")
+    said = [text(pod, "status", "reason"), text(pod, "status", "message")]
+    for one in objects(pod, "status", "containerStatuses"):
+        ended = mapping(one, "state", "terminated")
+        code = number(ended, "exitCode")
+        if code:
+            word = text(ended, "reason") or "Error"
+            said.append(f"container {text(one, 'name')}: {word}, exit code {code}")
+    why = "; ".join(filter(None, said))[:_LONGEST]
+    return f"pod {name} failed: {why}" if why else f"pod {name} failed"

@@ -1,0 +1,16 @@
+"""Rule record: an object without children. It is valid or not, and that is all.
+
+no condition --problem--> Failed --repaired--> Ready
+"""
+
+from gm.core.conditions import READY
+from gm.core.draft import Draft
+
+
+def act(draft: Draft) -> None:
+    """What follows from the view."""
+    if draft.problems:
+        draft.stand(draft.problems)
+    elif draft.log.trailing is not None and not draft.log.added:
+        draft.log.append(READY, reason="Repaired", message="nothing is wrong with it any more")
+        draft.note("Repaired", "Nothing is wrong with it any more")

@@ -1,0 +1,168 @@
+"""The stages of a learning job, as its conditions tell them.
+
+              GM           LC reports      GM sees the pod                LC reports
+    (S, Waiting) --ready--> (S, Ready) ---> (S, Starting|Running) --completed--> (S, Completed)
+         └------------------------ failed, from LC or by the pod --------------> (S, Failed)
+
+    Completed: the next of Train > Eval > Deploy is Waiting, after Deploy the next round's Train.
+    Failed:    the next round's Train is Waiting, after a pause.
+
+GM counts rounds. Guarantees: a report counts only for the stage and round that the job is in, so
+that a late or repeated one changes nothing and opens nothing that is finished; what has no round
+(Sedna's LCs) is held to be of the present one. Sedna: LC/managers, GM/controllers/*/upstream.go.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from gm.core.conditions import COMPLETED, FAILED, READY, instant, left
+from gm.core.draft import Draft
+from gm.core.tree import mapping, number, objects, text
+from sedna_api.core.document import Json
+
+TRAIN: Final = "Train"
+EVAL: Final = "Eval"
+DEPLOY: Final = "Deploy"
+WAITING: Final = "Waiting"
+STARTING: Final = "Starting"
+RUNNING: Final = "Running"
+IN_FLIGHT: Final = (READY, STARTING, RUNNING)
+
+_NEXT: Final = {TRAIN: EVAL, EVAL: DEPLOY, DEPLOY: TRAIN}
+_STAGES: Final = {stage.lower(): stage for stage in _NEXT}
+_TYPES: Final = {type_.lower(): type_ for type_ in (READY, COMPLETED, FAILED)}
+# Where a job of Sedna's counted its rounds: the directory of a training's output.
+_OUTPUT: Final = re.compile(r".*/train/([0-9]{1,9})/?", re.ASCII | re.DOTALL)
+# Seconds between a failure and the next round, so that a worker that cannot run is not started
+# without end: Sedna's queue begins with 10 s.
+FAILURE_PAUSE: Final = 10.0
+
+
+def stage(draft: Draft) -> str:
+    return text(draft.log.state, "stage")
+
+
+def type_(draft: Draft) -> str:
+    return text(draft.log.state, "type")
+
+
+def round_(draft: Draft) -> int:
+    return number(draft.log.state, "round")
+
+
+def begin(draft: Draft) -> None:
+    """The first condition; of a job of Sedna's, the first that has a round."""
+    if round_(draft):
+        return
+    counted = max(_counted(draft), default=0)
+    is_between = type_(draft) == WAITING and stage(draft) in (EVAL, DEPLOY) and counted
+    at = stage(draft) if is_between else TRAIN
+    _wait(draft, at, counted if is_between else counted + 1)
+
+
+def take(draft: Draft, body: Json) -> str:
+    """Let a report count. Why it does not, or ""."""
+    at = _STAGES.get(text(body, "phase").lower())
+    if at is None:
+        return f"phase {text(body, 'phase')!r:.40} is no stage"
+    said = _TYPES.get(text(body, "status").lower())
+    if said is None:
+        return f"status {text(body, 'status')!r:.40} is none of ready, completed, failed"
+    counted = number(body, "round", default=round_(draft))
+    now_at, now_type, now_round = stage(draft), type_(draft), round_(draft)
+    if (at, counted) != (now_at, now_round):
+        return f"{at} of round {counted}, but the job is at {now_at} of round {now_round}"
+    if not _is_open(at, said, now_type):
+        return f"{at} of round {counted} cannot be {said} after {now_type}"
+    if said == READY and not mapping(body, "input"):
+        return f"{at} of round {counted} is ready without an input"
+    message = text(body, "message") or "reported by lc"
+    data = _data(draft, said, body)
+    draft.log.append(said, message=message, stage=at, round_=counted, data=data)
+    _tell(draft, at, said, message)
+    return ""
+
+
+def fail(draft: Draft, reason: str, message: str) -> None:
+    """The stage, for what GM sees."""
+    draft.log.append(
+        FAILED, reason=reason, message=message, stage=stage(draft), round_=round_(draft)
+    )
+    _tell(draft, stage(draft), FAILED, message)
+
+
+def move(draft: Draft, to: str, *, reason: str = "", message: str = "") -> None:
+    """To another condition of the same stage."""
+    at = stage(draft)
+    if draft.log.append(to, reason=reason, message=message, stage=at, round_=round_(draft)):
+        _tell(draft, at, to, message)
+
+
+def advance(draft: Draft) -> None:
+    """From what is finished to what is next."""
+    if type_(draft) == COMPLETED:
+        at = stage(draft)
+        _wait(draft, _NEXT.get(at, TRAIN), round_(draft) + (at == DEPLOY))
+    elif type_(draft) == FAILED:
+        pause = left(FAILURE_PAUSE, instant(draft.log.state), draft.now)
+        if pause:
+            draft.again(pause)
+        else:
+            _wait(draft, TRAIN, round_(draft) + 1)
+
+
+def input_of(draft: Draft) -> Json:
+    """What LC reported with the Ready of the present stage."""
+    return mapping(_decoded(draft.log.last(READY, stage=stage(draft))), "input")
+
+
+def output_models(condition: Json) -> list[Json]:
+    """The models that a condition's data tells as output."""
+    return list(objects(_decoded(condition), "output", "models"))
+
+
+def _is_open(at: str, said: str, now: str) -> bool:
+    if said == READY:
+        return now == WAITING
+    if said == COMPLETED and at == DEPLOY:
+        # LC found nothing to deploy, and never began.
+        return now in (WAITING, *IN_FLIGHT)
+    return now in IN_FLIGHT or (said == FAILED and now == WAITING)
+
+
+def _data(draft: Draft, said: str, body: Json) -> str:
+    """LC reads both from the last Ready and Completed of each stage."""
+    told = {key: value for key in ("input", "output") if (value := mapping(body, key))}
+    if said == COMPLETED and "input" not in told and type_(draft) != WAITING:
+        told |= {"input": given} if (given := input_of(draft)) else {}
+    return json.dumps(told, separators=(",", ":")) if told else ""
+
+
+def _wait(draft: Draft, at: str, counted: int) -> None:
+    draft.log.append(WAITING, stage=at, round_=counted)
+
+
+def _tell(draft: Draft, at: str, to: str, message: str) -> None:
+    if to == STARTING:
+        return
+    told = f"{at} of round {round_(draft)}: {to}"
+    told += f" ({message})" if message else ""
+    draft.note(f"{at}{to}", told, is_warning=to == FAILED)
+
+
+def _counted(draft: Draft) -> Iterator[int]:
+    for one in draft.log.newest():
+        if counted := number(one, "round"):
+            yield counted
+        directory = text(_decoded(one), "input", "outputDir")
+        if text(one, "stage") == TRAIN and (found := _OUTPUT.fullmatch(directory)):
+            yield int(found[1])
+
+
+def _decoded(condition: Json) -> object:
+    try:
+        return json.loads(text(condition, "data") or "{}")
+    except (ValueError, RecursionError):
+        return {}

@@ -1,0 +1,179 @@
+"""Why nothing can be made of an object: what its CRD could not know.
+
+Each problem names the field, and the remedy. Guarantees: no object makes it raise; a reference of
+which nothing is known yet is no problem. Two sorts: what is wrong in the object itself, and what it
+refers to and does not exist.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from gm.core.conditions import MISSING_REFERENCE
+from gm.core.kind import Kind, Path, Problem
+from gm.core.references import worker_parts
+from gm.core.tree import found, items, mapping, text
+from gm.core.view import NODE, SECRET, View
+from gm.core.workers.storage import DOWNLOADED_SCHEMES
+from sedna_api.core.document import Json, ObjectKey
+from sedna_api.core.kinds import DATASET, MODEL, ResourceKind
+
+_CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
+_METRIC: Final = re.compile(r"[^\s\[\]]+(\[[0-9]+\])?", re.ASCII)
+# LC/trigger/trigger.go
+OPERATORS: Final = frozenset(
+    [">", "gt", ">=", "ge", "=", "==", "eq", "!=", "ne", "<=", "le", "<", "lt"]
+)
+
+
+def problems(kind: Kind, view: View) -> tuple[Problem, ...]:
+    """In the order in which a reader would mend them."""
+    object_ = view.object
+    return (
+        *_template_problems(kind, object_),
+        *kind.check(object_),
+        *_reference_problems(kind, view),
+        *_node_problems(kind, view),
+    )
+
+
+def url_problem(field: str, url: str) -> Problem | None:
+    """Of what a Dataset, a Model or an output directory may be."""
+    remedy = "give an absolute path on the node, or an s3, http or https URL"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return Problem(field, f"{url!r:.80} is no URL", remedy)
+    if parts.scheme:
+        if parts.scheme.lower() not in DOWNLOADED_SCHEMES:
+            return Problem(field, f"nothing is known about {parts.scheme} URLs", remedy)
+        return None if parts.netloc else Problem(field, f"{url!r:.80} names no host", remedy)
+    if not url.startswith("/") or ".." in url.split("/"):
+        return Problem(field, f"{url!r:.80} is no absolute path", remedy)
+    return None
+
+
+def trigger_problems(object_: Json, path: Path, *, metrics: str = "") -> Iterator[Problem]:
+    """Of a trigger of an il or ll; `metrics`: the only one that there is, if there is only one."""
+    where = ".".join(path)
+    for field, value in mapping(object_, *path, "timer").items():
+        if not isinstance(value, str) or not _CLOCK.fullmatch(value):
+            yield Problem(f"{where}.timer.{field}", f"{value!r:.40} is no time", 'write "HH:MM"')
+    condition = mapping(object_, *path, "condition")
+    if not condition:
+        return
+    operator, metric = text(condition, "operator"), text(condition, "metric")
+    if operator not in OPERATORS:
+        yield Problem(
+            f"{where}.condition.operator",
+            f"{operator!r:.40} is no operator",
+            "use one of > >= = != <= <, or gt ge eq ne le lt",
+        )
+    if not _METRIC.fullmatch(metric) or (metrics and metric != metrics):
+        yield Problem(
+            f"{where}.condition.metric",
+            f"{metric!r:.40} is no metric of this stage",
+            f"use {metrics or 'a name, or a name and an index such as precision_delta[0]'}",
+        )
+
+
+def _template_problems(kind: Kind, object_: Json) -> Iterator[Problem]:
+    for worker in kind.workers:
+        parts = worker_parts(worker, object_)
+        if not parts:
+            path = ".".join(worker.path).replace(".*", "")
+            yield Problem(path, "is empty", "give at least one worker")
+        for where, part in parts:
+            field = f"{where}.template.spec"
+            containers = items(part, "template", "spec", "containers")
+            if not containers:
+                yield Problem(f"{field}.containers", "there is none", "give the worker's container")
+            for index, one in enumerate(containers):
+                if not text(one, "name") or not text(one, "image"):
+                    yield Problem(
+                        f"{field}.containers[{index}]",
+                        "has no name or no image",
+                        "give both",
+                    )
+            if worker.needs_node and not text(part, "template", "spec", "nodeName"):
+                yield Problem(
+                    f"{field}.nodeName",
+                    "is empty, so nobody knows whose LC is to be told",
+                    "name the edge node",
+                )
+
+
+def _reference_problems(kind: Kind, view: View) -> Iterator[Problem]:
+    for resource, paths, is_optional in (
+        (MODEL, kind.models, False),
+        (MODEL, kind.optional_models, True),
+        (DATASET, kind.datasets, False),
+    ):
+        for path in paths:
+            for where, name in found(view.object, path):
+                yield from _referred(view, resource, where, name, is_optional=is_optional)
+    for path in (*kind.secrets, ("spec", "credentialName")):
+        for where, name in found(view.object, path):
+            if isinstance(name, str) and name:
+                yield from _missing(view, SECRET, "Secret", where, name)
+    if kind.resource in (DATASET, MODEL):
+        url = text(view.object, "spec", "url")
+        if problem := url_problem("spec.url", url):
+            yield problem
+
+
+def _referred(
+    view: View, resource: ResourceKind, where: str, name: object, *, is_optional: bool
+) -> Iterator[Problem]:
+    if not isinstance(name, str) or not name:
+        if not is_optional:
+            yield Problem(where, "is empty", f"name a {resource.kind}")
+        return
+    yield from _missing(view, resource.singular, resource.kind, where, name)
+    referred = _lookup(view.references, view.object, resource.singular, name)
+    if not referred:
+        return
+    if problem := url_problem(f"{resource.kind} {name}: spec.url", text(referred, "spec", "url")):
+        yield problem
+    if secret := text(referred, "spec", "credentialName"):
+        field = f"{resource.kind} {name}: spec.credentialName"
+        yield from _missing(view, SECRET, "Secret", field, secret)
+
+
+def _node_problems(kind: Kind, view: View) -> Iterator[Problem]:
+    fields = {"spec.nodeName": text(view.object, "spec", "nodeName")}
+    for worker in kind.workers:
+        for where, part in worker_parts(worker, view.object):
+            fields[f"{where}.template.spec.nodeName"] = text(part, "template", "spec", "nodeName")
+    for path in kind.datasets:
+        for _, name in found(view.object, path):
+            dataset = _lookup(view.references, view.object, DATASET.singular, name)
+            fields[f"Dataset {name}: spec.nodeName"] = text(dataset, "spec", "nodeName")
+    for field, node in fields.items():
+        if node and view.references.get(ObjectKey(NODE, "", node), {}) is None:
+            yield Problem(
+                field,
+                f"Node {node} does not exist",
+                "name a node of this cluster, or let it join",
+                MISSING_REFERENCE,
+            )
+
+
+def _missing(view: View, kind: str, word: str, where: str, name: str) -> Iterator[Problem]:
+    key = ObjectKey(kind, text(view.object, "metadata", "namespace"), name)
+    if view.references.get(key, {}) is None:
+        yield Problem(
+            where,
+            f"{word} {name} does not exist",
+            "create it in this namespace, or name another",
+            MISSING_REFERENCE,
+        )
+
+
+def _lookup(
+    references: Mapping[ObjectKey, Json | None], object_: Json, kind: str, name: object
+) -> Json:
+    if not isinstance(name, str):
+        return {}
+    return references.get(ObjectKey(kind, text(object_, "metadata", "namespace"), name)) or {}

@@ -1,0 +1,1 @@
+"""Children: how their manifests are made, and how those that are become those that shall be."""

@@ -1,0 +1,142 @@
+"""Making an object's children those that they shall be.
+
+    none there            --> Create
+    on its way out        --> wait until it is gone
+    another spec hash     --> a pod: Delete, and Create once it is gone; others: Replace in place
+    not wanted any more   --> Delete
+
+Guarantees: a name stands for one child, so whoever decides twice, or beside somebody else, makes
+none twice; only children of this object are touched, each under its uid and resourceVersion. A
+child that the API server has refused is not asked for again before the shell forgets that.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gm.core.conditions import CHILD_REFUSED
+from gm.core.decision import Create, Delete, Replace
+from gm.core.draft import Draft
+from gm.core.kind import Problem
+from gm.core.tree import mapping, objects, text
+from gm.core.workers.manifests import spec_hash
+from sedna_api.core.document import Json
+
+# Seconds after which something that the API server has refused is tried again: what it refused may
+# be right by then, e.g. a quota. Sedna's queue begins with 10 s.
+REFUSED_PAUSE: Final = 30.0
+# Longest reason of the API server that is told; it repeats the whole object in some.
+_LONGEST: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Those that are, by kind and name."""
+
+    by_name: dict[tuple[str, str], Json]
+
+    @classmethod
+    def of(cls, children: Iterable[Json]) -> "Children":
+        return cls({(text(it, "kind"), text(it, "metadata", "name")): it for it in children})
+
+    def get(self, kind: str, name: str) -> Json | None:
+        return self.by_name.get((kind, name))
+
+    def of_kind(self, kind: str) -> Iterator[Json]:
+        return (it for (of, _), it in sorted(self.by_name.items()) if of == kind)
+
+
+def is_leaving(child: Json) -> bool:
+    """Whether it is being deleted."""
+    return bool(text(child, "metadata", "deletionTimestamp"))
+
+
+def stands_for(existing: Json, manifest: Json, owner_uid: str) -> bool:
+    """Whether AlreadyExists means that the child was made already (contract, G2)."""
+    owners = objects(existing, "metadata", "ownerReferences")
+    return (
+        any(text(it, "uid") == owner_uid for it in owners)
+        and spec_hash(existing) == spec_hash(manifest)
+        and not is_leaving(existing)
+    )
+
+
+def reconcile(draft: Draft, wanted: Sequence[Json], *, unwanted: Sequence[Json] = ()) -> list[Json]:
+    """Ask for what is missing, to be replaced or to go.
+
+    Those of `wanted` that are there, as they are, and those that are being made: the status is
+    written only if they were.
+    """
+    children = Children.of(draft.view.children)
+    there: list[Json] = []
+    refused: list[Problem] = []
+    is_whole = True
+    for manifest in wanted:
+        kind, name = text(manifest, "kind"), text(manifest, "metadata", "name")
+        child = children.get(kind, name)
+        if child is not None and is_leaving(child):
+            is_whole = False
+            continue
+        if child is not None and spec_hash(child) == spec_hash(manifest):
+            there.append(child)
+            continue
+        is_whole = False
+        if problem := _rejected(draft, manifest):
+            refused.append(problem)
+        elif child is None:
+            draft.actions.append(Create(manifest))
+            there.append(manifest)
+        elif kind == "Pod":
+            draft.actions.append(deletion(child))
+        else:
+            draft.actions.append(Replace(_in_place_of(child, manifest)))
+    draft.actions.extend(deletion(it) for it in unwanted if not is_leaving(it))
+    if refused:
+        draft.stand(refused)
+        draft.again(REFUSED_PAUSE)
+    elif not is_whole and text(draft.log.trailing or {}, "reason") == CHILD_REFUSED:
+        # Tried again, and not known yet whether with success.
+        draft.log.keep_problem()
+    return there
+
+
+def deletion(child: Json) -> Delete:
+    metadata = mapping(child, "metadata")
+    return Delete(
+        kind=text(child, "kind"),
+        namespace=text(metadata, "namespace"),
+        name=text(metadata, "name"),
+        uid=text(metadata, "uid"),
+        resource_version=text(metadata, "resourceVersion"),
+    )
+
+
+def _rejected(draft: Draft, manifest: Json) -> Problem | None:
+    kind, name = text(manifest, "kind"), text(manifest, "metadata", "name")
+    for one in draft.view.rejections:
+        if (one.kind, one.name, one.spec_hash) == (kind, name, spec_hash(manifest)):
+            return Problem(
+                f"{kind} {name}",
+                f"refused by the API server: {one.message[:_LONGEST]}",
+                "change the template, or what refuses it",
+                CHILD_REFUSED,
+            )
+    return None
+
+
+def _in_place_of(child: Json, manifest: Json) -> Json:
+    """What others have set stays: a Service's address, replicas that HPA chose."""
+    merged = copy.deepcopy(manifest)
+    metadata = mapping(child, "metadata")
+    merged["metadata"]["uid"] = text(metadata, "uid")
+    merged["metadata"]["resourceVersion"] = text(metadata, "resourceVersion")
+    old = copy.deepcopy(mapping(child, "spec"))
+    if text(manifest, "kind") == "Service":
+        merged["spec"] = {**old, **merged["spec"]}
+    elif text(manifest, "kind") == "Deployment":
+        # Immutable, and other fields are the user's to drop.
+        merged["spec"]["selector"] = old.get("selector", merged["spec"]["selector"])
+        if "replicas" not in merged["spec"] and "replicas" in old:
+            merged["spec"]["replicas"] = old["replicas"]
+    return merged

@@ -1,0 +1,222 @@
+"""The manifests of children: pods, Deployments, Services, HorizontalPodAutoscalers.
+
+Guarantees: the user's template as it is, and to it what Sedna's workers expect (prior art 2); the
+same inputs give the same manifest, whose hash stands in its annotation, so that an edit, and
+nothing else, makes a difference. Nothing of the given object is changed or shared.
+"""
+
+import copy
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gm.core.kind import Kind, Site, Worker
+from gm.core.names import (
+    APP_LABEL,
+    GENERATION,
+    MANAGED_BY,
+    MANAGER,
+    ROUND_LABEL,
+    SPEC_HASH,
+    child_name,
+    label_value,
+    service_name,
+    worker_labels,
+)
+from gm.core.tree import mapping, number, objects, part, text
+from gm.core.workers.storage import Storage, storage
+from sedna_api.core.document import Json
+from sedna_api.core.kinds import API_VERSION
+
+# Hexadecimal digits of the hash of a manifest: 64 bits.
+_DIGITS: Final = 16
+# Of a DeploymentSpec inline in ours; selector and template are made, replicas may be HPA's.
+_DEPLOYMENT_FIELDS: Final = (
+    "minReadySeconds",
+    "paused",
+    "progressDeadlineSeconds",
+    "revisionHistoryLimit",
+    "strategy",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A worker to be: its place in the object, and the name of the child that it becomes.
+
+    `round` is None where the kind has none.
+    """
+
+    worker: Worker
+    where: str
+    part: Json
+    kind: str
+    name: str
+    round: int | None = None
+
+
+def spec_hash(manifest: Json) -> str:
+    """What the annotation says."""
+    return text(manifest, "metadata", "annotations", SPEC_HASH)
+
+
+def pod(kind: Kind, slot: Slot, site: Site, *, generation: int = 0) -> Json:
+    """`generation`: of the object, where an edit of it replaces every pod."""
+    worker = slot.worker
+    template = mapping(slot.part, "template")
+    metadata = _metadata(kind, site, worker, slot.name, template)
+    if slot.round is not None:
+        metadata["labels"][ROUND_LABEL] = str(slot.round)
+    if generation:
+        metadata["annotations"][GENERATION] = str(generation)
+    return _hashed(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": _pod_spec(template, worker, site, is_deployed=False),
+        }
+    )
+
+
+def deployment(kind: Kind, slot: Slot, site: Site) -> Json:
+    worker = slot.worker
+    template = mapping(slot.part, "template")
+    labels = _labels(kind, site, worker)
+    app = {APP_LABEL: label_value(f"{site.job}-{worker.type}-svc")}
+    inner = {
+        "labels": {**mapping(template, "metadata", "labels"), **labels, **app},
+        "annotations": dict(mapping(template, "metadata", "annotations")),
+    }
+    selected = worker_labels(kind.resource, site.job, _uid(site), worker.type) | app
+    spec: Json = {
+        "selector": {"matchLabels": selected},
+        "template": {
+            "metadata": inner,
+            "spec": _pod_spec(template, worker, site, is_deployed=True),
+        },
+    }
+    for field in _DEPLOYMENT_FIELDS:
+        if (value := part(slot.part, field)) is not None:
+            spec[field] = copy.deepcopy(value)
+    if not mapping(slot.part, "hpa"):
+        spec["replicas"] = number(slot.part, "replicas", default=1)
+    metadata = _metadata(kind, site, worker, slot.name, {})
+    metadata["labels"] |= app
+    return _hashed(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    )
+
+
+def service(kind: Kind, slot: Slot, site: Site) -> Json:
+    """EdgeMesh wants the port's name to begin with its protocol."""
+    worker = slot.worker
+    port = {
+        "name": "tcp-0",
+        "protocol": "TCP",
+        "port": worker.port,
+        "targetPort": worker.port,
+    }
+    spec = {
+        "selector": worker_labels(kind.resource, site.job, _uid(site), worker.type),
+        "ports": [port],
+    }
+    name = service_name(site.job, worker.type)
+    metadata = _metadata(kind, site, worker, name, {})
+    return _hashed({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+
+
+def autoscaler(kind: Kind, slot: Slot, site: Site) -> Json:
+    wanted = copy.deepcopy(mapping(slot.part, "hpa"))
+    fields = ("minReplicas", "maxReplicas", "metrics", "behavior")
+    spec: Json = {key: wanted[key] for key in fields if wanted.get(key) is not None}
+    spec["scaleTargetRef"] = {"apiVersion": "apps/v1", "kind": "Deployment", "name": slot.name}
+    metadata = _metadata(kind, site, slot.worker, f"hpa-{slot.name}", {})
+    return _hashed(
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": metadata,
+            "spec": spec,
+        }
+    )
+
+
+def slot_name(job: str, worker: Worker, index: int, round_: int | None) -> str:
+    """Deployments have Sedna's names, so that one of Sedna's is found and replaced."""
+    if worker.workload.value == "Deployment":
+        return child_name(job, "deployment", worker.type)
+    numbers = (str(index),) if round_ is None else (str(round_), str(index))
+    return child_name(job, worker.type, *numbers)
+
+
+def _uid(site: Site) -> str:
+    return text(site.object, "metadata", "uid")
+
+
+def _labels(kind: Kind, site: Site, worker: Worker) -> dict[str, str]:
+    labels = worker_labels(kind.resource, site.job, _uid(site), worker.type)
+    return labels | {MANAGED_BY: MANAGER}
+
+
+def _metadata(kind: Kind, site: Site, worker: Worker, name: str, template: Json) -> Json:
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": kind.resource.kind,
+        "name": site.job,
+        "uid": _uid(site),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "name": name,
+        "namespace": site.namespace,
+        "labels": {**mapping(template, "metadata", "labels"), **_labels(kind, site, worker)},
+        "annotations": dict(mapping(template, "metadata", "annotations")),
+        "ownerReferences": [owner],
+    }
+
+
+def _pod_spec(template: Json, worker: Worker, site: Site, *, is_deployed: bool) -> Json:
+    spec = copy.deepcopy(mapping(template, "spec"))
+    settings = worker.settings(site)
+    given = storage(settings, site.object, site.references)
+    spec["containers"] = [_equipped(one, given) for one in objects(spec, "containers")]
+    taken = {text(one, "name") for one in given.volumes}
+    own = [one for one in objects(spec, "volumes") if text(one, "name") not in taken]
+    if own or given.volumes:
+        spec["volumes"] = [*own, *copy.deepcopy(given.volumes)]
+    if given.initializer is not None:
+        initial = list(objects(spec, "initContainers"))
+        spec["initContainers"] = [*initial, copy.deepcopy(given.initializer)]
+    if worker.host_network:
+        spec["hostNetwork"] = True
+    if worker.restart_policy and not spec.get("restartPolicy") and not is_deployed:
+        spec["restartPolicy"] = worker.restart_policy
+    if worker.dns_policy and not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = worker.dns_policy
+    return spec
+
+
+def _equipped(container: Json, given: Storage) -> Json:
+    """With our environment, which wins, and our mounts, where the user has none at that place."""
+    ours = {text(one, "name") for one in given.environment}
+    theirs = [one for one in objects(container, "env") if text(one, "name") not in ours]
+    mounted = list(objects(container, "volumeMounts"))
+    taken = {text(one, "mountPath").rstrip("/") for one in mounted}
+    added: Sequence[Json] = [one for one in given.mounts if text(one, "mountPath") not in taken]
+    equipped = dict(container)
+    equipped["env"] = [*theirs, *copy.deepcopy(given.environment)]
+    if mounted or added:
+        equipped["volumeMounts"] = [*mounted, *copy.deepcopy(added)]
+    return equipped
+
+
+def _hashed(manifest: Json) -> Json:
+    encoded = msgspec.json.encode(manifest, order="deterministic")
+    annotations = manifest["metadata"]["annotations"]
+    annotations[SPEC_HASH] = hashlib.sha256(encoded).hexdigest()[:_DIGITS]
+    return manifest
