@@ -1,0 +1,276 @@
+"""A pod of GM: gm, its elector and its relay as real processes, behind one link to the API server.
+
+Guarantees: all ports stay the pod's own over restarts; whatever a test does to it (freeze, kill,
+cut), `stop` leaves no process behind. Owns no expectation of what GM does.
+"""
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.proxy import FaultProxy
+from tests.controlplane.reservation import LOOPBACK, Reservation
+from tests.pods.elector import ElectorPod, ask
+from tests.pods.relay import RelayProcess
+
+# A start on a busy machine; a quiet one needs a second.
+START_TIMEOUT = 30.0
+POLL_INTERVAL = 0.02
+LEASE = "gm"
+# The shortest lease that leaves time for a write, so that failovers are quick.
+LEASE_FLAGS = ("--lease-duration", "4s", "--renew-interval", "1s", "--request-timeout", "1s")
+REQUEST_TIMEOUT = "1500ms"
+
+
+class GmProcess:
+    """`flags` as on the command line."""
+
+    def __init__(self, flags: Sequence[str], *, name: str = "gm") -> None:
+        self.name = name
+        self.flags = list(flags)
+        self._log = Path(tempfile.mkstemp(prefix=f"{name}-", suffix=".log")[1])
+        self._log_start = 0
+        self._reservations = (Reservation(), Reservation())
+        self.port, self.stream_port = (held.port for held in self._reservations)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """A new process with the same ports; returns at once."""
+        has_streams = "--mode=relay" not in self.flags
+        streams = [f"--stream-listen={LOOPBACK}:{self.stream_port}"] if has_streams else []
+        # Appended to: the log spans restarts.
+        self._log_start = self._log.stat().st_size
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    str(Path(sys.executable).parent / "gm"),
+                    f"--listen={LOOPBACK}:{self.port}",
+                    *streams,
+                    "--log-format=json",
+                    *self.flags,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={"PATH": "/usr/bin:/bin", "POD_NAME": self.name},
+            )
+        return self
+
+    def stop(self) -> None:
+        if self.is_running:
+            self.kill()
+        for held in self._reservations:
+            held.release()
+        self._log.unlink(missing_ok=True)
+
+    def freeze(self) -> None:
+        self._running().send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._running().send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL, and gone when it returns."""
+        self._running().kill()
+        self._running().wait()
+
+    def terminate(self) -> int:
+        """SIGTERM; its exit status."""
+        self._running().terminate()
+        return self.wait()
+
+    def wait(self, timeout: float = START_TIMEOUT) -> int:
+        return self._running().wait(timeout)
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A sub-command that is told this process's address."""
+        return subprocess.run(
+            [str(Path(sys.executable).parent / "gm"), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=START_TIMEOUT,
+            check=False,
+            env={"PATH": "/usr/bin:/bin", "GM_LISTEN": f"{LOOPBACK}:{self.port}"},
+        )
+
+    # ── what it says ──
+
+    def log_text(self, *, all_lives: bool = False) -> str:
+        start = 0 if all_lives else self._log_start
+        return self._log.read_bytes()[start:].decode(errors="replace")
+
+    def log_messages(self) -> list[str]:
+        lines = self.log_text().splitlines()
+        return [json.loads(line)["message"] for line in lines if line.startswith("{")]
+
+    def readyz(self, query: str = "") -> int | None:
+        answer = ask(self.port, f"/readyz{query}")
+        return answer.status if answer else None
+
+    def status(self) -> dict[str, Any]:
+        """The /status document."""
+        answer = ask(self.port, "/status")
+        assert answer is not None, f"{self.name} does not answer: {self.log_text()[-2000:]}"
+        return answer.json()
+
+    def metrics(self) -> str:
+        answer = ask(self.port, "/metrics")
+        assert answer is not None, f"{self.name} does not answer"
+        return answer.body.decode()
+
+    def memory(self) -> int:
+        """Resident bytes."""
+        text = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        [line] = [line for line in text.splitlines() if line.startswith("VmRSS:")]
+        return int(line.split()[1]) * 1024
+
+    def post(self, path: str, *, timeout: float = START_TIMEOUT) -> int:
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=timeout)
+        try:
+            connection.request("POST", path)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process
+
+
+class GmPod:
+    """gm with both sidecars; `namespace` has the Lease, and is all that GM looks after where
+    `is_confined`. A context manager that starts and stops it."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        namespace: str,
+        *,
+        name: str = "gm-0",
+        mode: str = "active-standby",
+        flags: Sequence[str] = (),
+        lease_flags: Sequence[str] = LEASE_FLAGS,
+        is_confined: bool = True,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.link = FaultProxy(plane.port)
+        kubeconfig = plane.admin_kubeconfig(server=self.link.url)
+        self.relay = RelayProcess(
+            [f"--kubeconfig={kubeconfig}", "--probe-interval=300ms"],
+            name=f"{name}-relay",
+            environ=environ,
+        )
+        self.elector = ElectorPod(
+            name,
+            LEASE,
+            [
+                *("--namespace", namespace, "--kubeconfig", str(kubeconfig)),
+                *("--on-missing", "take", *lease_flags),
+            ],
+            environ=environ or {},
+        )
+        self._elector_port = Reservation()
+        self.elector.flags += ["--listen", f"{LOOPBACK}:{self._elector_port.port}"]
+        confined = [f"--namespace={namespace}"] if is_confined else []
+        self.gm = GmProcess(
+            [
+                f"--mode={mode}",
+                f"--api={self.relay.url}",
+                f"--relay-status=http://{LOOPBACK}:{self.relay.status_port}",
+                f"--elector=http://{LOOPBACK}:{self._elector_port.port}",
+                f"--request-timeout={REQUEST_TIMEOUT}",
+                *confined,
+                *flags,
+            ],
+            name=name,
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self, *, wait: bool = True) -> Self:
+        """Returns when GM has listed everything."""
+        self.link.start()
+        self.relay.start(wait=False)
+        self.elector.start(wait=False)
+        self.gm.start()
+        if wait:
+            self.wait_ready()
+        return self
+
+    def restart(self) -> None:
+        """After a kill: the same pod with new processes."""
+        self.relay.start(wait=False)
+        self.elector.start(wait=False)
+        self.gm.start()
+
+    def wait_ready(self) -> None:
+        self.wait_for(lambda: self.gm.readyz() == http.HTTPStatus.OK, what="be ready")
+
+    def wait_leading(self) -> None:
+        self.wait_for(lambda: bool(self.gm.status()["leader"]["mayAct"]), what="lead")
+
+    def wait_for(self, condition: Any, *, what: str, timeout: float = START_TIMEOUT) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline or not self.gm.is_running:
+                raise AssertionError(
+                    f"{self.name} does not {what}: {self.gm.log_text()[-3000:]}\n"
+                    f"{self.elector.log_text()[-1000:]}\n{self.relay.log_text()[-1000:]}"
+                )
+            time.sleep(POLL_INTERVAL)
+
+    @property
+    def is_leader(self) -> bool:
+        return bool(self.gm.status()["leader"]["isLeader"])
+
+    def freeze(self) -> None:
+        """All three processes, as when the machine stands still."""
+        for process in (self.gm, self.elector, self.relay):
+            process.freeze()
+
+    def thaw(self) -> None:
+        for process in (self.relay, self.elector, self.gm):
+            process.thaw()
+
+    def kill(self) -> None:
+        """All three at once, as when the machine dies."""
+        for process in (self.gm, self.elector, self.relay):
+            process.kill()
+
+    def stop(self) -> None:
+        self.gm.stop()
+        self.elector.stop()
+        self.relay.stop()
+        self.link.stop()
+        self._elector_port.release()

@@ -1,0 +1,71 @@
+"""The command line of gm: defaults, twins, and one line for whatever is wrong."""
+
+import pytest
+
+from gm.config.config import Mode, load
+from sidecar.values import BadInput
+
+
+def test_without_a_word_gm_stands_beside_its_sidecars_and_serves_lcs_while_it_leads() -> None:
+    config = load([], {})
+    assert config.mode is Mode.ACTIVE_STANDBY
+    assert config.api == "http://127.0.0.1:10550"
+    assert config.relay_status == "http://127.0.0.1:10551"
+    assert config.elector == "http://127.0.0.1:4040"
+    assert str(config.stream_listen) == "0.0.0.0:9000"
+    assert config.sedna_listen is None
+    assert config.namespace == ""
+
+
+def test_a_flag_wins_over_its_twin() -> None:
+    environ = {"GM_MODE": "relay", "GM_CONCURRENCY": "3", "GM_PORT": "tcp://10.0.0.1:9000"}
+    assert load([], environ).mode is Mode.RELAY
+    assert load(["--concurrency", "5"], environ).concurrency == 5
+
+
+def test_mode_relay_has_no_door_for_lcs() -> None:
+    assert load(["--mode", "relay"], {}).stream_listen is None
+
+
+def test_the_relay_need_not_be_asked_about_the_link() -> None:
+    assert load(["--relay-status", "off"], {}).relay_status is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--mode", "active"], "active-standby, active-active, relay"),
+        (["--mode", "relay", "--stream-listen", ":9000"], "drop one"),
+        (["--mode", "relay", "--sedna-listen", ":9002"], "drop one"),
+        (["--mode", "relay", "--review-tokens", "true"], "drop one"),
+        (["--namespace", "Shop"], "'Shop'"),
+        (["--api", "https://127.0.0.1:10550"], "over http"),
+        (["--elector", "127.0.0.1:4040"], "is not a URL"),
+        (["--tls-cert", "c"], "--tls-key"),
+        (["--tls-key", "k"], "--tls-cert"),
+        (["--client-ca", "ca"], "--tls-cert"),
+        (["--review-tokens", "true"], "in the clear"),
+        (
+            ["--review-tokens", "true", "--tls-cert", "c", "--tls-key", "k", "--client-ca", "a"],
+            "drop one",
+        ),
+        (["--listen", "unix:/run/gm.sock"], "host:port"),
+        (["--listen", "127.0.0.1:9000"], "choose another"),
+        (["--sedna-listen", "0.0.0.0:9000"], "choose another"),
+        (["--concurrency", "0"], "between 1 and"),
+        (["--request-timeout", "1ms"], "at least"),
+        (["--conncurrency", "3"], "--concurrency"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_remedy(arguments: list[str], named: str) -> None:
+    with pytest.raises(BadInput) as error:
+        load(arguments, {})
+    assert named in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_open_door_is_warned_about() -> None:
+    assert any("--client-ca" in text for text in load([], {}).warnings)
+    proven = ["--tls-cert", "c", "--tls-key", "k", "--client-ca", "a"]
+    assert load(proven, {}).warnings == ()
+    assert any("--sedna-listen" in text for text in load(["--sedna-listen", ":9002"], {}).warnings)
