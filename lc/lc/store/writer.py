@@ -1,0 +1,186 @@
+"""The asyncio side of writing: what is asked for goes to disk in groups, in order.
+
+Guarantees: memory, listeners and whoever waits learn of a change when it is on disk; one group is
+on its way at a time, so that memory and disk never differ but by it; of a group that the disk did
+not take nothing has happened.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from lc.core.holding import Change
+from lc.log import fields, logger
+from lc.store.database import Database
+from lc.store.disk import Disk
+from lc.store.failures import OutboxFull, StoreUnavailable
+from lc.store.memory import Draft, Memory, Told
+from sedna_api.core.document import Document
+from sedna_api.core.report import Report
+from sidecar.clock import boottime
+
+# Seconds for which what was learnt of an object outlives it (G4): it may only have left the node.
+NOTES_KEPT = 24 * 3600.0
+# Seconds between two looks for what is older.
+AGEING_INTERVAL = 600.0
+# So much is asked for at a time at most, so that no group keeps others waiting for long.
+MAX_GROUP = 500
+
+T = TypeVar("T")
+
+
+class Listener(Protocol):
+    """Told when it is durable, in order; returns soon, awaits nothing."""
+
+    def object_changed(self, document: Document, change: Change) -> None: ...
+    def object_gone(self, document: Document) -> None: ...
+    def report_enqueued(self, report: Report) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """`uid`: whose queue it needs, "" for none. `answer` is given what `work` returned."""
+
+    work: Callable[[Draft], Any]
+    answer: asyncio.Future[Any]
+    uid: str = ""
+
+
+class Writer:
+    """`failure`: why the disk did not take the last changes, "" when it did."""
+
+    def __init__(self, database: Database, disk: Disk, memory: Memory) -> None:
+        self.failure = ""
+        self.failures = 0
+        self.listeners: list[Listener] = []
+        self._database = database
+        self._disk = disk
+        self._memory = memory
+        self._entries: list[_Entry] = []
+        self._wanted = asyncio.Event()
+        self._is_stopping = False
+
+    def ask(self, work: Callable[[Draft], T], *, uid: str = "") -> Awaitable[T]:
+        """Its place in the order is taken now; `uid`: whose queue it needs."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        # Whoever asked may have left: then nobody wants to know.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._entries.append(_Entry(work, answer, uid))
+        self._wanted.set()
+        return answer
+
+    async def run(self) -> None:
+        """Until `stop`, and then what is left. Raises `Damaged`."""
+        aged_at = boottime()
+        while not self._is_stopping or self._entries:
+            async with _patience(AGEING_INTERVAL):
+                await self._wanted.wait()
+            if self._entries:
+                await self._write_group()
+            now = boottime()
+            if now - aged_at >= AGEING_INTERVAL:
+                await self._age(now - aged_at)
+                aged_at = now
+
+    def stop(self) -> None:
+        """A group that is on its way is not broken off: somebody waits for the answer."""
+        self._is_stopping = True
+        self._wanted.set()
+
+    async def _write_group(self) -> None:
+        entries, self._entries = self._entries[:MAX_GROUP], self._entries[MAX_GROUP:]
+        if not self._entries and not self._is_stopping:
+            self._wanted.clear()
+        try:
+            await self._load_queues({entry.uid for entry in entries if entry.uid})
+            draft = Draft(self._memory, now=time.time())
+            answers = [_answer(entry, draft) for entry in entries]
+            await self._write(draft)
+        except StoreUnavailable as error:
+            self._failed(entries, error)
+            return
+        draft.apply()
+        self._forget_queues(entries)
+        for told in draft.told:
+            self._tell(told)
+        for entry, answer in zip(entries, answers, strict=True):
+            if entry.answer.done():
+                continue
+            if isinstance(answer, StoreUnavailable):
+                entry.answer.set_exception(answer)
+            else:
+                entry.answer.set_result(answer)
+
+    async def _write(self, draft: Draft) -> None:
+        if not draft.statements:
+            return
+        database, statements, is_synced = self._database, draft.statements, draft.is_synced
+        await self._disk.run(lambda: database.write(statements, is_synced=is_synced))
+        if self.failure:
+            logger.info("the disk takes changes again")
+            self.failure = ""
+
+    def _tell(self, told: Told) -> None:
+        for listener in tuple(self.listeners):
+            if told.gone is not None:
+                listener.object_gone(told.gone)
+            if told.document is not None and told.change is not None:
+                listener.object_changed(told.document, told.change)
+            if told.report is not None:
+                listener.report_enqueued(told.report)
+
+    def _failed(self, entries: Collection[_Entry], error: StoreUnavailable) -> None:
+        if not self.failure:
+            logger.warning("the disk takes no changes", extra=fields(error=error))
+        self.failure = str(error)
+        self.failures += 1
+        for entry in entries:
+            if not entry.answer.done():
+                entry.answer.set_exception(error)
+
+    async def _load_queues(self, uids: Collection[str]) -> None:
+        """Of objects that are not here; their numbers go on."""
+        missing = [uid for uid in uids if uid not in self._memory.queues]
+        if missing:
+            database, store_id = self._database, self._memory.store_id
+            found = await self._disk.run(lambda: database.read_queues(missing, store_id=store_id))
+            self._memory.queues.update(found)
+
+    def _forget_queues(self, entries: Collection[_Entry]) -> None:
+        """Of objects that are not here, and for which nothing waits: they are on disk."""
+        memory = self._memory
+        for entry in entries:
+            queue = memory.queues.get(entry.uid)
+            if queue is not None and not queue.waiting and entry.uid not in memory.uids:
+                del memory.queues[entry.uid]
+
+    async def _age(self, elapsed: float) -> None:
+        """The wall clock of an edge node may jump by years: time is what passes while LC runs."""
+        database = self._database
+        try:
+            gone = await self._disk.run(lambda: database.expire_notes(elapsed, limit=NOTES_KEPT))
+        except StoreUnavailable as error:
+            self._failed((), error)
+            return
+        for key in gone:
+            self._memory.notes.pop(key, None)
+
+
+def _answer(entry: _Entry, draft: Draft) -> object:
+    """What its work returned, or why it was refused."""
+    try:
+        return entry.work(draft)
+    except OutboxFull as refusal:
+        return refusal
+
+
+@asynccontextmanager
+async def _patience(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        return

@@ -1,0 +1,18 @@
+"""What concerns a node is selected by a field where one names it, else by GM's label."""
+
+from lc.relay.selection import selections
+from sedna_api.core.node_label import node_label
+
+
+def test_every_kind_that_lc_works_for_is_selected_once() -> None:
+    found = {each.kind.kind: each.params for each in selections("edge-a")}
+    label = {"labelSelector": node_label("edge-a")}
+    assert found == {
+        "Dataset": {"fieldSelector": "spec.nodeName=edge-a"},
+        "JointInferenceService": {"fieldSelector": "spec.edgeWorker.template.spec.nodeName=edge-a"},
+        "FeatureExtractionService": {"fieldSelector": "spec.template.spec.nodeName=edge-a"},
+        "Model": label,
+        "FederatedLearningJob": label,
+        "IncrementalLearningJob": label,
+        "LifelongLearningJob": label,
+    }
