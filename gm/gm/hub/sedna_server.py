@@ -1,0 +1,132 @@
+"""The websocket carrier of streams, for Sedna's own LCs.
+
+Guarantees: the same as for our LCs where Sedna's protocol can give them: everything that concerns
+the node at connect, changes in order, a slow LC holds only its own queue, a dead peer is found by
+pings. What it cannot: there is no acknowledgement, no end of a snapshot, and no authentication:
+whoever reaches the port is believed to be the node that it names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Final
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from gm.hub.core.sedna import NotAMessage, Translator
+from gm.hub.core.session import Ended
+from gm.hub.hub import Hub
+from gm.hub.stream import Stream
+from gm.hub.stream_server import CannotListen
+from gm.log import fields, logger
+from sedna_api.core.messages import Hello
+
+NODE_HEADER: Final = "Node-Name"
+# Seconds between pings, half of it for the answer; gorilla answers by itself.
+HEARTBEAT: Final = 10.0
+# Bytes: a report's body in base64, and its header.
+MAX_FRAME: Final = 128 * 1024
+# Seconds between two frames. Sedna's LC handles each in a thread of its own and without a lock, so
+# that a burst loses its order and may end the process.
+PACE: Final = 0.005
+# Seconds for the closing handshake with an LC that does not read.
+CLOSE_TIMEOUT: Final = 1.0
+
+
+class SednaServer:
+    """Serves from `start` to `stop`; the hub's `drain` comes before `stop`."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        application = web.Application()
+        # Sedna's GM serves any path.
+        application.router.add_get("/{path:.*}", self._connect)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=CLOSE_TIMEOUT)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listens and returns the port. Raises `CannotListen`."""
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port)
+        try:
+            await site.start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise CannotListen(f"{host}:{port}: {error.strerror or error}") from error
+        bound: int = self._runner.addresses[0][1]
+        return bound
+
+    async def stop(self) -> None:
+        """Ends what is left; nothing listens any more."""
+        await self._runner.cleanup()
+
+    async def _connect(self, request: web.Request) -> web.StreamResponse:
+        node = request.headers.get(NODE_HEADER, "")
+        if not node:
+            raise web.HTTPBadRequest(text=f"the header {NODE_HEADER} is missing\n")
+        turned_away = self._hub.turn_away()
+        if turned_away is not None:
+            raise web.HTTPServiceUnavailable(text=f"{turned_away.detail}\n")
+        socket = web.WebSocketResponse(
+            heartbeat=HEARTBEAT, max_msg_size=MAX_FRAME, timeout=CLOSE_TIMEOUT
+        )
+        await socket.prepare(request)
+        # Its reports have no numbers: those of one connection are one store's.
+        store_id = f"sedna-{uuid.uuid4()}"
+        stream = self._hub.enter(Hello(node, store_id, {}, "sedna"), transport="sedna")
+        if isinstance(stream, Ended):
+            await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=stream.detail.encode())
+            return socket
+        try:
+            await _carry(socket, stream, Translator(node, store_id))
+        finally:
+            self._hub.leave(stream)
+        detail = "" if stream.ended is None else stream.ended.detail
+        await socket.close(code=WSCloseCode.GOING_AWAY, message=detail.encode()[:123])
+        return socket
+
+
+async def _carry(socket: web.WebSocketResponse, stream: Stream, translator: Translator) -> None:
+    """Until the stream ends or LC hangs up."""
+    tasks = (
+        asyncio.create_task(_write_all(socket, stream, translator)),
+        asyncio.create_task(_read_all(socket, stream, translator)),
+        asyncio.create_task(stream.ending.wait()),
+    )
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+
+async def _write_all(socket: web.WebSocketResponse, stream: Stream, translator: Translator) -> None:
+    while (message := await stream.next_message()) is not None:
+        frame = translator.down(message)
+        if frame is None:
+            continue
+        try:
+            await socket.send_str(frame)
+        except ConnectionError:
+            # Closed meanwhile; reading ends as well.
+            return
+        await asyncio.sleep(PACE)
+
+
+async def _read_all(socket: web.WebSocketResponse, stream: Stream, translator: Translator) -> None:
+    async for frame in socket:
+        if frame.type is not WSMsgType.TEXT:
+            continue
+        try:
+            report = translator.up(frame.data)
+        except NotAMessage as error:
+            logger.warning(
+                "a message is ignored", extra=fields(node=stream.node, transport="sedna", why=error)
+            )
+            continue
+        if report is not None:
+            await stream.deliver(report)
