@@ -76,6 +76,8 @@ class NodeReport:
             entries = {it.uid: entry_of(it) for it in read.entries}
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise Malformed(f"not a NodeReport: {error}") from error
+        if read.metadata.name != read.node:
+            raise Malformed(f"{read.metadata.name!r:.80} is not the node {read.node!r:.80}")
         if len(entries) < len(read.entries):
             raise Malformed("two entries of the NodeReport are of one uid")
         return cls(
@@ -168,6 +170,7 @@ class NodeReport:
 
 
 class _WireMetadata(msgspec.Struct, rename="camel"):
+    name: str
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""

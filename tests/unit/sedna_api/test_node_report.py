@@ -289,6 +289,7 @@ def test_a_change_is_bound_to_the_version_that_was_read() -> None:
         b"[]",
         {"metadata": {}},
         EMPTY.to_json() | {"epoch": -1},
+        EMPTY.to_json() | {"node": "edge-b"},
         EMPTY.to_json() | {"entries": [{"uid": "u"}]},
         EMPTY.to_json() | {"entries": [{"uid": "u", "kind": "dataset", "name": "d", "seq": 1}] * 2},
         EMPTY.to_json()

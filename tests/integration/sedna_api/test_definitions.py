@@ -1,0 +1,238 @@
+"""The CRDs and samples, at kube-apiserver and at the relay's own origin."""
+
+import copy
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from sedna_api.core.kinds import (
+    DATASET,
+    FEDERATED_LEARNING_JOB,
+    INCREMENTAL_LEARNING_JOB,
+    JOINT_INFERENCE_SERVICE,
+    KINDS,
+    NODE_REPORT,
+    ResourceKind,
+)
+from sedna_api.core.node_report import (
+    Applied,
+    NodeReport,
+    Stored,
+    applied_json,
+    applied_of,
+)
+from sedna_api.core.report import Report
+from tests.controlplane.accounts import expect
+from tests.controlplane.api_server import ApiServer
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fixtures import require_program
+from tests.controlplane.origin import OriginServer
+from tests.integration.sedna_api.definitions import (
+    MANIFESTS,
+    Json,
+    create,
+    definitions,
+    install,
+    sample,
+)
+from tests.peers.kubectl import Kubectl
+
+ALL = (*KINDS, NODE_REPORT)
+NODE = "template.spec.nodeName"
+# (kind, selectable field, a node that its sample has there, the others having another one).
+FIELDS = [
+    (DATASET, "spec.nodeName", "edge-a"),
+    (JOINT_INFERENCE_SERVICE, f"spec.edgeWorker.{NODE}", "edge-a"),
+    (JOINT_INFERENCE_SERVICE, f"spec.cloudWorker.{NODE}", "cloud-1"),
+    (FEDERATED_LEARNING_JOB, f"spec.aggregationWorker.{NODE}", "cloud-1"),
+    (INCREMENTAL_LEARNING_JOB, f"spec.trainSpec.{NODE}", "edge-a"),
+    (INCREMENTAL_LEARNING_JOB, f"spec.evalSpec.{NODE}", "edge-a"),
+    (INCREMENTAL_LEARNING_JOB, f"spec.deploySpec.{NODE}", "edge-a"),
+    *((kind, f"spec.{NODE}", "") for kind in KINDS if kind.short in ("fe", "va", "reid")),
+    (NODE_REPORT, "node", "edge-a"),
+]
+
+
+@pytest.fixture(scope="module")
+def origin() -> Iterator[OriginServer]:
+    with OriginServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=["kube-apiserver", "origin"])
+def server(request: pytest.FixtureRequest) -> ApiServer:
+    name = "control_plane" if request.param == "kube-apiserver" else "origin"
+    found: ApiServer = request.getfixturevalue(name)
+    install(found.admin)
+    return found
+
+
+@pytest.fixture
+def place(server: ApiServer) -> str:
+    """A fresh namespace of the server."""
+    return server.create_namespace("sedna")
+
+
+def test_there_is_a_definition_and_a_sample_of_every_kind() -> None:
+    names = {it["spec"]["names"]["kind"]: it["spec"]["names"] for it in definitions()}
+
+    assert set(names) == {kind.kind for kind in ALL}
+    for kind in ALL:
+        assert names[kind.kind]["plural"] == kind.plural
+        assert names[kind.kind]["singular"] == kind.singular
+        assert names[kind.kind].get("shortNames", []) == [kind.short] * bool(kind.short)
+        assert sample(kind)["kind"] == kind.kind
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.singular)
+def test_a_sample_is_taken_as_it_is_written(
+    server: ApiServer, place: str, kind: ResourceKind
+) -> None:
+    """With field validation Strict: nothing of it is unknown, nothing is dropped."""
+    written = sample(kind)
+    created = expect(create(server.admin, place, written))
+
+    for field in written.keys() - {"metadata"}:
+        assert created[field] == written[field]
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.singular)
+def test_a_misspelt_field_is_refused(server: ApiServer, place: str, kind: ResourceKind) -> None:
+    """But beside a Job's or Deployment's own fields, which are not listed."""
+    written = sample(kind)
+    part = written.get("spec", written)
+    if kind.short in ("fe", "va", "reid"):
+        part = written
+    part["nodename"] = "edge-a"
+
+    status, answer = create(server.admin, place, written)
+    assert status == 400, answer
+    assert "nodename" in answer["message"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.singular)
+def test_a_status_keeps_what_gm_writes(server: ApiServer, place: str, kind: ResourceKind) -> None:
+    written = sample(kind)
+    created = expect(create(server.admin, place, written))
+    taken = {node: Applied(node, "s1", 1_767_225_600, 2**53) for node in ("edge-a", "edge-b")}
+    moment = "2026-01-02T03:04:05Z"
+    status: Json = {
+        "observedGeneration": 1,
+        "conditions": [
+            {
+                "type": "Failed",
+                "status": "True",
+                "lastHeartbeatTime": moment,
+                "lastTransitionTime": moment,
+                "reason": "InvalidSpec",
+                "message": "spec.url: is empty",
+            }
+        ],
+        "appliedReports": applied_json(taken),
+    }
+    path = f"{kind.path(place, written['metadata']['name'])}/status?fieldValidation=Strict"
+    created["status"] = status
+    kept = expect(server.admin.put(path, created))
+
+    assert kept["status"] == status
+    assert applied_of(kept["status"]) == taken
+    assert kept["metadata"]["generation"] == created["metadata"]["generation"]
+    # A list map: two lines of one node are refused, not doubled.
+    kept["status"]["appliedReports"].append(applied_json(taken)[0])
+    assert server.admin.put(path, kept)[0] == 422
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "node"), FIELDS, ids=lambda it: getattr(it, "singular", it)
+)
+def test_objects_are_selected_by_the_field_that_names_their_node(
+    server: ApiServer, place: str, kind: ResourceKind, field: str, node: str
+) -> None:
+    written = sample(kind)
+    expect(create(server.admin, place, written))
+    mine = node or written["spec"]["template"]["spec"]["nodeName"]
+
+    def selected(value: str) -> list[str]:
+        query = f"?fieldSelector={field}%3D{value}"
+        found = expect(server.admin.get(f"{kind.collection(place)}{query}"))
+        return [it["metadata"]["name"] for it in found["items"]]
+
+    assert selected(mine) == [written["metadata"]["name"]]
+    assert selected("elsewhere") == []
+
+
+def test_a_node_report_says_the_same_after_the_api(server: ApiServer, place: str) -> None:
+    reports = [
+        Report("s1", 1, "u-1", "dataset", place, "d1", False, "", b'{"numberOfSamples":0}'),
+        Report("s1", 2, "u-1", "dataset", place, "d1", True, "w", b'{"a":[1,2.5,{"b":{}}]}', 1),
+    ]
+    collection = NODE_REPORT.collection(place)
+    new = NodeReport.new(place, "edge-a", "s1", epoch=1_767_225_600)
+    first, _ = new.stored(reports[:1])
+    created = expect(server.admin.post(f"{collection}?fieldValidation=Strict", first.to_json()))
+    read = NodeReport.parse(json.dumps(created).encode())
+    second, outcomes = read.stored(reports)
+    path = f"{collection}/edge-a"
+    patched = NodeReport.parse(expect(server.admin.patch(path, second.to_patch())))
+
+    assert outcomes[1] == Stored()
+    assert (read.entries, patched.entries) == (first.entries, second.entries)
+    assert patched.epoch == 1_767_225_600
+    # Whoever read before must read again.
+    assert server.admin.patch(path, second.to_patch())[0] == 409
+
+
+def test_a_node_report_may_be_as_large_as_we_let_it_grow(server: ApiServer, place: str) -> None:
+    """Also where every byte is one that Go's encoder writes as six."""
+    body = b'{"a":"' + b"<" * 10_000 + b'"}'
+    reports = [
+        Report("s1", 1, f"u-{number}", "dataset", place, f"d{number}", False, "", body)
+        for number in range(40)
+    ]
+    grown, outcomes = NodeReport.new(place, "edge-a", "s1", epoch=1).stored(reports)
+
+    assert 0 < outcomes.count(Stored()) < len(reports)
+    expect(server.admin.post(NODE_REPORT.collection(place), grown.to_json()))
+
+
+def test_what_sedna_stores_without_times_is_taken(server: ApiServer, place: str) -> None:
+    """Go writes a time that was never set as null."""
+    written = copy.deepcopy(sample(FEDERATED_LEARNING_JOB))
+    created = expect(create(server.admin, place, written))
+    condition = {"type": "Training", "status": "True", "lastProbeTime": None}
+    path = f"{FEDERATED_LEARNING_JOB.path(place, written['metadata']['name'])}/status"
+
+    kept = expect(server.admin.put(path, created | {"status": {"conditions": [condition]}}))
+    assert kept["status"]["conditions"] == [condition]
+
+
+def test_kubectl_applies_all_and_shows_the_state_in_columns(control_plane: ControlPlane) -> None:
+    require_program("kubectl")
+    install(control_plane.admin)
+    place = control_plane.create_namespace("sedna")
+    with Kubectl(control_plane.admin_kubeconfig(), place) as kubectl:
+        for folder in ("crds", "samples"):
+            arguments = ("apply", "--validate=strict", "-f", str(MANIFESTS / folder))
+            kubectl.run(*arguments, "--server-side", "--force-conflicts").expect()
+        job = sample(INCREMENTAL_LEARNING_JOB)["metadata"]["name"]
+        condition = {"type": "Waiting", "status": "True", "stage": "Eval", "round": 7}
+        path = f"{INCREMENTAL_LEARNING_JOB.path(place, job)}/status"
+        expect(control_plane.admin.patch(path, {"status": {"conditions": [condition]}}))
+
+        shown = kubectl.run("get", "il").expect().splitlines()
+        assert shown[0].split() == ["NAME", "STAGE", "STATE", "ROUND", "AGE"]
+        assert shown[1].split()[:4] == [job, "Eval", "Waiting", "7"]
+        assert "edge-a" in kubectl.run("get", "datasets").expect()
+        everything = kubectl.run("get", "sedna", "-o", "name").expect().split()
+        assert len(everything) == len(KINDS)
+
+
+def test_kubectl_applies_all_at_the_origin_too(origin: OriginServer) -> None:
+    require_program("kubectl")
+    place = origin.create_namespace("sedna")
+    with Kubectl(origin.kubeconfig_for(place, "anybody", []), place) as kubectl:
+        for folder in ("crds", "samples"):
+            kubectl.run("apply", "-f", str(MANIFESTS / folder)).expect()
+        everything = kubectl.run("get", "sedna", "-o", "name").expect().split()
+        assert len(everything) == len(KINDS)
