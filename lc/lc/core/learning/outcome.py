@@ -48,6 +48,9 @@ def hear(job: Job, state: State, info: WorkerInfo) -> Heard | Unheard:
     outcome = {Stage.TRAIN: state.trained, Stage.EVAL: state.evaluated}.get(stage)
     if outcome is not None and outcome.round == number:
         return Unheard(f"{stage.value} of round {number} is completed already")
+    if state.failed.get(stage.value) == number:
+        # GM has begun the next round, or will: the samples of this one wait again.
+        return Unheard(f"{stage.value} of round {number} has failed already")
     models_in(info.results)
     results: tuple[dict[str, Any], ...] | None = None
     if status == "Completed":

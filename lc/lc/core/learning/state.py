@@ -6,7 +6,7 @@ went where, what was asked of GM already, and what workers said, so that a resta
 off, repeats nothing and loses nothing.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -130,7 +130,10 @@ Event = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """`gathered` counts samples, `named` spool files ever named; `*_asked`: rounds, 0 none."""
+    """`gathered` counts samples, `named` spool files ever named; `*_asked`: rounds, 0 none.
+
+    `failed`: the newest round of each stage of which a worker said so.
+    """
 
     cursor: Cursor | None = None
     gathered: int = 0
@@ -145,6 +148,7 @@ class State:
     hot_updated: int = 0
     trained: Outcome | None = None
     evaluated: Outcome | None = None
+    failed: dict[str, int] = field(default_factory=dict)
     workers: tuple[Worker, ...] = ()
     failures: int = 0
     not_before: float = 0
@@ -229,7 +233,7 @@ class State:
         others = tuple(each for each in self.workers if each.name != worker.name)
         changed = replace(self, workers=(*others, worker)[-WORKERS_KEPT:])
         if results is None:
-            return changed
+            return replace(changed, failed={**self.failed, worker.stage: worker.round})
         outcome = Outcome(worker.round, results)
         if worker.stage == Stage.TRAIN.value:
             is_lent = self.lent is not None and self.lent.round == worker.round

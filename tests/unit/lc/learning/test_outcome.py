@@ -77,6 +77,7 @@ def test_a_worker_stays_in_the_round_in_which_it_was_heard_first() -> None:
     first = hear(job(condition("Train", "Running", 1)), State(), info(status="failed"))
     assert isinstance(first, Heard)
     state = State().after(first.event)
+    assert State.decode(state.encode()) == state
     assert hear(RUNNING, state, info()) == Unheard("Train of round 1 is over")
     assert isinstance(hear(RUNNING, state, info(name="train-worker-y8")), Heard)
 
@@ -107,6 +108,13 @@ def test_a_second_success_of_a_round_changes_nothing() -> None:
     assert isinstance(hear(RUNNING, state, info(results=())), Unheard)
     assert isinstance(hear(RUNNING, state, info(status="failed")), Unheard)
     assert isinstance(hear(RUNNING, replace(state, trained=Outcome(1, ())), info()), Heard)
+
+
+def test_a_success_after_a_failure_changes_nothing() -> None:
+    """The container was started again; GM goes on to the next round whenever it hears of this."""
+    heard = hear(RUNNING, State(), info(status="failed"))
+    assert isinstance(heard, Heard)
+    assert isinstance(hear(RUNNING, State().after(heard.event), info()), Unheard)
 
 
 def test_the_worker_that_serves_reports_of_every_hot_update() -> None:
