@@ -9,8 +9,8 @@ from lc.core.forwarding import FORWARDED, forward
 from lc.core.worker_info import UnfitInfo, WorkerInfo
 
 
-def said(kind: str, **more: Any) -> WorkerInfo:
-    told = {"name": "w1", "namespace": "shop", "ownerName": "o", "ownerKind": kind, **more}
+def said(owner_kind: str, **more: Any) -> WorkerInfo:
+    told = {"name": "w1", "namespace": "shop", "ownerName": "o", "ownerKind": owner_kind, **more}
     return WorkerInfo.parse(told)
 
 
