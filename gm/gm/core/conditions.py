@@ -99,6 +99,11 @@ class Log:
         """The last condition that is no problem, or an empty one."""
         return next((one for one in self.newest() if not is_problem(one)), {})
 
+    @property
+    def is_repaired(self) -> bool:
+        """Whether a problem stood that does not any more."""
+        return self.trailing is not None and self.problem is None
+
     def newest(self) -> Iterator[Json]:
         """All but the standing problem, the newest first."""
         yield from reversed(self.added)

@@ -48,7 +48,7 @@ def _labels(kind: Kind, view: View) -> frozenset[str]:
 
 def _annotate(draft: Draft) -> None:
     """Nodes that no template names, where the scheduler put workers whose LC is to be told."""
-    told = {it.type for it in draft.kind.workers if it.is_told}
+    told = {it.label for it in draft.kind.workers if it.is_told}
     if draft.kind.rule is Rule.STAGED or not told:
         return
     named = nodes(draft.kind, {**draft.subject, "metadata": {}}, draft.view.references)

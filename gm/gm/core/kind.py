@@ -128,7 +128,7 @@ class Site:
 class Worker:
     """What is made from one template of the object, or from each of a list.
 
-    `type` is the value of the label worker-type; `path` leads to what has the `template`. `stage`:
+    `type` is its name in Sedna's words; `path` leads to what has the `template`. `stage`:
     of a staged kind, the stage that it works for; `is_initial`: it runs from the beginning, not
     only from its stage on. `port`: it gets a Service. `is_told`: the LC of its node gets the
     object; `needs_node`: so its template has to name the node. `restart_policy`, `dns_policy`:
@@ -147,6 +147,11 @@ class Worker:
     restart_policy: str = ""
     is_told: bool = False
     needs_node: bool = False
+
+    @property
+    def label(self) -> str:
+        """What the label worker-type says of its children."""
+        return self.type.lower()
 
 
 @dataclass(frozen=True, slots=True)

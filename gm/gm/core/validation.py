@@ -19,8 +19,8 @@ from gm.core.workers.storage import DOWNLOADED_SCHEMES
 from sedna_api.core.document import Json, ObjectKey
 from sedna_api.core.kinds import DATASET, MODEL, ResourceKind
 
-_CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
-_METRIC: Final = re.compile(r"[^\s\[\]]+(\[[0-9]+\])?", re.ASCII)
+_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
+_METRIC: Final = re.compile(r"\s*([^\s\[\]]+)\s*(\[\s*[0-9]+\s*\])?\s*", re.ASCII)
 # LC/trigger/trigger.go
 OPERATORS: Final = frozenset(
     [">", "gt", ">=", "ge", "=", "==", "eq", "!=", "ne", "<=", "le", "<", "lt"]
@@ -70,7 +70,8 @@ def trigger_problems(object_: Json, path: Path, *, metrics: str = "") -> Iterato
             f"{operator!r:.40} is no operator",
             "use one of > >= = != <= <, or gt ge eq ne le lt",
         )
-    if not _METRIC.fullmatch(metric) or (metrics and metric != metrics):
+    found_metric = _METRIC.fullmatch(metric)
+    if not found_metric or (metrics and found_metric[1] != metrics):
         yield Problem(
             f"{where}.condition.metric",
             f"{metric!r:.40} is no metric of this stage",

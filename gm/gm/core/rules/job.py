@@ -91,6 +91,8 @@ def _count(draft: Draft, pods: list[Json], *, slots_: Sequence[Slot]) -> None:
         draft.status["phase"] = RUNNING
         is_running = Phase.PENDING not in phases
         type_ = words.running if is_running else words.started
+        if draft.log.is_repaired and not draft.log.state:
+            type_ = type_ or words.running
         was = text(draft.log.state, "type")
         if type_ and was not in (words.running, type_):
             draft.log.append(type_, reason="WorkersRunning" if is_running else "WorkersStarting")

@@ -11,6 +11,6 @@ def act(draft: Draft) -> None:
     """What follows from the view."""
     if draft.problems:
         draft.stand(draft.problems)
-    elif draft.log.trailing is not None and not draft.log.added:
+    elif draft.log.is_repaired and not draft.log.added:
         draft.log.append(READY, reason="Repaired", message="nothing is wrong with it any more")
         draft.note("Repaired", "Nothing is wrong with it any more")

@@ -190,7 +190,7 @@ def _inference_slots(draft: Draft) -> list[Slot]:
 
 
 def _inference_type(draft: Draft) -> str:
-    return next(it.type for it in draft.kind.workers if it.stage == stages.DEPLOY)
+    return next(it.label for it in draft.kind.workers if it.stage == stages.DEPLOY)
 
 
 def _inference_pods(draft: Draft, children: Children) -> list[Json]:
@@ -200,7 +200,7 @@ def _inference_pods(draft: Draft, children: Children) -> list[Json]:
 
 def _annotate(draft: Draft, children: Children) -> None:
     """Where each stage's newest pod is, so that the LC of that node is told of the job."""
-    types = {it.type: f"sedna.io/{it.stage}" for it in draft.kind.workers}
+    types = {it.label: f"sedna.io/{it.stage}" for it in draft.kind.workers}
     newest: dict[str, tuple[int, str]] = {}
     for pod in children.of_kind("Pod"):
         key, node = types.get(worker_type(draft.kind, pod)), text(pod, "spec", "nodeName")

@@ -1,0 +1,247 @@
+"""One object in a cluster of its own: an API server, kubelets and LCs, as far as decisions go.
+
+Decisions are performed as the shell performs them: actions first, the status last. Nothing happens
+by itself but what a test asks for, and time stands still until it is told to pass.
+"""
+
+import copy
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gm.core.decision import Create, Decision, Delete, PatchModelStatus, Replace
+from gm.core.engine import decide
+from gm.core.kind import Kind, Settings
+from gm.core.registry import KINDS
+from gm.core.tree import objects, text
+from gm.core.view import Rejection, View
+from gm.core.workers.manifests import spec_hash
+from sedna_api.core.document import Json, ObjectKey
+from sedna_api.core.node_report import StoredReport
+from tests.unit.gm.operators.samples import world
+
+START = datetime(2026, 5, 4, 12, tzinfo=UTC)
+# More decisions than any change leads to.
+_MOST = 12
+
+
+class Cluster:
+    """`lingers`: a deleted pod stays, on its way out, until `reap`."""
+
+    def __init__(self, subject: Json, *, lingers: bool = False) -> None:
+        self.subject = subject
+        self.kind: Kind = KINDS[text(subject, "kind").lower()]
+        self.references = world()
+        self.children: dict[tuple[str, str], Json] = {}
+        self.pending: dict[str, list[StoredReport]] = {}
+        self.rejections: tuple[Rejection, ...] = ()
+        self.now = START
+        self.lingers = lingers
+        self.created: list[str] = []
+        self.deleted: list[str] = []
+        self.patched: list[PatchModelStatus] = []
+        self.events: list[str] = []
+        self.refused: list[str] = []
+        self._version = 1
+
+    # ── what the shell does ──
+
+    def view(self) -> View:
+        return View(
+            object=copy.deepcopy(self.subject),
+            children=tuple(copy.deepcopy(list(self.children.values()))),
+            pending={node: tuple(reports) for node, reports in self.pending.items()},
+            references=copy.deepcopy(self.references),
+            rejections=self.rejections,
+        )
+
+    def decide(self) -> Decision:
+        return decide(self.kind, self.view(), now=self.now, settings=Settings())
+
+    def step(self) -> Decision:
+        decision = self.decide()
+        self.perform(decision)
+        return decision
+
+    def settle(self) -> Decision:
+        """Decide until a decision changes nothing, and give that one."""
+        for _ in range(_MOST):
+            decision = self.step()
+            if decision.status is None and not decision.actions and not decision.annotations:
+                return decision
+        raise AssertionError(f"still not settled: {decision}")
+
+    def perform(self, decision: Decision) -> None:
+        for action in decision.actions:
+            match action:
+                case Create(manifest):
+                    self._create(manifest)
+                case Delete(kind, _, name, uid, version):
+                    self._delete(kind, name, uid, version)
+                case Replace(manifest):
+                    self._replace(manifest)
+                case PatchModelStatus():
+                    self.patched.append(action)
+        self.events += [note.reason for note in decision.events]
+        self.refused += [note.reason for note in decision.refused]
+        annotations = self.subject["metadata"].setdefault("annotations", {})
+        for key, value in decision.annotations.items():
+            annotations[key] = value
+            if not value:
+                del annotations[key]
+        if decision.status is not None:
+            self.subject["status"] = copy.deepcopy(decision.status)
+
+    # ── what happens ──
+
+    def edit(self, **spec: Any) -> None:
+        self.subject["spec"] |= spec
+        self.subject["metadata"]["generation"] += 1
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def run(self, name: str, phase: str, *, node: str = "", **status: Any) -> None:
+        """A kubelet reports a pod's phase."""
+        pod = self.children[("Pod", name)]
+        ready = [{"type": "Ready", "status": "True"}] if phase == "Running" else []
+        pod["status"] = {"phase": phase, "conditions": ready, **status}
+        if phase in ("Succeeded", "Failed"):
+            ended = {
+                "terminated": {"finishedAt": self.stamp(), "exitCode": phase == "Failed" and 3}
+            }
+            pod["status"].setdefault("containerStatuses", [{"name": "w", "state": ended}])
+        if node:
+            pod["spec"]["nodeName"] = node
+
+    def run_all(self, phase: str) -> None:
+        for kind, name in self.children:
+            if kind == "Pod":
+                self.run(name, phase)
+
+    def available(self, name: str, replicas: int, **status: Any) -> None:
+        """The Deployment controller reports."""
+        deployment = self.children[("Deployment", name)]
+        generation = deployment["metadata"]["generation"]
+        deployment["status"] = {
+            "observedGeneration": generation,
+            "availableReplicas": replicas,
+            **status,
+        }
+
+    def reject(self, name: str, message: str) -> None:
+        """The API server will not have the child as it is asked for now."""
+        wanted = {
+            text(it.manifest, "metadata", "name"): it.manifest
+            for it in self.decide().actions
+            if isinstance(it, Create)
+        }[name]
+        rejection = Rejection(text(wanted, "kind"), name, spec_hash(wanted), message)
+        self.rejections = (*self.rejections, rejection)
+
+    def vanish(self, kind: str, name: str) -> None:
+        """Somebody deletes a child."""
+        del self.children[(kind, name)]
+
+    def reap(self) -> None:
+        """Kubelets let go of what is on its way out."""
+        leaving = [
+            key for key, it in self.children.items() if text(it, "metadata", "deletionTimestamp")
+        ]
+        for key in leaving:
+            del self.children[key]
+
+    def report(
+        self, body: Json, *, node: str = "edge-a", is_event: bool = True, store: str = "s1"
+    ) -> StoredReport:
+        """An LC's report arrives in its NodeReport."""
+        queue = self.pending.setdefault(node, [])
+        ours = [it.seq for it in queue if it.store_id == store]
+        epoch = len({it.store_id for it in queue} | {store})
+        stored = StoredReport(
+            epoch=epoch,
+            store_id=store,
+            seq=max(ours, default=0) + 1,
+            previous=max(ours, default=0),
+            is_event=is_event,
+            worker="w",
+            body=json.dumps(body).encode(),
+        )
+        queue.append(stored)
+        return stored
+
+    # ── what people see ──
+
+    @property
+    def status(self) -> Json:
+        found: Json = self.subject.get("status", {})
+        return found
+
+    @property
+    def conditions(self) -> list[Json]:
+        return list(objects(self.status, "conditions"))
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """Type of the last condition, with its stage and round where it has them."""
+        last = self.conditions[-1]
+        return tuple(str(last[key]) for key in ("stage", "type", "round") if key in last)
+
+    @property
+    def last(self) -> Json:
+        return self.conditions[-1]
+
+    def names(self, kind: str = "Pod") -> list[str]:
+        return sorted(name for of, name in self.children if of == kind)
+
+    def child(self, kind: str, name: str) -> Json:
+        return self.children[(kind, name)]
+
+    def environment(self, kind: str, name: str) -> dict[str, str]:
+        child = self.child(kind, name)
+        spec = child["spec"] if kind == "Pod" else child["spec"]["template"]["spec"]
+        return {it["name"]: it.get("value", "") for it in spec["containers"][0]["env"]}
+
+    def stamp(self) -> str:
+        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def without(self, kind: str, name: str) -> None:
+        """What was referred to is gone."""
+        namespace = "" if kind == "node" else "shop"
+        self.references[ObjectKey(kind, namespace, name)] = None
+
+    # ── the API server ──
+
+    def _create(self, manifest: Json) -> None:
+        key = (text(manifest, "kind"), text(manifest, "metadata", "name"))
+        assert key not in self.children, f"{key} twice"
+        made = copy.deepcopy(manifest)
+        made["metadata"] |= {"uid": f"{key[1]}-{self._next()}", "resourceVersion": "1"}
+        made["metadata"]["generation"] = 1
+        self.children[key] = made
+        self.created.append(key[1])
+
+    def _delete(self, kind: str, name: str, uid: str, version: str) -> None:
+        child = self.children[(kind, name)]
+        found = (child["metadata"]["uid"], child["metadata"]["resourceVersion"])
+        assert (uid, version) == found, "a precondition that does not hold"
+        self.deleted.append(name)
+        if self.lingers and kind == "Pod":
+            child["metadata"]["deletionTimestamp"] = self.stamp()
+        else:
+            del self.children[(kind, name)]
+
+    def _replace(self, manifest: Json) -> None:
+        key = (text(manifest, "kind"), text(manifest, "metadata", "name"))
+        child = self.children[key]
+        assert manifest["metadata"]["uid"] == child["metadata"]["uid"]
+        assert manifest["metadata"]["resourceVersion"] == child["metadata"]["resourceVersion"]
+        made = copy.deepcopy(manifest)
+        made["metadata"]["resourceVersion"] = self._next()
+        made["metadata"]["generation"] = child["metadata"]["generation"] + 1
+        made["status"] = child.get("status", {})
+        self.children[key] = made
+
+    def _next(self) -> str:
+        self._version += 1
+        return str(self._version)
