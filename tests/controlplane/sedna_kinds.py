@@ -1,0 +1,36 @@
+"""Sedna's kinds on a test's API server, from manifests/crds.
+
+Guarantees: `install` may be called by whoever needs them, also at the same time; every kind is
+served when it returns.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sedna_api.core.kinds import KINDS, NODE_REPORT
+from tests.controlplane.cluster import ControlPlane
+
+Json = dict[str, Any]
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests" / "crds"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+# Seconds until new CRDs are served.
+SERVED_TIMEOUT = 30.0
+POLL_INTERVAL = 0.05
+
+
+def install(plane: ControlPlane) -> None:
+    for path in sorted(MANIFESTS.glob("*.yaml")):
+        for definition in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            status, answer = plane.admin.post(CRDS, definition)[:2]
+            assert status in (201, 409), answer
+    deadline = time.monotonic() + SERVED_TIMEOUT
+    for kind in (*KINDS, NODE_REPORT):
+        while plane.admin.get(kind.collection())[0] != 200:
+            assert time.monotonic() < deadline, f"{kind.plural} are not served"
+            time.sleep(POLL_INTERVAL)

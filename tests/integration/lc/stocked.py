@@ -1,0 +1,67 @@
+"""An LC that nobody reaches: what it knows was stored before, by the store's own code.
+
+Guarantees: what `waiting` returns is what a new process would find, so what survives kill -9.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lc.store import Store, files, open_store
+from sedna_api.core.document import Document
+from sedna_api.core.report import Report
+from tests.controlplane.reservation import LOOPBACK, Reservation
+from tests.pods.lc import LcProcess
+
+# Nobody listens there, and nobody will: it stays ours.
+_NOBODY = Reservation()
+CUT_OFF = (f"--gm-address={LOOPBACK}:{_NOBODY.port}", "--dataset-interval=1s")
+
+
+def stocked(*documents: Document, flags: Sequence[str] = (), **how: Any) -> LcProcess:
+    """Not started yet."""
+    lc = LcProcess([*CUT_OFF, *flags], **how)
+
+    async def fill() -> None:
+        async with open_store(lc.data_dir) as store:
+            await asyncio.gather(*(store.put(each) for each in documents))
+
+    asyncio.run(fill())
+    return lc
+
+
+def change(lc: LcProcess, *documents: Document, gone: Sequence[Document] = ()) -> None:
+    """What it finds at its next start."""
+
+    async def put() -> None:
+        async with open_store(lc.data_dir) as store:
+            await asyncio.gather(
+                *(store.put(each) for each in documents),
+                *(store.delete(each.key, each.uid) for each in gone),
+            )
+
+    assert not lc.is_running
+    asyncio.run(put())
+
+
+def waiting(lc: LcProcess) -> list[Report]:
+    """The reports that wait on disk now, whether LC runs or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in ("", "-wal"):
+            source = lc.data_dir / f"{files.NAME}{suffix}"
+            if source.exists():
+                shutil.copy(source, Path(folder) / source.name)
+        return asyncio.run(_pending(Path(folder)))
+
+
+async def _pending(directory: Path) -> list[Report]:
+    async with open_store(directory) as store:
+        return _told(store)
+
+
+def _told(store: Store) -> list[Report]:
+    assert store.note == ""
+    return list(store.pending())
