@@ -63,6 +63,7 @@ class Pump:
         self._retry = Redial(first=FIRST_RETRY, longest=LONGEST_RETRY)
         self._failures = 0
         self._is_problem_told = False
+        self._data_problem = ""
         self._is_spool_checked = False
         self._is_over = False
 
@@ -125,7 +126,8 @@ class Pump:
         """For how long nothing is to be done then."""
         match command:
             case Idle():
-                self.note = command.note
+                told = (command.note, self._data_problem)
+                self.note = "; ".join(each for each in told if each)
                 if command.judged_round:
                     self._pace = replace(self._pace, judged=now, judged_round=command.judged_round)
                 return command.seconds
@@ -141,7 +143,14 @@ class Pump:
         return 0
 
     async def _gather(self, command: Gather, now: datetime) -> None:
-        reading = await self._tasks.gather(command)
+        """Data that cannot be read holds up no stage that has what it needs."""
+        try:
+            reading = await self._tasks.gather(command)
+        except TaskFailed as error:
+            self._pace = replace(self._pace, gathered=now)
+            self._tell_of_data(str(error))
+            return
+        self._tell_of_data("")
         event = reading.gathered
         if event.samples or event.cursor != self._state.cursor:
             async with self._saving:
@@ -153,6 +162,15 @@ class Pump:
             )
         if reading.is_all:
             self._pace = replace(self._pace, gathered=now)
+
+    def _tell_of_data(self, problem: str) -> None:
+        """Once; GM is told by whoever counts the dataset."""
+        if problem and problem != self._data_problem:
+            logger.warning(
+                "no samples can be gathered",
+                extra=fields(job=str(self.document.key), problem=problem),
+            )
+        self._data_problem = problem
 
     async def _settle(self, event: Event, reason: str, report: Body | None) -> None:
         async with self._saving:
