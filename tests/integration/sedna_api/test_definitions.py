@@ -1,8 +1,9 @@
-"""The CRDs and samples, at kube-apiserver and at the relay's own origin."""
+"""The CRDs and samples: at kube-apiserver, through a relay, and at a relay's own origin."""
 
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -24,10 +25,12 @@ from sedna_api.core.node_report import (
 )
 from sedna_api.core.report import Report
 from tests.controlplane.accounts import expect
+from tests.controlplane.admin import AdminClient
 from tests.controlplane.api_server import ApiServer
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fixtures import require_program
 from tests.controlplane.origin import OriginServer
+from tests.controlplane.reservation import LOOPBACK
 from tests.integration.sedna_api.definitions import (
     MANIFESTS,
     Json,
@@ -37,6 +40,7 @@ from tests.integration.sedna_api.definitions import (
     sample,
 )
 from tests.peers.kubectl import Kubectl
+from tests.pods.relay import RelayProcess
 
 ALL = (*KINDS, NODE_REPORT)
 NODE = "template.spec.nodeName"
@@ -60,18 +64,31 @@ def origin() -> Iterator[OriginServer]:
         yield server
 
 
-@pytest.fixture(scope="module", params=["kube-apiserver", "origin"])
-def server(request: pytest.FixtureRequest) -> ApiServer:
-    name = "control_plane" if request.param == "kube-apiserver" else "origin"
-    found: ApiServer = request.getfixturevalue(name)
-    install(found.admin)
-    return found
+@dataclass(frozen=True)
+class Server:
+    """Where objects are written and read, and who makes namespaces."""
+
+    admin: AdminClient
+    owner: ApiServer
+
+
+@pytest.fixture(scope="module", params=["kube-apiserver", "relay", "origin"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    name = "origin" if request.param == "origin" else "control_plane"
+    owner: ApiServer = request.getfixturevalue(name)
+    install(owner.admin)
+    if request.param != "relay":
+        yield Server(owner.admin, owner)
+        return
+    plane: ControlPlane = request.getfixturevalue("control_plane")
+    with RelayProcess([f"--kubeconfig={plane.admin_kubeconfig()}"]) as relay:
+        yield Server(AdminClient(LOOPBACK, relay.port, None), owner)
 
 
 @pytest.fixture
-def place(server: ApiServer) -> str:
+def place(server: Server) -> str:
     """A fresh namespace of the server."""
-    return server.create_namespace("sedna")
+    return server.owner.create_namespace("sedna")
 
 
 def test_there_is_a_definition_and_a_sample_of_every_kind() -> None:
@@ -86,9 +103,7 @@ def test_there_is_a_definition_and_a_sample_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.singular)
-def test_a_sample_is_taken_as_it_is_written(
-    server: ApiServer, place: str, kind: ResourceKind
-) -> None:
+def test_a_sample_is_taken_as_it_is_written(server: Server, place: str, kind: ResourceKind) -> None:
     """With field validation Strict: nothing of it is unknown, nothing is dropped."""
     written = sample(kind)
     created = expect(create(server.admin, place, written))
@@ -98,7 +113,7 @@ def test_a_sample_is_taken_as_it_is_written(
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.singular)
-def test_a_misspelt_field_is_refused(server: ApiServer, place: str, kind: ResourceKind) -> None:
+def test_a_misspelt_field_is_refused(server: Server, place: str, kind: ResourceKind) -> None:
     """But beside a Job's or Deployment's own fields, which are not listed."""
     written = sample(kind)
     part = written.get("spec", written)
@@ -112,7 +127,7 @@ def test_a_misspelt_field_is_refused(server: ApiServer, place: str, kind: Resour
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.singular)
-def test_a_status_keeps_what_gm_writes(server: ApiServer, place: str, kind: ResourceKind) -> None:
+def test_a_status_keeps_what_gm_writes(server: Server, place: str, kind: ResourceKind) -> None:
     written = sample(kind)
     created = expect(create(server.admin, place, written))
     taken = {node: Applied(node, "s1", 1_767_225_600, 2**53) for node in ("edge-a", "edge-b")}
@@ -147,7 +162,7 @@ def test_a_status_keeps_what_gm_writes(server: ApiServer, place: str, kind: Reso
     ("kind", "field", "node"), FIELDS, ids=lambda it: getattr(it, "singular", it)
 )
 def test_objects_are_selected_by_the_field_that_names_their_node(
-    server: ApiServer, place: str, kind: ResourceKind, field: str, node: str
+    server: Server, place: str, kind: ResourceKind, field: str, node: str
 ) -> None:
     written = sample(kind)
     expect(create(server.admin, place, written))
@@ -162,7 +177,7 @@ def test_objects_are_selected_by_the_field_that_names_their_node(
     assert selected("elsewhere") == []
 
 
-def test_a_node_report_says_the_same_after_the_api(server: ApiServer, place: str) -> None:
+def test_a_node_report_says_the_same_after_the_api(server: Server, place: str) -> None:
     reports = [
         Report("s1", 1, "u-1", "dataset", place, "d1", False, "", b'{"numberOfSamples":0}'),
         Report("s1", 2, "u-1", "dataset", place, "d1", True, "w", b'{"a":[1,2.5,{"b":{}}]}', 1),
@@ -183,7 +198,7 @@ def test_a_node_report_says_the_same_after_the_api(server: ApiServer, place: str
     assert server.admin.patch(path, second.to_patch())[0] == 409
 
 
-def test_a_node_report_may_be_as_large_as_we_let_it_grow(server: ApiServer, place: str) -> None:
+def test_a_node_report_may_be_as_large_as_we_let_it_grow(server: Server, place: str) -> None:
     """Also where every byte is one that Go's encoder writes as six."""
     body = b'{"a":"' + b"<" * 10_000 + b'"}'
     reports = [
@@ -196,7 +211,7 @@ def test_a_node_report_may_be_as_large_as_we_let_it_grow(server: ApiServer, plac
     expect(server.admin.post(NODE_REPORT.collection(place), grown.to_json()))
 
 
-def test_what_sedna_stores_without_times_is_taken(server: ApiServer, place: str) -> None:
+def test_what_sedna_stores_without_times_is_taken(server: Server, place: str) -> None:
     """Go writes a time that was never set as null."""
     written = copy.deepcopy(sample(FEDERATED_LEARNING_JOB))
     created = expect(create(server.admin, place, written))

@@ -9,12 +9,15 @@ import pytest
 from kubeapi import ApiServer, Credentials
 from kubeapi.credentials import Plain
 from kubeapi.kubeconfig import Kubeconfig
+from sedna_api.core.kinds import DATASET
+from sedna_api.core.node_label import node_label
 from sedna_api.follow import METADATA_ONLY, follow
 from tests.controlplane.accounts import expect
 from tests.controlplane.admin import AdminClient
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.origin import OriginServer
 from tests.controlplane.proxy import FaultProxy
+from tests.integration.sedna_api.definitions import install, sample
 from tests.integration.sedna_api.following import Mirror, followed
 from tests.pods.relay import RelayProcess
 
@@ -109,6 +112,38 @@ def test_what_leaves_the_selector_is_told_as_deleted(site: Site) -> None:
             await mirror.has("mine")
             await site.change("other", node="a")
             await mirror.has("mine", "other")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("selects_by", ["field", "label"])
+def test_an_lc_follows_what_concerns_its_node_until_it_moves_elsewhere(
+    site: Site, selects_by: str
+) -> None:
+    """As in mode relay: by the field that names the node, or by the label that GM stamps."""
+    label = node_label("edge-a")
+    selectors = {
+        "field": {"fieldSelector": "spec.nodeName=edge-a"},
+        "label": {"labelSelector": label},
+    }
+
+    async def run() -> None:
+        await asyncio.to_thread(install, site.admin)
+        path = DATASET.collection(site.namespace)
+        for name, node in (("mine", "edge-a"), ("other", "edge-b")):
+            dataset = sample(DATASET)
+            dataset["metadata"] = {"name": name, "labels": {node_label(node): ""}}
+            dataset["spec"]["nodeName"] = node
+            expect(await asyncio.to_thread(site.admin.post, path, dataset))
+        async with followed(site.credentials, path, params=selectors[selects_by]) as mirror:
+            await mirror.has("mine")
+            moved = {"metadata": {"labels": {label: None}}, "spec": {"nodeName": "edge-b"}}
+            expect(await asyncio.to_thread(site.admin.patch, f"{path}/mine", moved))
+            await mirror.has()
+            assert mirror.log == [("deleted", "mine")]
+            moved = {"metadata": {"labels": {label: ""}}, "spec": {"nodeName": "edge-a"}}
+            expect(await asyncio.to_thread(site.admin.patch, f"{path}/other", moved))
+            await mirror.has("other")
 
     asyncio.run(run())
 
