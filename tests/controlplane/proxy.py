@@ -206,6 +206,9 @@ class FaultProxy:
 
     async def _serve(self, accepted: socket.socket) -> None:
         self._traffic.connections += 1
+        # asyncio does so where a socket says that it is TCP, which accepted ones do not: answers
+        # in two parts would wait 40 ms for an acknowledgement, as on no wire.
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reader, writer = await asyncio.open_connection(sock=accepted)
         link = Link(reader, writer, present=self._present, traffic=self._traffic)
         if self._present.fault.mode in (Mode.REFUSE, Mode.RESET):
