@@ -22,7 +22,10 @@ COMPONENT = "sedna-gm"
 # k8s.io/kubernetes: core validation of Events, NoteLengthLimit.
 MAX_MESSAGE = 1024
 MAX_NAME = 253
-MAX_WAITING = 1000
+# Each holds an object's document, which the directory most likely has too.
+MAX_WAITING = 10_000
+# Posts at a time: operators' writes, which matter more, go on beside them.
+POSTERS = 2
 ATTEMPTS = 3
 RETRY = 1.0
 
@@ -33,7 +36,7 @@ class Events:
     def __init__(self, writes: Writes, *, instance: str) -> None:
         self._writes = writes
         self._instance = instance
-        self._waiting: deque[tuple[str, Json]] = deque(maxlen=MAX_WAITING)
+        self._waiting: deque[tuple[Document, EventNote, datetime]] = deque(maxlen=MAX_WAITING)
         self._ready = asyncio.Event()
         self.told = 0
         self.dropped = 0
@@ -46,18 +49,23 @@ class Events:
         for note in notes:
             if len(self._waiting) == MAX_WAITING:
                 self.dropped += 1
-            path = f"/api/v1/namespaces/{document.namespace}/events"
-            self._waiting.append((path, event(document, note, self._instance, datetime.now(UTC))))
+            self._waiting.append((document, note, datetime.now(UTC)))
             self._ready.set()
 
     async def run(self) -> None:
         """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(POSTERS):
+                group.create_task(self._tell_on())
+
+    async def _tell_on(self) -> None:
         while True:
             while not self._waiting:
                 self._ready.clear()
                 await self._ready.wait()
-            path, body = self._waiting.popleft()
-            if await self._post(path, body):
+            document, note, now = self._waiting.popleft()
+            path = f"/api/v1/namespaces/{document.namespace}/events"
+            if await self._post(path, event(document, note, self._instance, now)):
                 self.told += 1
             else:
                 self.dropped += 1

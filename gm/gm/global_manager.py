@@ -203,6 +203,7 @@ class GlobalManager:
                 events=len(self.events),
                 reports=len(inbox),
                 node_reports=self.directory.reports.backlog,
+                held_back=self.operators.held_back,
             ),
             reports=ReportCounts(
                 stored=inbox.stored,

@@ -53,12 +53,14 @@ def measure(status: GmStatus, counters: Counters) -> list[Metric]:
         Metric(
             "gm_backlog",
             Kind.GAUGE,
-            "What waits: objects, events, reports to be stored, reports in NodeReports.",
+            "What waits: objects, events, reports to be stored or in NodeReports; held_back: "
+            "objects whose reports wait for others.",
             (
                 ({"of": "objects"}, float(backlog.objects)),
                 ({"of": "events"}, float(backlog.events)),
                 ({"of": "reports"}, float(backlog.reports)),
                 ({"of": "node_reports"}, float(backlog.node_reports)),
+                ({"of": "held_back"}, float(backlog.held_back)),
             ),
         ),
         gauge("gm_nodes", "LCs that are connected.", float(len(status.nodes))),

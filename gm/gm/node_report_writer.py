@@ -2,8 +2,8 @@
 
 Owns the optimistic lock. Guarantees: nothing is written but on top of the version that was read,
 and on a conflict all is computed anew from a live read; what is pruned stands in the status of its
-object, or belongs to an object that is gone for certain: it was missing here although this process
-had come further than the NodeReport.
+object, or belongs to an object that is gone, or is not the node's any more, for certain: so it was
+here although this process had come further than the NodeReport.
 """
 
 import time
@@ -14,10 +14,11 @@ import msgspec
 from gm.directory import Directory
 from gm.writes import Writes
 from kubeapi import Conflict, NotFound
-from sedna_api.core.document import Document
+from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.kinds import NODE_REPORT
 from sedna_api.core.node_report import (
     Applied,
+    Entry,
     Full,
     Gap,
     NodeReport,
@@ -83,15 +84,22 @@ class NodeReportWriter:
         version = int(report.resource_version or 0)
         for uid, entry in report.entries.items():
             key = self._directory.named(uid)
-            if key is None:
-                if self._directory.is_synced and self._directory.version(entry.kind) >= version > 0:
-                    gone.add(uid)
-            elif entry.reports:
-                document = self._directory.get(key)
-                found = None if document is None else applied_by(document, report.node)
+            is_past = self._directory.is_synced and self._directory.version(entry.kind) >= version
+            if key is None and is_past and version:
+                gone.add(uid)
+            elif key is not None and entry.reports:
+                found = self._applied(key, report.node, entry, is_past=is_past)
                 if found is not None:
                     applied[uid] = found
         return report.pruned(applied, gone)
+
+    def _applied(self, key: ObjectKey, node: str, entry: Entry, *, is_past: bool) -> Applied | None:
+        """What may leave. All of a node's that the object does not concern any more, which no
+        status ever counts."""
+        if is_past and node not in self._directory.placement.nodes(key):
+            return Applied.of(node, entry.reports[-1])
+        document = self._directory.get(key)
+        return None if document is None else applied_by(document, node)
 
     async def _read(self, namespace: str, node: str) -> NodeReport | None:
         try:

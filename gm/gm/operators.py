@@ -47,6 +47,9 @@ class _Memory:
     failures: int = 0
     rejections: tuple[Rejection, ...] = ()
     rejected_until: float | None = None
+    # Reports that have no effect and do not stand in the status either: node, epoch, seq.
+    refused: frozenset[tuple[str, int, int]] = frozenset()
+    waits_for: str = ""
 
 
 class Operators:
@@ -83,6 +86,11 @@ class Operators:
     def waiting(self) -> int:
         """Objects that are to be decided now."""
         return len(self._queue)
+
+    @property
+    def held_back(self) -> int:
+        """Objects about which reports wait for others that have to come first."""
+        return sum(bool(it.waits_for) for it in self._memories.values())
 
     async def idle(self) -> None:
         """Returns when nothing is being written."""
@@ -195,14 +203,10 @@ class Operators:
     def _performed(self, document: Document, decision: Decision, memory: _Memory) -> None:
         memory.failures = 0
         self.folded += decision.folded
-        self.refused += len(decision.refused)
-        for note in decision.refused:
-            logger.info(
-                "a report has no effect",
-                extra=fields(
-                    object=document.key, node=note.node, seq=note.report.seq, why=note.reason
-                ),
-            )
+        self._note_refused(document, decision, memory)
+        if decision.waits_for and decision.waits_for != memory.waits_for:
+            logger.info("reports wait", extra=fields(object=document.key, why=decision.waits_for))
+        memory.waits_for = decision.waits_for
         self._events.tell(document, decision.events)
         again_in = decision.again_in
         if memory.rejections and memory.rejected_until is None:
@@ -210,6 +214,20 @@ class Operators:
             memory.rejected_until = boottime() + again_in
         if again_in is not None:
             self._queue.add_after(document.key, again_in)
+
+    def _note_refused(self, document: Document, decision: Decision, memory: _Memory) -> None:
+        """Once each, though a decision may find it again until it is pruned."""
+        found = {(it.node, it.report.epoch, it.report.seq): it for it in decision.refused}
+        for number, note in found.items():
+            if number not in memory.refused:
+                self.refused += 1
+                logger.info(
+                    "a report has no effect",
+                    extra=fields(
+                        object=document.key, node=note.node, seq=number[2], why=note.reason
+                    ),
+                )
+        memory.refused = frozenset(found)
 
     def _rejected(self, key: ObjectKey, memory: _Memory, rejection: Rejection) -> str:
         """Decided anew at once, for the object to say so; once more the same is a failure."""

@@ -24,7 +24,7 @@ from gm.version import VERSION
 from gm.web.listener import Listener, raise_descriptor_limit
 from gm.web.own_endpoints import OwnEndpoints
 from kubeapi import ApiServer, Plain
-from sidecar.values import BadInput
+from sidecar.values import Address, BadInput
 
 if TYPE_CHECKING:
     pass
@@ -123,7 +123,18 @@ async def _open_doors(
     except UnusableCertificate as error:
         raise BadInput(f"--tls-cert {config.tls_cert}: {error}") from error
     stack.push_async_callback(streams.stop)
-    return {"streams": f"{config.stream_listen.host}:{port}"}
+    doors: dict[str, object] = {"streams": Address(config.stream_listen.host, port)}
+    if config.sedna_listen is not None:
+        from gm.hub.sedna_server import SednaServer
+
+        sedna = SednaServer(gm.hub)
+        try:
+            port = await sedna.start(config.sedna_listen.host, config.sedna_listen.port)
+        except CannotListen as error:
+            raise BadInput(f"--sedna-listen {error}; choose another address") from error
+        stack.push_async_callback(sedna.stop)
+        doors["sedna"] = Address(config.sedna_listen.host, port)
+    return doors
 
 
 def _tls(config: Config) -> Any:

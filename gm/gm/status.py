@@ -46,12 +46,13 @@ class NodeStatus:
 @dataclass(frozen=True)
 class Backlog:
     """What waits: objects to be decided, Events to be told, reports to be stored, reports in
-    NodeReports that were not taken in or not pruned yet."""
+    NodeReports that were not taken in or not pruned yet; objects whose reports wait for others."""
 
     objects: int
     events: int
     reports: int
     node_reports: int
+    held_back: int
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class GmStatus:
                 "events": self.backlog.events,
                 "reports": self.backlog.reports,
                 "nodeReports": self.backlog.node_reports,
+                "heldBack": self.backlog.held_back,
             },
             "reports": {
                 "stored": self.reports.stored,

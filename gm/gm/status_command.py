@@ -53,7 +53,8 @@ def table(told: Mapping[str, Any]) -> str:
         (
             "WAITING",
             f"{backlog['objects']} objects, {backlog['reports']} reports to be stored, "
-            f"{backlog['nodeReports']} in NodeReports, {backlog['events']} events",
+            f"{backlog['nodeReports']} in NodeReports ({backlog['heldBack']} objects held back), "
+            f"{backlog['events']} events",
         ),
         (
             "REPORTS",

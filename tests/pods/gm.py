@@ -26,8 +26,8 @@ from tests.pods.relay import RelayProcess
 START_TIMEOUT = 30.0
 POLL_INTERVAL = 0.02
 LEASE = "gm"
-# The shortest lease that leaves time for a write, so that failovers are quick.
-LEASE_FLAGS = ("--lease-duration", "4s", "--renew-interval", "1s", "--request-timeout", "1s")
+# As short as leaves time for writes, so that failovers are quick.
+LEASE_FLAGS = ("--lease-duration", "6s", "--renew-interval", "1s", "--request-timeout", "2s")
 REQUEST_TIMEOUT = "1500ms"
 
 
