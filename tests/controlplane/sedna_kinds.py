@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from sedna_api.core.kinds import KINDS, NODE_REPORT
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.api_server import ApiServer
 
 Json = dict[str, Any]
 
@@ -24,13 +24,13 @@ SERVED_TIMEOUT = 30.0
 POLL_INTERVAL = 0.05
 
 
-def install(plane: ControlPlane) -> None:
+def install(server: ApiServer) -> None:
     for path in sorted(MANIFESTS.glob("*.yaml")):
         for definition in yaml.safe_load_all(path.read_text(encoding="utf-8")):
-            status, answer = plane.admin.post(CRDS, definition)[:2]
+            status, answer = server.admin.post(f"{CRDS}?fieldValidation=Strict", definition)[:2]
             assert status in (201, 409), answer
     deadline = time.monotonic() + SERVED_TIMEOUT
     for kind in (*KINDS, NODE_REPORT):
-        while plane.admin.get(kind.collection())[0] != 200:
+        while server.admin.get(kind.collection())[0] != 200:
             assert time.monotonic() < deadline, f"{kind.plural} are not served"
             time.sleep(POLL_INTERVAL)

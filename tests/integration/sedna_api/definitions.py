@@ -1,27 +1,20 @@
-"""Our CRDs and samples as they lie in manifests/, and an API server that has them.
+"""Our CRDs and samples as they lie in manifests/.
 
-Guarantees: `install` may be called again, by anybody, on one server; it returns when every kind is
-served. A manifest is sent as strictly as `kubectl apply --validate=strict` would.
+Guarantees: a manifest is sent as strictly as `kubectl apply --validate=strict` would.
 """
 
-import time
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from sedna_api.core.kinds import KINDS, NODE_REPORT, ResourceKind, kind_named
-from tests.controlplane.accounts import expect
+from sedna_api.core.kinds import ResourceKind, kind_named
 from tests.controlplane.admin import AdminClient, Answer
 from tests.unit.repository.checkout import ROOT
 
 Json = dict[str, Any]
 
 MANIFESTS = ROOT / "manifests"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-# Seconds until new CRDs are served.
-ESTABLISHED_TIMEOUT = 30.0
-POLL_INTERVAL = 0.05
 
 
 def manifests(path: Path) -> list[Json]:
@@ -45,19 +38,6 @@ def kind_of(manifest: Json) -> ResourceKind:
     kind = kind_named(manifest["kind"])
     assert kind is not None, manifest["kind"]
     return kind
-
-
-def install(admin: AdminClient) -> None:
-    """All CRDs, where they are not there yet."""
-    for definition in definitions():
-        answer = admin.post(f"{CRDS}?fieldValidation=Strict", definition)
-        if answer[0] != 409:
-            expect(answer)
-    deadline = time.monotonic() + ESTABLISHED_TIMEOUT
-    for kind in (*KINDS, NODE_REPORT):
-        while admin.get(kind.collection())[0] != 200:
-            assert time.monotonic() < deadline, kind
-            time.sleep(POLL_INTERVAL)
 
 
 def create(admin: AdminClient, namespace: str, manifest: Json) -> Answer:

@@ -31,12 +31,12 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fixtures import require_program
 from tests.controlplane.origin import OriginServer
 from tests.controlplane.reservation import LOOPBACK
+from tests.controlplane.sedna_kinds import install
 from tests.integration.sedna_api.definitions import (
     MANIFESTS,
     Json,
     create,
     definitions,
-    install,
     sample,
 )
 from tests.peers.kubectl import Kubectl
@@ -76,7 +76,7 @@ class Server:
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     name = "origin" if request.param == "origin" else "control_plane"
     owner: ApiServer = request.getfixturevalue(name)
-    install(owner.admin)
+    install(owner)
     if request.param != "relay":
         yield Server(owner.admin, owner)
         return
@@ -224,7 +224,7 @@ def test_what_sedna_stores_without_times_is_taken(server: Server, place: str) ->
 
 def test_kubectl_applies_all_and_shows_the_state_in_columns(control_plane: ControlPlane) -> None:
     require_program("kubectl")
-    install(control_plane.admin)
+    install(control_plane)
     place = control_plane.create_namespace("sedna")
     with Kubectl(control_plane.admin_kubeconfig(), place) as kubectl:
         for folder in ("crds", "samples"):

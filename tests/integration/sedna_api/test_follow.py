@@ -14,21 +14,27 @@ from sedna_api.core.node_label import node_label
 from sedna_api.follow import METADATA_ONLY, follow
 from tests.controlplane.accounts import expect
 from tests.controlplane.admin import AdminClient
+from tests.controlplane.api_server import ApiServer as ApiServerOfTests
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.origin import OriginServer
 from tests.controlplane.proxy import FaultProxy
-from tests.integration.sedna_api.definitions import install, sample
+from tests.controlplane.sedna_kinds import install
+from tests.integration.sedna_api.definitions import sample
 from tests.integration.sedna_api.following import Mirror, followed
 from tests.pods.relay import RelayProcess
 
 
 @dataclass(frozen=True)
 class Site:
-    """A server, and an administrator who goes past every relay."""
+    """A server that is followed, and the one behind it, where an administrator writes."""
 
     credentials: Credentials
-    admin: AdminClient
+    server: ApiServerOfTests
     namespace: str
+
+    @property
+    def admin(self) -> AdminClient:
+        return self.server.admin
 
     @property
     def path(self) -> str:
@@ -64,16 +70,16 @@ def origin() -> Iterator[OriginServer]:
 def site(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Site:
     if request.param == "origin":
         origin: OriginServer = request.getfixturevalue("origin")
-        return Site(Plain(origin.server), origin.admin, origin.create_namespace())
+        return Site(Plain(origin.server), origin, origin.create_namespace())
     credentials: Credentials = Kubeconfig(control_plane.admin_kubeconfig())
     if request.param == "relay":
         credentials = Plain(request.getfixturevalue("relay").url)
-    return Site(credentials, control_plane.admin, control_plane.create_namespace())
+    return Site(credentials, control_plane, control_plane.create_namespace())
 
 
 @pytest.fixture
 def relayed(control_plane: ControlPlane, relay: RelayProcess, namespace: str) -> Site:
-    return Site(Plain(relay.url), control_plane.admin, namespace)
+    return Site(Plain(relay.url), control_plane, namespace)
 
 
 def test_the_whole_list_comes_first_and_then_each_change_in_order(site: Site) -> None:
@@ -128,7 +134,7 @@ def test_an_lc_follows_what_concerns_its_node_until_it_moves_elsewhere(
     }
 
     async def run() -> None:
-        await asyncio.to_thread(install, site.admin)
+        await asyncio.to_thread(install, site.server)
         path = DATASET.collection(site.namespace)
         for name, node in (("mine", "edge-a"), ("other", "edge-b")):
             dataset = sample(DATASET)
@@ -184,7 +190,7 @@ def test_a_server_that_forgot_is_asked_for_everything_anew() -> None:
     """What was deleted meanwhile is not in the new list."""
 
     async def run(link: FaultProxy, own: OriginServer) -> None:
-        site = Site(Plain(own.server), own.admin, own.create_namespace())
+        site = Site(Plain(own.server), own, own.create_namespace())
         await site.create("a", "b")
         async with followed(Plain(link.url), site.path) as mirror:
             await mirror.has("a", "b")
@@ -209,9 +215,9 @@ def test_a_server_with_another_history_is_believed() -> None:
     async def run(old: OriginServer, new: OriginServer, link: FaultProxy) -> None:
         namespace = old.create_namespace()
         expect(new.admin.post("/api/v1/namespaces", {"metadata": {"name": namespace}}))
-        site = Site(Plain(old.server), old.admin, namespace)
+        site = Site(Plain(old.server), old, namespace)
         await site.create("a", *(f"x{number}" for number in range(30)))
-        await Site(Plain(new.server), new.admin, namespace).create("b")
+        await Site(Plain(new.server), new, namespace).create("b")
         async with followed(Plain(link.url), site.path) as mirror:
             await mirror.until(lambda it: len(it.objects) == 31)
             await asyncio.to_thread(link.stop)
@@ -260,7 +266,7 @@ def test_a_sink_that_fails_ends_following(origin: OriginServer) -> None:
             raise ValueError("of the sink")
 
     async def run() -> None:
-        site = Site(Plain(origin.server), origin.admin, origin.create_namespace())
+        site = Site(Plain(origin.server), origin, origin.create_namespace())
         api = ApiServer(site.credentials, user_agent="follow-test")
         sink = Broken()
         task = asyncio.create_task(follow(api, site.path, kind="configmap", sink=sink))

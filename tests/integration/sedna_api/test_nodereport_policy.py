@@ -13,7 +13,8 @@ from sedna_api.core.node_report import NodeReport
 from tests.controlplane.accounts import expect
 from tests.controlplane.admin import AdminClient, Answer
 from tests.controlplane.cluster import ControlPlane
-from tests.integration.sedna_api.definitions import MANIFESTS, install, manifests
+from tests.controlplane.sedna_kinds import install
+from tests.integration.sedna_api.definitions import MANIFESTS, manifests
 
 RULES = [
     {
@@ -89,7 +90,7 @@ class Accounts:
 @pytest.fixture(scope="module")
 def accounts(control_plane: ControlPlane) -> Iterator[Accounts]:
     """While the policy holds."""
-    install(control_plane.admin)
+    install(control_plane)
     accounts = Accounts(control_plane, control_plane.create_namespace("sedna"))
     admin = control_plane.admin
     policy = manifests(MANIFESTS / "nodereport-policy")
