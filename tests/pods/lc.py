@@ -95,7 +95,7 @@ class LcProcess:
         self.port = self._reservation.port
         self.url = f"http://{LOOPBACK}:{self.port}"
         self._environ = {"PATH": "/usr/bin:/bin", **(environ or {})}
-        self._prefix = list(prefix)
+        self.prefix = list(prefix)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -122,7 +122,7 @@ class LcProcess:
     def start(self, *, wait: bool = True) -> Self:
         """A new process with the same port, root and data; returns when it answers."""
         command = [
-            *self._prefix,
+            *self.prefix,
             str(Path(sys.executable).parent / "lc"),
             f"--node={self.node}",
             f"--root={self.root}",

@@ -47,11 +47,15 @@ def change(lc: LcProcess, *documents: Document, gone: Sequence[Document] = ()) -
     asyncio.run(put())
 
 
-def waiting(lc: LcProcess) -> list[Report]:
-    """The reports that wait on disk now, whether LC runs or not."""
+def waiting(lc: LcProcess, *, directory: Path | None = None) -> list[Report]:
+    """The reports that wait on disk now, whether LC runs or not.
+
+    `directory`: where its data is to be found, default: where LC finds it.
+    """
+    place = directory or lc.data_dir
     with tempfile.TemporaryDirectory() as folder:
         for suffix in ("", "-wal"):
-            source = lc.data_dir / f"{files.NAME}{suffix}"
+            source = place / f"{files.NAME}{suffix}"
             if source.exists():
                 shutil.copy(source, Path(folder) / source.name)
         return asyncio.run(_pending(Path(folder)))
