@@ -41,6 +41,8 @@ class Stream:
         self.refusal: Failure | None = None
         # A version, and the fingerprint of what upstream held then.
         self._expected = (0, 0)
+        # Told of the version that watchers are told next.
+        self.on_told: Callable[[int], None] | None = None
         self._counters = counters
         self._feeds: dict[View, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
@@ -134,6 +136,8 @@ class Stream:
         self._bodies.clear()
         if changes:
             self._sorted = None
+            if self.on_told is not None and self.watchers:
+                self.on_told(changes[-1].version)
             for feed in self._feeds.values():
                 feed.publish(changes)
 

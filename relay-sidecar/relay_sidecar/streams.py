@@ -8,6 +8,7 @@ state is, it tells from everything that the relay has seen. Knows no HTTP.
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Protocol
 
@@ -254,6 +255,7 @@ class Streams:
             window_bytes=self.limits.window_bytes, window_events=self.limits.window_events
         )
         stream = Stream(scope, collection, self.counters, now=now)
+        stream.on_told = partial(self.floor.raise_to, scope.resource)
         self._streams.setdefault(scope.resource, {})[scope] = stream
         return stream
 

@@ -69,14 +69,17 @@ class Floor:
         if len(bar.deleted) > MAX_DELETED:
             del bar.deleted[next(iter(bar.deleted))]
 
-    def is_reached(self, scope: Scope, collection: Collection, *, equal_at: int = 0) -> bool:
+    def is_reached(
+        self, scope: Scope, collection: Collection, *, equal_at: int = 0, at: int | None = None
+    ) -> bool:
         """Whether a list of `scope`, out of the collection of a stream that covers it, is as new
-        as all that was handed out. `equal_at`: a version at which upstream held what the
-        collection holds now."""
+        as all that was handed out, or `at` the version that the floor had when it was asked for.
+        `equal_at`: a version at which upstream held what the collection holds now."""
         bar = self._bars.get(scope.resource)
         if bar is None:
             return True
-        is_new = max(collection.cursor, equal_at) >= bar.version or any(
+        bound = bar.version if at is None else at
+        is_new = max(collection.cursor, equal_at) >= bound or any(
             fingerprint == collection.fingerprint and listed.covers(scope)
             for listed, fingerprint in bar.lists
         )

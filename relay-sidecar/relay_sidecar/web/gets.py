@@ -110,6 +110,8 @@ class Gets:
             except Malformed:
                 return await answer_of(request, fetched)
             await reading.remember(info.resource, item)
+        elif fetched.status == 200:
+            reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=False)
         elif fetched.status == 404:
             await reading.forget(info.resource, key_of(info))
         return await answer_of(request, fetched)

@@ -113,6 +113,9 @@ class Lists:
         """What was handed out, and the stream that begins from it."""
         reading = self._reading
         body = fetched.decoded()
+        if wanted.form is Form.OTHER:
+            reading.passed_on(scope.resource, body, wanted, is_list=True)
+            return
         try:
             is_table = wanted.form is Form.TABLE
             page = read_table_versions(body) if is_table else read_page(body)

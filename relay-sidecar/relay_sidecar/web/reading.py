@@ -11,6 +11,7 @@ from typing import Protocol
 
 from aiohttp import web
 
+from relay_sidecar.core.answer_version import answer_version
 from relay_sidecar.core.fields import NAME, NAMESPACE, FieldRequirement, FieldSelector
 from relay_sidecar.core.floor import Floor
 from relay_sidecar.core.labels import LabelSelector
@@ -132,11 +133,13 @@ class Reading:
         return age_headers(stream.confirmed_at, now=self.wall())
 
     async def is_new_enough(self, stream: Stream, scope: Scope) -> bool:
-        """Whether it has come to the floor; while upstream is out of reach nothing is newer."""
+        """Whether it has come to where the floor is now; while upstream is out of reach nothing is
+        newer. What others are told meanwhile happens beside this answer, not before it."""
+        at = self.floor.of(scope.resource)
 
         def is_so() -> bool:
             return (
-                self.floor.is_reached(scope, stream.collection, equal_at=stream.equal_at)
+                self.floor.is_reached(scope, stream.collection, equal_at=stream.equal_at, at=at)
                 or not self.above.is_up
             )
 
@@ -156,6 +159,14 @@ class Reading:
         """Upstream says that it is gone."""
         if self.streams.forget(resource, key):
             await self.memory.forgotten(resource, key)
+
+    def passed_on(
+        self, resource: ResourceName, body: bytes, wanted: Representation, *, is_list: bool
+    ) -> None:
+        """An answer of upstream goes to a client as it is."""
+        version = answer_version(body, wanted.form, is_list=is_list)
+        if version is not None:
+            self.floor.raise_to(resource, version)
 
     def handed_out(self, resource: ResourceName, version: int) -> None:
         self.floor.raise_to(resource, version)

@@ -209,6 +209,7 @@ class _Telling:
                 reading.streams.use(stream, now=reading.now())
                 return True
             self._position = collection.cursor
+            reading.handed_out(stream.scope.resource, changes[-1].version)
             lines = (self._view.line(change) for change in changes)
             await self._write(line for line in lines if line is not None)
 

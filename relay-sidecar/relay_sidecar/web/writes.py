@@ -58,8 +58,11 @@ class Writes:
             accept=accept_upstream(wanted, is_list=False),
             header_timeout=reading.settings.write_timeout,
         )
-        if fetched.status in (200, 201, 202) and wanted.form is Form.WHOLE:
-            await self._learn(fetched, info)
+        if fetched.status in (200, 201, 202):
+            if wanted.form is Form.WHOLE:
+                await self._learn(fetched, info)
+            else:
+                reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=False)
         return await answer_of(request, fetched)
 
     async def _learn(self, fetched: Fetched, info: RequestInfo) -> None:

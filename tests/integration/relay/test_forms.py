@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from relay_sidecar.core.accept import Form
+from relay_sidecar.core.answer_version import answer_version
 from tests.integration.relay.objects import Contents
 from tests.integration.relay.oracle import assert_same_refusal
 from tests.integration.relay.place import Place
@@ -47,6 +49,17 @@ def test_r9_a_watch_of_tables_tells_rows(shared: Place, contents: Contents) -> N
         [event] = watching.seen
         assert (event.type, event.object["kind"]) == ("ADDED", "Table")
         assert event.object["rows"][0]["cells"][0] == "a"
+
+
+def test_the_version_in_protobuf_is_the_one_in_json(shared: Place, contents: Contents) -> None:
+    contents.configmap("a")
+    path = contents.path("configmaps")
+    for asked, is_list in ((path, True), (f"{path}/a", False)):
+        told = shared.caller().get(asked).expect()["metadata"]["resourceVersion"]
+        body = shared.caller().get(asked, {"resourceVersion": told}, accept=PROTOBUF).body
+        assert answer_version(body, Form.OTHER, is_list=is_list) is not None
+        if not is_list:
+            assert answer_version(body, Form.OTHER, is_list=False) == int(told)
 
 
 def test_r9_who_takes_protobuf_only_gets_it(shared: Place, contents: Contents) -> None:

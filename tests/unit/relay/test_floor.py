@@ -47,6 +47,17 @@ def test_an_answer_is_not_older_than_what_was_handed_out() -> None:
     assert floor.is_reached(ALL, collection(cursor=21))
 
 
+def test_what_is_handed_out_while_an_answer_is_made_is_beside_it() -> None:
+    floor = Floor()
+    floor.raise_to(PODS, 20)
+    asked_at = floor.of(PODS)
+    floor.raise_to(PODS, 30)
+
+    assert floor.is_reached(ALL, collection(cursor=20), at=asked_at)
+    assert not floor.is_reached(ALL, collection(cursor=19), at=asked_at)
+    assert not floor.is_reached(ALL, collection(cursor=20))
+
+
 def test_the_floor_is_never_lowered() -> None:
     floor = Floor()
     floor.raise_to(PODS, 20)

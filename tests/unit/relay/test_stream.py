@@ -1,6 +1,8 @@
 """What a stream knows of itself beyond its collection."""
 
+import asyncio
 import gc
+import os
 import weakref
 
 from relay_sidecar.core.floor import Floor
@@ -8,6 +10,7 @@ from relay_sidecar.core.objects import Page
 from relay_sidecar.core.scope import ResourceName, Scope
 from relay_sidecar.core.status import expired
 from relay_sidecar.core.store import Collection, fingerprint_of
+from relay_sidecar.fanout import Watcher
 from relay_sidecar.metrics import Counters
 from relay_sidecar.stream import MAX_BODIES, Stream
 from relay_sidecar.view import View
@@ -59,6 +62,30 @@ def test_a_confirmation_of_what_is_past_says_nothing() -> None:
     ahead.expect(100, fingerprint_of([item("a", 5)]))
 
     assert ahead.equal_at == 0
+
+
+def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
+    """Whoever has seen an event is not shown by another stream what was before it."""
+    told: list[int] = []
+
+    async def watch() -> None:
+        read, write = os.pipe()
+        transport, _ = await asyncio.get_running_loop().connect_write_pipe(
+            asyncio.BaseProtocol, os.fdopen(write, "wb")
+        )
+        watched = stream()
+        watched.on_told = told.append
+        watched.apply([event("ADDED", "b", 50)])
+        assert told == [], "nobody watches"
+        watcher = Watcher(transport, is_chunked=False, allows_bookmarks=True, limit=1000)
+        watched.feed(View()).join(watcher)
+        watched.apply([event("ADDED", "c", 60), event("ADDED", "d", 61)])
+        watched.apply([bookmark(70)])
+        assert told == [61], "a bookmark shows nothing"
+        transport.close()
+        os.close(read)
+
+    asyncio.run(watch())
 
 
 def test_of_lists_that_nobody_asks_for_again_only_a_few_are_kept() -> None:
