@@ -92,16 +92,23 @@ class Pump:
                 heard = hear(self._job, self._state, info)
             except Malformed as error:
                 raise Unfit(str(error)) from error
-            told = fields(job=str(self.document.key), worker=info.name)
             if not isinstance(heard, Heard):
-                logger.info("report without effect", extra=told | fields(reason=heard.reason))
+                logger.info(
+                    "report without effect",
+                    extra=fields(job=str(self.document.key), worker=info.name, reason=heard.reason),
+                )
                 return
             if len(encoded(heard.report)) > MAX_BODY:
                 raise Unfit(f"more than {MAX_BODY} bytes are not reported")
             await self._save(heard.event, heard.report, worker=info.name)
             logger.info(
                 "stage ended",
-                extra=told | fields(stage=info.kind, status=info.status),
+                extra=fields(
+                    job=str(self.document.key),
+                    worker=info.name,
+                    stage=info.kind,
+                    status=info.status,
+                ),
             )
         self._woken.set()
 

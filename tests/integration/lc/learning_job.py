@@ -88,7 +88,8 @@ class Node:
         return [json.loads(each.body) for each in waiting(self.lc) if each.name == "il1"]
 
     def until_told(self, is_it: Callable[[Json], object]) -> Json:
-        return until(lambda: next((each for each in self.told() if is_it(each)), None))
+        found: Json = until(lambda: next((each for each in self.told() if is_it(each)), None))
+        return found
 
     def said(self, phase: str, status: str, *, number: int = 1) -> Json:
         wanted = (phase, status, number)

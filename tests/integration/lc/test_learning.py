@@ -73,8 +73,8 @@ def test_a_round_goes_on_over_kills_while_nobody_is_reached() -> None:
         assert again["input"]["models"] == [TRAINED]
         second = node.path("/srv/out/data/train/2/data.txt")
         assert second.read_text().split("\n") == [*numbers(8, start=10), ""]
-        ready = [each for each in node.told() if each.get("status") == "Ready"]
-        assert len(ready) == 4, "each stage was begun once"
+        begun = [each for each in node.told() if each.get("status") == "Ready"]
+        assert len(begun) == 4, "each stage was begun once"
 
 
 def test_a_late_word_of_a_worker_is_answered_and_changes_nothing() -> None:

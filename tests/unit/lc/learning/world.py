@@ -45,7 +45,7 @@ class World:
     pace: Pace = field(default_factory=Pace)
     # What each Ready told that lies there: (stage, round) -> the lines then.
     begun: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    trained: list[int] = field(default_factory=list)
+    succeeded: set[int] = field(default_factory=set)
 
     # ── LC ──
 
@@ -82,11 +82,17 @@ class World:
                 self.kill_at = None
                 self.pace = Pace()
             else:
+                if (stage, status) == ("Train", "completed"):
+                    self.succeeded.add(heard.event.worker.round)
                 return
 
     @property
     def job(self) -> Job:
-        return Job.parse("incrementallearningjob", document(*self.conditions, train=EVERY))
+        return Job.parse("incrementallearningjob", self.manifest())
+
+    def manifest(self) -> dict[str, Any]:
+        """As the API has it."""
+        return document(*self.conditions, train=EVERY)
 
     @property
     def now(self) -> datetime:
@@ -211,8 +217,6 @@ class World:
             return
         data = {"output": report["output"]} if "output" in report else None
         self.conditions.append(condition(str(stage), status, self.round, data=data))
-        if stage == "Train" and status == "Completed":
-            self.trained += self.begun["Train", self.round]
         if status == "Ready" and stage != "Deploy":
             return
         if status == "Failed":
@@ -252,22 +256,5 @@ class World:
 
     def _used(self, state: State) -> list[int]:
         """By trainings that succeeded; until that is saved, the samples are lent."""
-        return [
-            line
-            for (stage, number), lines in self.begun.items()
-            if stage == "Train" and self._has_succeeded(number, state)
-            for line in lines
-        ]
-
-    def _has_succeeded(self, number: int, state: State) -> bool:
-        if state.lent is not None and state.lent.round == number:
-            return False
-        told = (
-            (each["stage"], each["type"], each["round"]) == ("Train", "Completed", number)
-            for each in self.conditions
-        )
-        waiting = (
-            (each["phase"], each["status"], each["round"]) == ("Train", "Completed", number)
-            for each in self.queue
-        )
-        return any(told) or any(waiting)
+        lent = state.lent.round if state.lent is not None else 0
+        return [line for it in self.succeeded - {lent} for line in self.begun["Train", it]]
