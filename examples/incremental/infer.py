@@ -24,7 +24,11 @@ def main() -> None:
         if hot and config.is_file():
             said = json.loads(config.read_text(encoding="utf-8"))["model_config"]
             if said["model_update_time"] != known:
-                known, model = said["model_update_time"], Path(said["model_path"])
+                # It lies beside what describes it, wherever that is mounted.
+                known, model = (
+                    said["model_update_time"],
+                    config.parent / Path(said["model_path"]).name,
+                )
                 worker_api.report("deploy", "completed", owner_kind="incrementallearningjob")
         weights = logistic.read_model(model) if model.is_file() else logistic.initial()
         print(f"answering with {model}: {logistic.predict(weights, (1.0, 1.0)):.3f}", flush=True)

@@ -5,9 +5,10 @@ whose course says that their command really runs.
 Guarantees: phases go Pending, Running, then Succeeded or Failed, as a kubelet's do; a pod that is
 deleted loses its process, then its object; while `cut`, a node's pods run on and nothing is told,
 and what happened is told when it is healed; `close` ends every process.
-Differs from a kubelet: host paths that are mounted, and names of services, are rewritten in the
-worker's environment instead of being mounted and resolved; a pod's address is a loopback one; init
-containers do not run; probes are not made.
+Differs from a kubelet: host paths that are mounted, names of services, and LC's address, are
+rewritten in the worker's environment instead of being mounted and resolved (all nodes share one
+loopback device); a pod's address is a loopback one; init containers do not run; probes are not
+made.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -39,6 +40,8 @@ PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
 # The variable that tells workers below which path their mounts stand.
 PREFIX = "DATA_PATH_PREFIX"
+# The variable that tells workers where their node's LC is.
+LC_SERVER = "LC_SERVER"
 # Seconds between two looks at processes.
 POLL_INTERVAL = 0.05
 # Seconds until a container that failed is started again (a kubelet: 10, doubled each time).
@@ -47,15 +50,63 @@ RESTART_DELAY = 0.5
 GRACE = 2.0
 
 
+# A worker in a thread: it is given its environment, ends soon after the event, and returns what a
+# process would exit with.
+Work = Callable[[Mapping[str, str], threading.Event], int]
+
+
 @dataclass(frozen=True)
 class Course:
     """What becomes of a pod: Running after `starts_after` seconds; then its command runs as a
-    process, or it ends with `phase` after `runs_for` seconds (None: it runs on)."""
+    process, or `work` in a thread, or it ends with `phase` after `runs_for` seconds (None: it runs
+    on)."""
 
     starts_after: float = 0.05
     runs_for: float | None = None
     phase: str = "Succeeded"
     is_process: bool = False
+    work: Work | None = None
+
+    @property
+    def is_working(self) -> bool:
+        return self.is_process or self.work is not None
+
+
+class _Errand:
+    """Work in a thread, ended and asked as a process."""
+
+    def __init__(self, work: Work, environment: Mapping[str, str], name: str) -> None:
+        self._told = threading.Event()
+        self._code: int | None = None
+        self._failure: BaseException | None = None
+        self._work = functools.partial(work, environment, self._told)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def poll(self) -> int | None:
+        """Raises what the work died of: a test's worker is not to fail unseen."""
+        if self._failure is not None:
+            raise self._failure
+        return self._code
+
+    def end(self) -> None:
+        self._told.set()
+
+    def _run(self) -> None:
+        try:
+            self._code = self._work()
+        except BaseException as error:
+            self._failure = error
+            raise
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What stands behind a node: the root of its file system, and where its LC is; "": there, where
+    workers are told."""
+
+    root: Path = Path("/")
+    lc_server: str = ""
 
 
 @dataclass
@@ -64,7 +115,7 @@ class _Pod:
     course: Course
     phase: str = "Pending"
     told: str = ""
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | _Errand | None = None
     restarts: int = 0
     is_leaving: bool = False
     log: list[Path] = field(default_factory=list)
@@ -99,8 +150,9 @@ class _Pod:
 class Kubelet:
     """Runs the pods of `nodes`, each as `course_of` says; a context manager.
 
-    `caller` may do anything; a pod without a node is bound to the first one; `root` is the root of
-    every node's file system; what processes print is put into `logs`.
+    `caller` may do anything; a pod without a node is bound to the first one; `machines` has what
+    stands behind nodes; processes print into `logs`, and `folder` is where images would let them
+    begin.
     """
 
     def __init__(
@@ -110,12 +162,14 @@ class Kubelet:
         *,
         logs: Path,
         course_of: Callable[[Json], Course] = lambda pod: Course(),
-        root: Path = Path("/"),
+        machines: Mapping[str, Machine] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._caller = caller
         self._nodes = list(nodes)
         self._course_of = course_of
-        self._root = root
+        self._machines = dict(machines or {})
+        self._folder = folder
         self._logs = logs
         logs.mkdir(parents=True, exist_ok=True)
         self._pods: dict[str, _Pod] = {}
@@ -280,7 +334,7 @@ class Kubelet:
     def _begin(self, pod: _Pod) -> None:
         if pod.is_leaving or pod.uid in self._gone or self._ended.is_set():
             return
-        if pod.course.is_process:
+        if pod.course.is_working:
             pod.process = self._start(pod)
             if pod.process is None:
                 self._later(RESTART_DELAY, lambda: self._begin(pod))
@@ -355,7 +409,7 @@ class Kubelet:
 
     # Processes
 
-    def _start(self, pod: _Pod) -> subprocess.Popen[bytes] | None:
+    def _start(self, pod: _Pod) -> subprocess.Popen[bytes] | _Errand | None:
         """None where a service that it is told of has no pod yet."""
         container = pod.object["spec"]["containers"][0]
         command = [*container.get("command", ()), *container.get("args", ())]
@@ -363,9 +417,12 @@ class Kubelet:
             environment = self._environment(pod, container)
         except LookupError:
             return None
+        if pod.course.work is not None:
+            return _Errand(pod.course.work, environment, pod.name)
         with (self._logs / f"{pod.name}-{pod.uid[:8]}.log").open("ab") as log:
             return subprocess.Popen(
                 command,
+                cwd=self._folder,
                 env={"PATH": os.environ["PATH"], **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -374,7 +431,8 @@ class Kubelet:
             )
 
     def _environment(self, pod: _Pod, container: Json) -> dict[str, str]:
-        mounts = self._mounts(pod.object["spec"], container)
+        machine = self._machines.get(pod.node, Machine())
+        mounts = _mounts(pod.object["spec"], container, machine.root)
         fields = {
             "metadata.name": pod.name,
             "metadata.namespace": pod.namespace,
@@ -389,7 +447,9 @@ class Kubelet:
                 value = self._address_of(each.get("value", ""), pod.namespace)
                 found[each["name"]] = _rewritten(value, mounts)
         if PREFIX in found:
-            found[PREFIX] = str(self._root).rstrip("/")
+            found[PREFIX] = str(machine.root).rstrip("/")
+        if LC_SERVER in found and machine.lc_server:
+            found[LC_SERVER] = machine.lc_server
         return found
 
     def _address_of(self, value: str, namespace: str) -> str:
@@ -407,20 +467,6 @@ class Kubelet:
             if pod.namespace == namespace and pod.phase == "Running" and selector <= labels.items():
                 return pod.address
         raise LookupError(value)
-
-    def _mounts(self, spec: Json, container: Json) -> Collection[tuple[str, str]]:
-        """Paths in the container, and where these are on the host; the longest first."""
-        host = {
-            volume["name"]: volume["hostPath"]["path"]
-            for volume in spec.get("volumes", ())
-            if "hostPath" in volume
-        }
-        found = [
-            (mount["mountPath"].rstrip("/"), f"{self._root}/{host[mount['name']].lstrip('/')}")
-            for mount in container.get("volumeMounts", ())
-            if mount["name"] in host
-        ]
-        return sorted(found, key=lambda pair: -len(pair[0]))
 
     def _look_at_processes(self) -> None:
         for pod in list(self._pods.values()):
@@ -441,6 +487,21 @@ class Kubelet:
                 self._later(RESTART_DELAY, functools.partial(self._again, pod))
 
 
+def _mounts(spec: Json, container: Json, root: Path) -> Collection[tuple[str, str]]:
+    """Paths in the container, and where these are on the host; the longest first."""
+    host = {
+        volume["name"]: volume["hostPath"]["path"]
+        for volume in spec.get("volumes", ())
+        if "hostPath" in volume
+    }
+    found = [
+        (mount["mountPath"].rstrip("/"), str(root / host[mount["name"]].lstrip("/")))
+        for mount in container.get("volumeMounts", ())
+        if mount["name"] in host
+    ]
+    return sorted(found, key=lambda pair: -len(pair[0]))
+
+
 def _rewritten(value: str, mounts: Collection[tuple[str, str]]) -> str:
     """A value, or several joined by ";", with paths in the container made paths on the host."""
     return ";".join(_on_host(each, mounts) for each in value.split(";"))
@@ -453,7 +514,10 @@ def _on_host(value: str, mounts: Collection[tuple[str, str]]) -> str:
     return value
 
 
-def _end(process: subprocess.Popen[bytes] | None) -> None:
+def _end(process: subprocess.Popen[bytes] | _Errand | None) -> None:
+    if isinstance(process, _Errand):
+        process.end()
+        return
     if process is None or process.poll() is not None:
         return
     os.killpg(process.pid, signal.SIGTERM)

@@ -100,7 +100,7 @@ def test_a_pods_command_runs_with_its_mounts_and_its_end_is_the_pods(
         pods.create(pod("retries", FAILS, restartPolicy="OnFailure"))
         ends = {"seen": "Succeeded", "fails": "Failed", "retries": "Running"}
         wait_for(lambda: pods.phases() == ends, timeout=30, what="the ends")
-        assert kubelet.log_of("seen") == "hello //srv/data/a.txt;/other\n"
+        assert kubelet.log_of("seen") == "hello /srv/data/a.txt;/other\n"
         wait_for(lambda: kubelet.log_of("retries").count("again") > 1, timeout=30, what="a retry")
 
 

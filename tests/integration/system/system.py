@@ -1,0 +1,221 @@
+"""GMs, LCs, kubelets and the API server with its controllers, put together in one of the modes.
+
+Owns one namespace and all processes in it. Guarantees: nodes are the system's own; whatever a test
+does to its parts, the end leaves no process behind.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sedna_api.core.kinds import kind_named
+from tests.controlplane.accounts import expect
+from tests.controlplane.cluster import ControlPlane
+from tests.integration.system.edge_node import RELAY, EdgeNode
+from tests.integration.system.witness import Witness
+from tests.pods.caller import Caller
+from tests.pods.gm import GmPod
+from tests.pods.kubelet import Course, Kubelet, Machine
+
+Json = dict[str, Any]
+
+ACTIVE_STANDBY, ACTIVE_ACTIVE = "active-standby", "active-active"
+MODES = (ACTIVE_STANDBY, ACTIVE_ACTIVE, RELAY)
+# Seconds in which something that is waited for must be so, on a busy machine.
+PATIENCE = 60.0
+POLL_INTERVAL = 0.1
+# So that a test need not wait for what takes a minute in the field.
+LC_FLAGS = ("--dataset-interval=1s", "--redial-cap=2s")
+
+
+class System:
+    """`edges` and `clouds` name nodes; only the former have an LC. `folder` holds their file
+    systems."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        *,
+        mode: str,
+        gms: int = 2,
+        edges: Sequence[str] = ("edge-a", "edge-b"),
+        clouds: Sequence[str] = ("cloud-1",),
+        course_of: Callable[[Json], Course] = lambda pod: Course(),
+        image: Path | None = None,
+    ) -> None:
+        self.plane = plane
+        self.mode = mode
+        self.namespace = plane.create_namespace("system")
+        self._admin = plane.admin
+        self._stack = ExitStack()
+        self._folder = folder
+        self.gms = [
+            GmPod(plane, self.namespace, name=f"gm-{number}", mode=mode) for number in range(gms)
+        ]
+        self.edges: Mapping[str, EdgeNode] = {
+            name: EdgeNode(
+                self.node(name),
+                plane,
+                self.gms,
+                mode=mode,
+                namespace=self.namespace,
+                root=folder / name,
+                flags=LC_FLAGS,
+            )
+            for name in edges
+        }
+        self.caller = Caller(plane.server, context=plane.tls())
+        self.kubelet = Kubelet(
+            self.caller,
+            [self.node(name) for name in (*clouds, *edges)],
+            logs=folder / "logs",
+            course_of=course_of,
+            machines={
+                self.node(name): self._machine(folder / name, self.edges.get(name))
+                for name in (*clouds, *edges)
+            },
+            folder=image,
+        )
+        self.witness = Witness(self.caller, self.namespace)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for pod in self.gms:
+                stack.callback(pod.stop)
+            for edge in self.edges.values():
+                stack.callback(edge.stop)
+            stack.enter_context(self.witness)
+            stack.enter_context(self.kubelet)
+            for pod in self.gms:
+                pod.start(wait=False)
+            for edge in self.edges.values():
+                edge.start()
+            for pod in self.gms:
+                pod.wait_ready()
+            for edge in self.edges.values():
+                edge.lc.wait_ready()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+        # What is left there is the namespace controller's to remove.
+        self._admin.delete(f"/api/v1/namespaces/{self.namespace}")
+
+    @staticmethod
+    def _machine(root: Path, edge: EdgeNode | None) -> Machine:
+        return Machine(root, "" if edge is None else edge.lc.url)
+
+    # ── the API ──
+
+    def node(self, name: str) -> str:
+        """A node's name in the cluster, which other systems share."""
+        return f"{name}.{self.namespace}"
+
+    def apply(self, manifest: Json) -> Json:
+        """Creates an object; its nodes are named as in the constructor."""
+        kind = kind_named(manifest["kind"])
+        assert kind is not None, manifest
+        body = self._placed(manifest)
+        return expect(self._admin.post(kind.collection(self.namespace), body))
+
+    def get(self, kind: str, name: str) -> Json:
+        """Fails where there is none."""
+        return expect(self._admin.get(self._path(kind, name)))
+
+    def patch(self, kind: str, name: str, patch: Json) -> Json:
+        return expect(self._admin.patch(self._path(kind, name), patch))
+
+    def delete(self, kind: str, name: str) -> None:
+        expect(self._admin.delete(self._path(kind, name)))
+
+    def _path(self, kind: str, name: str) -> str:
+        found = kind_named(kind)
+        assert found is not None, kind
+        return found.path(self.namespace, name)
+
+    def _placed(self, part: Any) -> Any:
+        if isinstance(part, list):
+            return [self._placed(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        return {
+            key: self.node(value) if key == "nodeName" else self._placed(value)
+            for key, value in part.items()
+        }
+
+    # ── what is waited for ──
+
+    def until(self, is_so: Callable[[], Any], *, what: str, timeout: float = PATIENCE) -> Any:
+        """The first answer that is true; fails with what every process said last."""
+        deadline = time.monotonic() + timeout
+        while not (found := is_so()):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {timeout:g} s: {what}\n{self.told()}")
+            time.sleep(POLL_INTERVAL)
+        return found
+
+    def wait_for(
+        self,
+        kind: str,
+        name: str,
+        is_so: Callable[[Json], object],
+        *,
+        what: str,
+        timeout: float = PATIENCE,
+    ) -> Json:
+        """The first state of an object of which that is true."""
+        seen: list[Json] = []
+
+        def look() -> Json | None:
+            seen[:] = [self.get(kind, name)]
+            return seen[0] if is_so(seen[0]) else None
+
+        try:
+            found: Json = self.until(look, what=f"{kind} {name}: {what}", timeout=timeout)
+        except AssertionError as error:
+            status = seen[0].get("status") if seen else None
+            raise AssertionError(f"{error}\n{kind} {name}: {status}") from None
+        return found
+
+    def told(self) -> str:
+        """The end of every log."""
+        logs = [(pod.name, pod.gm.log_text()) for pod in self.gms]
+        logs += [(name, edge.lc.log_text()) for name, edge in self.edges.items()]
+        return "\n".join(f"── {name}\n{text[-1500:]}" for name, text in logs)
+
+    # ── what is promised ──
+
+    def wrong_stores(self) -> list[str]:
+        """What LCs know and the API does not have, or the other way round."""
+        found = []
+        for edge in self.edges.values():
+            wanted = self.witness.concerning(edge.name)
+            answer = edge.lc.ask("/sedna/objects").json()["objects"]
+            has = {(it["kind"], it["name"]): (it["uid"], it["resourceVersion"]) for it in answer}
+            if has != wanted:
+                differing = {
+                    key: (has.get(key), wanted.get(key))
+                    for key in has.keys() | wanted.keys()
+                    if has.get(key) != wanted.get(key)
+                }
+                found.append(f"{edge.name} (has, wanted): {dict(sorted(differing.items())[:5])}")
+        return found
+
+    def unsettled_reports(self) -> list[str]:
+        """Reports that LCs still have or were refused, or that no status has taken in."""
+        found = []
+        for edge in self.edges.values():
+            reports = edge.lc.status()["reports"]
+            if reports["waiting"] or reports["refused"]:
+                found.append(f"{edge.name}: {reports}")
+        return found + self.witness.unapplied()
