@@ -6,11 +6,12 @@ by itself but what a test asks for, and time stands still until it is told to pa
 
 import copy
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gm.core.decision import Create, Decision, Delete, PatchModelStatus, Replace
-from gm.core.engine import decide
+from gm.core.decision import Action, Create, Decision, Delete, PatchModelStatus, Replace
+from gm.core.engine import decide, stands_for
 from gm.core.kind import Kind, Settings
 from gm.core.registry import KINDS
 from gm.core.tree import objects, text
@@ -43,6 +44,7 @@ class Cluster:
         self.events: list[str] = []
         self.refused: list[str] = []
         self._version = 1
+        self._seen: list[tuple[Json, ...]] = [()]
 
     # ── what the shell does ──
 
@@ -62,6 +64,19 @@ class Cluster:
         decision = self.decide()
         self.perform(decision)
         return decision
+
+    def remember(self) -> None:
+        """What GM sees of the children now, it may still believe a moment later."""
+        self._seen = [*self._seen[-1:], tuple(copy.deepcopy(list(self.children.values())))]
+
+    def step_behind(self) -> None:
+        """A decision by what was remembered before the last time: GM's copy of pods lags behind its
+        copy of the object. It is performed as far as the API server lets it."""
+        view = replace(self.view(), children=self._seen[0])
+        decision = decide(self.kind, view, now=self.now, settings=Settings())
+        if all(self._is_let(action) for action in decision.actions):
+            made = [it for it in decision.actions if not self._is_there(it)]
+            self.perform(replace(decision, actions=tuple(made)))
 
     def settle(self) -> Decision:
         """Decide until a decision changes nothing, and give that one."""
@@ -213,13 +228,35 @@ class Cluster:
     # ── the API server ──
 
     def _create(self, manifest: Json) -> None:
-        key = (text(manifest, "kind"), text(manifest, "metadata", "name"))
+        key = _key(manifest)
         assert key not in self.children, f"{key} twice"
         made = copy.deepcopy(manifest)
         made["metadata"] |= {"uid": f"{key[1]}-{self._next()}", "resourceVersion": "1"}
         made["metadata"]["generation"] = 1
         self.children[key] = made
         self.created.append(key[1])
+
+    def _is_let(self, action: Action) -> bool:
+        match action:
+            case Create(manifest):
+                existing = self.children.get(_key(manifest))
+                return existing is None or self._is_there(action)
+            case Delete(kind, _, name, uid, _):
+                child = self.children.get((kind, name), {})
+                return text(child, "metadata", "uid") == uid
+            case Replace(manifest):
+                child = self.children.get(_key(manifest), {})
+                versions = [text(it, "metadata", "resourceVersion") for it in (child, manifest)]
+                return versions[0] == versions[1]
+            case PatchModelStatus():
+                return True
+
+    def _is_there(self, action: Action) -> bool:
+        if not isinstance(action, Create):
+            return False
+        existing = self.children.get(_key(action.manifest))
+        uid = text(self.subject, "metadata", "uid")
+        return existing is not None and stands_for(existing, action.manifest, uid)
 
     def _delete(self, kind: str, name: str, uid: str, version: str) -> None:
         child = self.children[(kind, name)]
@@ -232,7 +269,7 @@ class Cluster:
             del self.children[(kind, name)]
 
     def _replace(self, manifest: Json) -> None:
-        key = (text(manifest, "kind"), text(manifest, "metadata", "name"))
+        key = _key(manifest)
         child = self.children[key]
         assert manifest["metadata"]["uid"] == child["metadata"]["uid"]
         assert manifest["metadata"]["resourceVersion"] == child["metadata"]["resourceVersion"]
@@ -245,3 +282,7 @@ class Cluster:
     def _next(self) -> str:
         self._version += 1
         return str(self._version)
+
+
+def _key(manifest: Json) -> tuple[str, str]:
+    return text(manifest, "kind"), text(manifest, "metadata", "name")

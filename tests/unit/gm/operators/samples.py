@@ -21,7 +21,7 @@ def made(kind: str, name: str, spec: Json) -> Json:
         "metadata": {
             "name": name,
             "namespace": NAMESPACE,
-            "uid": f"uid-{name}",
+            "uid": f"uid-{name[:20]}",
             "resourceVersion": "1",
             "generation": 1,
         },
