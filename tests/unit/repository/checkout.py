@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/elector.md", "docs/relay.md")
+DOCUMENTS = (
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *("docs/elector.md", "docs/relay.md", "docs/lc.md"),
+)
 # Of the README: what adds each sidecar to a pod.
 MANIFESTS = ("Add the elector to a pod", "Add the relay to a pod")
 # Where git cannot tell (a tarball, no git): what tools leave behind, as in .gitignore.

@@ -1,0 +1,123 @@
+"""The manual is true of lc: flags, endpoints, fields, metrics, messages."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from lc.config.config import Config, load
+from lc.config.flags import parser
+from lc.link import LinkStatus
+from lc.metrics import measure
+from lc.remote import Transfer
+from lc.status import Counters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
+from lc.store.tables import Refusal
+from sedna_api.core.document import ObjectKey
+from tests.unit.repository.checkout import ROOT, document, section
+
+MANUAL = "docs/lc.md"
+PACKAGE = ROOT / "lc" / "lc"
+LEVELS = ("logger.info", "logger.warning", "logger.error", "logger.log", "level")
+
+
+def _flags() -> set[str]:
+    options = parser()._option_string_actions
+    return {name for name in options if name.startswith("--")} - {"--help"}
+
+
+def _config(*flags: str, is_relay: bool) -> Config:
+    mode = ("--mode", "relay") if is_relay else ("--gm-address", "gm:9000")
+    return load([*mode, *flags], {}, hostname="host")
+
+
+def _rows(title: str) -> list[list[str]]:
+    """The cells of a section's own tables, without titles and rulers."""
+    found: list[list[str]] = []
+    (own, *_) = re.split(r"^##+ ", section(MANUAL, title), flags=re.M)
+    for table in re.findall(r"(?:^\|.*\n)+", own, re.M):
+        lines = table.splitlines()[2:]
+        found += [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+    return found
+
+
+def _status() -> LcStatus:
+    """Of an LC that has something of everything to tell."""
+    refusal = Refusal(ObjectKey("dataset", "shop", "d1"), "uid", 1, "gone", 0.0)
+    return LcStatus(
+        node="edge-a",
+        mode="stream",
+        version="1",
+        uptime=1.0,
+        link=LinkStatus(is_up=True, peer="gm:9000", since=0.0),
+        link_for=1.0,
+        store=StoreStatus("d", "id", "", "", 0),
+        reports=ReportsStatus(1, 1.0, 1, (refusal,)),
+        objects=(ObjectStatus("dataset", "shop", "d1", "uid", 1, ""),),
+        transfers=(Transfer("http://a/b", 0.0),),
+        counters=Counters(((200, 1),), 1, 0),
+    )
+
+
+def test_the_table_of_flags_is_the_command_line() -> None:
+    named = [re.fullmatch(r"`(--[a-z-]+)`", row[0]) for row in _rows("Flags")]
+    told = [found[1] for found in named if found]
+    assert len(told) == len(set(told))
+    assert set(told) == _flags()
+
+
+def test_the_defaults_in_the_table_are_the_real_ones() -> None:
+    rows = [(row[0].strip("`"), row[1]) for row in _rows("Flags")]
+    told = {flag: value.strip("`") for flag, value in rows if re.fullmatch("`[^` ]+`", value)}
+    assert len(told) >= 9
+    for flag, value in told.items():
+        is_relay = flag in ("--api", "--relay-status")
+        flags = () if flag == "--mode" else (flag, value)
+        assert _config(*flags, is_relay=is_relay) == _config(is_relay=is_relay), flag
+
+
+def test_the_manual_names_no_flag_that_is_not_there() -> None:
+    named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
+    assert named - {"--url", "--output"} <= _flags()
+
+
+def test_every_endpoint_is_told_and_no_other() -> None:
+    source = (PACKAGE / "web" / "worker_api.py").read_text(encoding="utf-8")
+    routes = set(re.findall(r'^\s+"(/[a-z/]+)": self', source, re.M))
+    told = {row[0].strip("`") for row in _rows("HTTP")}
+    assert told == routes | {"/sedna/workers/{name}/info"}
+
+
+def test_every_metric_is_told_and_no_other() -> None:
+    told = {row[0].strip("`") for row in _rows("Metrics")}
+    assert told == {metric.name for metric in measure(_status())}
+
+
+def test_every_field_of_the_status_is_told_and_no_other() -> None:
+    def names(document: dict[str, Any], prefix: str = "") -> Iterator[str]:
+        for key, value in document.items():
+            inner = value[0] if isinstance(value, list) else value
+            if isinstance(inner, dict):
+                yield from names(inner, f"{prefix}{key}{'[]' if inner is not value else ''}.")
+            else:
+                yield prefix + key
+
+    told = {name for row in _rows("The status") for name in re.findall(r"`([\w.\[\]]+)`", row[0])}
+    assert told == set(names(_status().document()))
+
+
+def test_every_message_of_the_log_is_explained() -> None:
+    explained = section(MANUAL, "Troubleshooting")
+    said = set(_messages())
+    assert len(said) >= 15
+    for message in said:
+        assert f"`{message}`" in explained, message
+
+
+def _messages() -> Iterator[str]:
+    """What is logged above DEBUG by LC, and by what it shares with GM, in so many words."""
+    for path in (*PACKAGE.rglob("*.py"), *(ROOT / "sedna-api" / "sedna_api").glob("follow.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in LEVELS:
+                # `logger.log` has the level before its message.
+                words = [it.value for it in node.args[:2] if isinstance(it, ast.Constant)]
+                yield from map(str, words[:1])
