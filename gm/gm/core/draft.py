@@ -4,7 +4,6 @@ Owns the collecting, so that rules only say what follows from what. Guarantees: 
 changed; a status that equals the old one is no status; the object's own problems are told once.
 """
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +11,7 @@ from datetime import datetime
 from gm.core.conditions import Log, timestamp
 from gm.core.decision import Action, Create, Decision, EventNote, RefusedNote
 from gm.core.kind import Kind, Problem, Settings
-from gm.core.tree import mapping, number, text
+from gm.core.tree import copied, mapping, number, text
 from gm.core.view import View
 from sedna_api.core.document import Json
 
@@ -38,7 +37,7 @@ class Draft:
 
     @classmethod
     def of(cls, kind: Kind, view: View, *, now: datetime, settings: Settings) -> "Draft":
-        status = copy.deepcopy(mapping(view.object, "status"))
+        status = copied(mapping(view.object, "status"))
         return cls(kind, view, now, settings, status, Log.of(status, now=now, times=kind.times))
 
     @property

@@ -5,6 +5,7 @@ reads as empty. A pod template may hold anything, for its CRD keeps unknown fiel
 """
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from sedna_api.core.document import Json
 
@@ -68,3 +69,15 @@ def _found(tree: object, path: tuple[str, ...], where: str) -> Iterator[tuple[st
             yield from _found(item, rest, f"{where}[{index}]")
         return
     yield from _found(part(tree, head), rest, f"{where}.{head}" if where else head)
+
+
+Tree = TypeVar("Tree")
+
+
+def copied(tree: Tree) -> Tree:
+    """Deeply; only of what JSON has, which copy.deepcopy takes five times as long for."""
+    if isinstance(tree, dict):
+        return {key: copied(value) for key, value in tree.items()}  # type: ignore[return-value]
+    if isinstance(tree, list | tuple):
+        return type(tree)(map(copied, tree))
+    return tree

@@ -10,7 +10,6 @@ none twice; only children of this object are touched, each under its uid and res
 child that the API server has refused is not asked for again before the shell forgets that.
 """
 
-import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +18,7 @@ from gm.core.conditions import CHILD_REFUSED
 from gm.core.decision import Create, Delete, Replace
 from gm.core.draft import Draft
 from gm.core.kind import Problem
-from gm.core.tree import mapping, objects, text
+from gm.core.tree import copied, mapping, objects, text
 from gm.core.workers.manifests import spec_hash
 from sedna_api.core.document import Json
 
@@ -127,11 +126,11 @@ def _rejected(draft: Draft, manifest: Json) -> Problem | None:
 
 def _in_place_of(child: Json, manifest: Json) -> Json:
     """What others have set stays: a Service's address, replicas that HPA chose."""
-    merged = copy.deepcopy(manifest)
+    merged = copied(manifest)
     metadata = mapping(child, "metadata")
     merged["metadata"]["uid"] = text(metadata, "uid")
     merged["metadata"]["resourceVersion"] = text(metadata, "resourceVersion")
-    old = copy.deepcopy(mapping(child, "spec"))
+    old = copied(mapping(child, "spec"))
     if text(manifest, "kind") == "Service":
         merged["spec"] = {**old, **merged["spec"]}
     elif text(manifest, "kind") == "Deployment":

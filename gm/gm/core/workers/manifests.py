@@ -5,7 +5,6 @@ same inputs give the same manifest, whose hash stands in its annotation, so that
 nothing else, makes a difference. Nothing of the given object is changed or shared.
 """
 
-import copy
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from gm.core.names import (
     service_name,
     worker_labels,
 )
-from gm.core.tree import mapping, number, objects, part, text
+from gm.core.tree import copied, mapping, number, objects, part, text
 from gm.core.workers.storage import Storage, storage
 from sedna_api.core.document import Json
 from sedna_api.core.kinds import API_VERSION
@@ -101,7 +100,7 @@ def deployment(kind: Kind, slot: Slot, site: Site) -> Json:
     }
     for field in _DEPLOYMENT_FIELDS:
         if (value := part(slot.part, field)) is not None:
-            spec[field] = copy.deepcopy(value)
+            spec[field] = copied(value)
     if not mapping(slot.part, "hpa"):
         spec["replicas"] = number(slot.part, "replicas", default=1)
     metadata = _metadata(kind, site, worker, slot.name, {})
@@ -130,7 +129,7 @@ def service(kind: Kind, slot: Slot, site: Site) -> Json:
 
 
 def autoscaler(kind: Kind, slot: Slot, site: Site) -> Json:
-    wanted = copy.deepcopy(mapping(slot.part, "hpa"))
+    wanted = copied(mapping(slot.part, "hpa"))
     fields = ("minReplicas", "maxReplicas", "metrics", "behavior")
     spec: Json = {key: wanted[key] for key in fields if wanted.get(key) is not None}
     spec["scaleTargetRef"] = {"apiVersion": "apps/v1", "kind": "Deployment", "name": slot.name}
@@ -181,17 +180,17 @@ def _metadata(kind: Kind, site: Site, worker: Worker, name: str, template: Json)
 
 
 def _pod_spec(template: Json, worker: Worker, site: Site, *, is_deployed: bool) -> Json:
-    spec = copy.deepcopy(mapping(template, "spec"))
+    spec = copied(mapping(template, "spec"))
     settings = worker.settings(site)
     given = storage(settings, site.object, site.references)
     spec["containers"] = [_equipped(one, given) for one in objects(spec, "containers")]
     taken = {text(one, "name") for one in given.volumes}
     own = [one for one in objects(spec, "volumes") if text(one, "name") not in taken]
     if own or given.volumes:
-        spec["volumes"] = [*own, *copy.deepcopy(given.volumes)]
+        spec["volumes"] = [*own, *copied(given.volumes)]
     if given.initializer is not None:
         initial = list(objects(spec, "initContainers"))
-        spec["initContainers"] = [*initial, copy.deepcopy(given.initializer)]
+        spec["initContainers"] = [*initial, copied(given.initializer)]
     if worker.host_network:
         spec["hostNetwork"] = True
     if worker.restart_policy and not spec.get("restartPolicy") and not is_deployed:
@@ -209,9 +208,9 @@ def _equipped(container: Json, given: Storage) -> Json:
     taken = {text(one, "mountPath").rstrip("/") for one in mounted}
     added: Sequence[Json] = [one for one in given.mounts if text(one, "mountPath") not in taken]
     equipped = dict(container)
-    equipped["env"] = [*theirs, *copy.deepcopy(given.environment)]
+    equipped["env"] = [*theirs, *copied(given.environment)]
     if mounted or added:
-        equipped["volumeMounts"] = [*mounted, *copy.deepcopy(added)]
+        equipped["volumeMounts"] = [*mounted, *copied(added)]
     return equipped
 
 
