@@ -6,7 +6,7 @@ is also a restart while cut off.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,28 @@ def resource(kind: str, name: str, **spec: Any) -> Document:
 
 
 class Node:
-    """`data`: the dataset's path on the node; `given`: of the job, as in `jobs.document`."""
+    """`data`: where the dataset is, `served`: the model in service; `given`: of the job, as in
+    `jobs.document`."""
 
-    def __init__(self, *, data: str = "/srv/d/train.txt", **given: Any) -> None:
+    def __init__(
+        self,
+        *,
+        data: str = "/srv/d/train.txt",
+        served: str = "/srv/m/prod.pb",
+        flags: Sequence[str] = (),
+        **given: Any,
+    ) -> None:
         self._given = {"train": SOON, **given}
         self._version = 10
         self.conditions = [condition("Train", "Waiting", 1)]
-        data_format = data.rpartition(".")[2]
+        source = {"url": data, "format": data.rpartition(".")[2], "credentialName": "keys"}
+        model = {"url": served, "format": "pb", "credentialName": "keys"}
         self.lc = stocked(
-            resource("Dataset", "d1", url=data, format=data_format, nodeName="edge-a"),
+            resource("Dataset", "d1", nodeName="edge-a", **source),
             resource("Model", "base", url="/srv/m/base.pb", format="pb"),
-            resource("Model", "prod", url="/srv/m/prod.pb", format="pb"),
+            resource("Model", "prod", **model),
             self._job(),
+            flags=flags,
         )
 
     def _job(self) -> Document:
