@@ -29,6 +29,8 @@ from sidecar.metrics import CONTENT_TYPE, render
 
 # Bytes; a report carries at most 64 KiB of it further.
 MAX_BODY = 256 * 1024
+# Bytes of all bodies that are on their way: more at a time is no worker's doing.
+MAX_BODIES = 16 * 1024 * 1024
 # Seconds in which a body must have come.
 BODY_TIMEOUT = 30.0
 # Seconds after which a worker is to repeat what the disk did not take; Sedna's library waits 3.
@@ -63,6 +65,7 @@ class WorkerApi:
     def __init__(self, owner: Owner) -> None:
         self.answered: Counter[int] = Counter()
         self._owner = owner
+        self._bodies = 0
         self._reads: dict[str, Answer] = {
             "/livez": self._ok,
             "/readyz": self._ok,
@@ -87,9 +90,11 @@ class WorkerApi:
 
     async def _info(self, request: web.BaseRequest, worker: str) -> web.Response:
         try:
-            await self._take(await _parsed(request), worker)
+            await self._take(_parsed(request, await self._body(request)), worker)
         except Refusal as refusal:
             answer = _told(refusal.status, str(refusal))
+            if refusal.status == 503:
+                answer.headers["Retry-After"] = RETRY_AFTER
         except (UnfitInfo, UnfitXml, Unfit, Malformed) as error:
             answer = _told(400, str(error))
         except StoreUnavailable as error:
@@ -116,6 +121,24 @@ class WorkerApi:
             raise Refusal(404, f"{key} is not known on this node")
         await manager.worker_reported(info, document)
 
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        """Raises `Refusal`; what all of them hold together is bounded."""
+        found = bytearray()
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT):
+                async for chunk in request.content.iter_any():
+                    found += chunk
+                    self._bodies += len(chunk)
+                    if len(found) > MAX_BODY:
+                        raise Refusal(413, f"the body is longer than {MAX_BODY} bytes")
+                    if self._bodies > MAX_BODIES:
+                        raise Refusal(503, "too many bodies are on their way: say it again")
+        except TimeoutError as error:
+            raise Refusal(408, f"the body did not come within {BODY_TIMEOUT:g}s") from error
+        finally:
+            self._bodies -= len(found)
+        return bytes(found)
+
     def _ok(self) -> web.Response:
         return web.Response(text="ok\n")
 
@@ -130,31 +153,17 @@ class WorkerApi:
         return _json(200, objects_document(self._owner.status().objects))
 
 
-async def _parsed(request: web.BaseRequest) -> object:
+def _parsed(request: web.BaseRequest, body: bytes) -> object:
     """Raises `Refusal` and `UnfitXml`."""
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind not in _TYPES:
         raise Refusal(415, f"Content-Type {kind!r:.80}: send application/json or application/xml")
-    body = await _body(request)
     if kind.endswith("/xml"):
         return parse_xml(body)
     try:
         return _JSON.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(400, f"the body is no JSON: {error}") from error
-
-
-async def _body(request: web.BaseRequest) -> bytes:
-    found = bytearray()
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT):
-            async for chunk in request.content.iter_any():
-                found += chunk
-                if len(found) > MAX_BODY:
-                    raise Refusal(413, f"the body is longer than {MAX_BODY} bytes")
-    except TimeoutError as error:
-        raise Refusal(408, f"the body did not come within {BODY_TIMEOUT:g}s") from error
-    return bytes(found)
 
 
 def _not_allowed(request: web.BaseRequest, allowed: str) -> web.Response:

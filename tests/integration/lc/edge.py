@@ -51,6 +51,10 @@ class Cloud:
     def delete(self, kind: ResourceKind, name: str) -> None:
         expect(self._admin.delete(kind.path(self.namespace, name)))
 
+    def delete_namespace(self) -> None:
+        """It stays for ever, terminating: nobody empties it here."""
+        expect(self._admin.delete(f"/api/v1/namespaces/{self.namespace}"))
+
     def report(self, node: str) -> NodeReport | None:
         """What stands of a node; None where nothing does."""
         status, found = self._admin.get(NODE_REPORT.path(self.namespace, node))
@@ -69,17 +73,17 @@ class Cloud:
 
 
 class Edge:
-    """Started as a context manager."""
+    """Started as a context manager; `namespace` "" for all."""
 
     def __init__(self, plane: ControlPlane, *, node: str, namespace: str) -> None:
         self.place = Place(Kind.RELAY, plane)
         self._node = node
-        self._namespace = namespace
+        self._within = [f"--namespace={namespace}"] if namespace else []
         self.lc: LcProcess
 
     def __enter__(self) -> Self:
         self.place.start()
-        flags = [f"--namespace={self._namespace}", "--dataset-interval=1s", "--redial-cap=1s"]
+        flags = [*self._within, "--dataset-interval=1s", "--redial-cap=1s"]
         try:
             self.lc = LcProcess([*relay_flags(self.place.relay), *flags], node=self._node).start()
         except BaseException:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -230,6 +231,39 @@ def test_a_store_that_was_lost_begins_anew_and_its_reports_count(edge: Edge, clo
     assert last is not None
     assert last.retired == (before.store_id, after.store_id)
     edge.lc.until(lambda status: status["reports"]["waiting"] == 0)
+
+
+def test_a_namespace_that_ends_keeps_no_other_waiting(control_plane: ControlPlane) -> None:
+    install(control_plane)
+    ending, other = (Cloud(control_plane, control_plane.create_namespace()) for _ in range(2))
+    node = "edge-of-two"
+    with Edge(control_plane, node=node, namespace="") as edge:
+        job(ending, "ending", node=node)
+        job(ending, "stays", node=node)
+        uid = job(other, "other", node=node)
+        edge.knows("ending", "stays", "other")
+        edge.place.cut()
+        for cloud, name in ((ending, "ending"), (ending, "stays"), (other, "other")):
+            told = {"ownerName": name, "ownerKind": "federatedlearningjob", "kind": "train"}
+            answer = edge.lc.report("w", {**told, "namespace": cloud.namespace})
+            assert answer is not None
+            assert answer.status == 200
+        ending.delete(FEDERATED_LEARNING_JOB, "ending")
+        ending.delete_namespace()
+        edge.place.heal()
+        other.until(lambda: other.bodies(node, uid))
+        # Of what is gone for good; what stands still may yet be reported.
+        status = edge.lc.until(lambda status: status["reports"]["refused"] == 1)
+        assert status["reports"]["waiting"] == 1
+        [refusal] = status["reports"]["refusals"]
+        assert (refusal["name"], refusal["reason"]) == ("ending", "its object is gone")
+        assert "REFUSED  federatedlearningjob" in edge.lc.command("status").stdout
+
+
+def test_mode_relay_carries_no_grpc(edge: Edge) -> None:
+    maps = Path(f"/proc/{edge.lc.pid}/maps").read_text()
+    assert "grpc" not in maps
+    assert "_sqlite3" in maps
 
 
 def test_a_burst_of_datasets_is_reported_as_a_whole(edge: Edge, cloud: Cloud) -> None:
