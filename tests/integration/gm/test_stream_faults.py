@@ -1,6 +1,9 @@
 """What networks and processes do to streams, and that LCs are served again."""
 
 import asyncio
+import os
+import socket
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -253,5 +256,25 @@ def test_two_hundred_lcs_come_back_after_a_restart_without_a_storm(tmp_path: Pat
                     assert proxy.traffic().connections - before == 200
                     assert len(again.served()) == 200
                     leaving.set()
+
+    play(scene())
+
+
+def test_bytes_that_nobody_acknowledges_end_the_connection_on_both_sides(tmp_path: Path) -> None:
+    """A proxy's kernel would acknowledge them: so it is the option that is looked at."""
+
+    async def scene() -> None:
+        async with running_gm(Cloud()) as gm, running_lc(tmp_path, gm.address) as lc:
+            await eventually(lambda: lc.is_up)
+            found = {}
+            for entry in os.listdir("/proc/self/fd"):
+                with suppress(OSError), socket.socket(fileno=os.dup(int(entry))) as one:
+                    if one.family not in (socket.AF_INET, socket.AF_INET6):
+                        continue
+                    ends = (one.getsockname()[1], one.getpeername()[1])
+                    if gm.port in ends:
+                        option = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+                        found["gm" if ends[0] == gm.port else "lc"] = option
+            assert found == {"gm": 5000, "lc": 5000}
 
     play(scene())

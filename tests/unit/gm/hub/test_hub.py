@@ -1,0 +1,138 @@
+"""Who is served, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gm.hub.core.session import Cause, Ended
+from gm.hub.hub import Hub
+from gm.hub.stream import Stream
+from sedna_api.core.messages import Delete, Drain, Put, SnapshotEnd, ToNode
+from tests.integration.gm.streams import Cloud, Inbox, acknowledge, document
+from tests.unit.gm.hub.samples import hello, report
+
+
+def play(scene: Callable[[Cloud], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scene(Cloud()))
+
+
+def entered(hub: Hub, node: str = "edge-a") -> Stream:
+    stream = hub.enter(hello(node), transport="test")
+    assert isinstance(stream, Stream)
+    return stream
+
+
+async def said(stream: Stream, count: int) -> list[ToNode | None]:
+    return [await stream.next_message() for _ in range(count)]
+
+
+def test_what_happens_to_objects_reaches_the_stream_of_their_node_only() -> None:
+    async def scene(cloud: Cloud) -> None:
+        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        cloud.put("edge-a", document("d1", 1))
+        ours, theirs = entered(hub), entered(hub, "edge-b")
+        assert await said(ours, 2) == [Put(document("d1", 1)), SnapshotEnd()]
+        cloud.put("edge-a", document("d2", 2))
+        cloud.delete("edge-a", document("d1", 3))
+        put, gone = await said(ours, 2)
+        assert put == Put(document("d2", 2))
+        assert gone == Delete("dataset", "shop", "d1", "uid-d1", 3)
+        assert await said(theirs, 1) == [SnapshotEnd()]
+        assert theirs.session.backlog == 0
+
+    play(scene)
+
+
+@pytest.mark.parametrize("sheds", [True, False])
+def test_a_stream_past_its_time_is_sent_elsewhere_where_other_gms_serve(sheds: bool) -> None:
+    async def scene(cloud: Cloud) -> None:
+        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=sheds)
+        old, young = entered(hub), entered(hub, "edge-b")
+        await said(old, 1)
+        old.sheds_at = asyncio.get_running_loop().time()
+        looking = asyncio.create_task(hub.run())
+        await asyncio.sleep(0)
+        if sheds:
+            assert isinstance(await old.next_message(), Drain)
+        assert (old.ended is not None) is sheds
+        assert young.ended is None
+        looking.cancel()
+        await asyncio.wait({looking})
+
+    play(scene)
+
+
+def test_a_drained_hub_ends_its_streams_and_takes_no_more() -> None:
+    async def scene(cloud: Cloud) -> None:
+        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        stream = entered(hub)
+        draining = asyncio.create_task(hub.drain("a rollout"))
+        assert await said(stream, 2) == [SnapshotEnd(), Drain("a rollout")]
+        hub.leave(stream)
+        await draining
+        assert hub.enter(hello(), transport="test") == Ended(Cause.UNAVAILABLE, "a rollout")
+        assert hub.turned_away == 1
+
+    play(scene)
+
+
+def test_an_answer_that_comes_after_the_end_disturbs_nobody() -> None:
+    async def scene(cloud: Cloud) -> None:
+        inbox = Inbox(lambda node, report: None)
+        hub = Hub(cloud, inbox, may_serve=lambda: True, sheds=False)
+        stream = entered(hub)
+        await stream.deliver(report())
+        stream.end(Cause.UNAVAILABLE, "over")
+        hub.leave(stream)
+        stream.answer(acknowledge("edge-a", report()))
+        assert await said(stream, 2) == [Drain("over"), None]
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b'{"a":' + b"9" * 70_000 + b"}", b"\xff", b"[" * 9000]
+)
+def test_a_report_that_says_nothing_is_refused_and_never_taken(body: bytes) -> None:
+    async def scene(cloud: Cloud) -> None:
+        inbox = Inbox(acknowledge)
+        hub = Hub(cloud, inbox, may_serve=lambda: True, sheds=False)
+        stream = entered(hub)
+        await stream.deliver(report(body=body))
+        assert not inbox.taken
+        assert hub.reports_refused == 1
+
+    play(scene)
+
+
+def test_a_report_of_another_store_ends_the_stream() -> None:
+    async def scene(cloud: Cloud) -> None:
+        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        stream = entered(hub)
+        await stream.deliver(replace(report(), store_id="store-0"))
+        assert stream.ended is not None
+        assert stream.ended.cause is Cause.MALFORMED
+
+    play(scene)
+
+
+def test_who_is_connected_is_told_with_backlog_and_reports() -> None:
+    async def scene(cloud: Cloud) -> None:
+        cloud.put("edge-a", document("d1", 1))
+        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        stream = entered(hub)
+        await stream.deliver(report())
+        (row,) = hub.connected()
+        assert (row.node, row.transport, row.is_serving) == ("edge-a", "test", True)
+        # An ack, the object, the end.
+        assert (row.backlog, row.reports) == (3, 1)
+        assert row.last_report_age is not None
+        hub.leave(stream)
+        assert hub.connected() == []
+
+    play(scene)
