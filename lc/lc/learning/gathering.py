@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lc.core.learning.commands import Gather
+from lc.core.learning.events import Gathered
 from lc.core.learning.samples import Cursor, Segment, for_training, opened
-from lc.core.learning.state import Gathered
 from lc.learning.files import CHUNK, Halt, chunks_between
 from lc.learning.spool import Spool
 

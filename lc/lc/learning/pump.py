@@ -19,12 +19,14 @@ from lc.core.learning.commands import (
     Idle,
     Note,
     Pace,
+    Repeat,
     encoded,
     problem_report,
 )
+from lc.core.learning.events import Event, SegmentsLost
 from lc.core.learning.job import Job, Malformed
 from lc.core.learning.outcome import Heard, hear
-from lc.core.learning.state import Event, SegmentsLost, State
+from lc.core.learning.state import State
 from lc.core.learning.turn import Known, turn
 from lc.core.worker_info import WorkerInfo
 from lc.learning.places import Places, Reach, TaskFailed
@@ -57,7 +59,7 @@ class Pump:
         self._state = _decoded(store.learning_state(document.uid), document)
         self._known = Known("", None, {})
         self._job: Job | None = None
-        self._pace = Pace()
+        self._pace = Pace(told=datetime.now().astimezone())
         self._woken = asyncio.Event()
         self._saving = asyncio.Lock()
         self._retry = Redial(first=FIRST_RETRY, longest=LONGEST_RETRY)
@@ -122,7 +124,9 @@ class Pump:
             now = datetime.now().astimezone()
             try:
                 await self._check_spool()
-                command = turn(self._job, self._state, self._known, pace=self._pace, now=now)
+                is_acked = not self._store.pending_of(self.document.uid)
+                known = replace(self._known, is_acked=is_acked)
+                command = turn(self._job, self._state, known, pace=self._pace, now=now)
                 wait = await self._do(command, now)
             except (TaskFailed, StoreUnavailable) as error:
                 wait = await self._failed(str(error))
@@ -140,6 +144,8 @@ class Pump:
                 return command.seconds
             case Gather():
                 await self._gather(command, now)
+            case Repeat(report):
+                await self._repeat(report, now)
             case Note(event, reason, report):
                 await self._settle(event, reason, report)
             case Begin(tasks, event, reason, report):
@@ -179,6 +185,11 @@ class Pump:
             )
         self._data_problem = problem
 
+    async def _repeat(self, report: bytes, now: datetime) -> None:
+        await self._store.enqueue(self.document, is_event=True, worker="", body=report)
+        self._pace = replace(self._pace, told=now, repeats=self._pace.repeats + 1)
+        logger.warning("GM is told again", extra=fields(job=str(self.document.key)))
+
     async def _settle(self, event: Event, reason: str, report: Body | None) -> None:
         async with self._saving:
             await self._save(event, report)
@@ -196,15 +207,17 @@ class Pump:
 
     async def _save(self, event: Event, report: Body | None = None, *, worker: str = "") -> None:
         """Under `_saving`: the state here is never ahead of the disk."""
-        changed = self._state.after(event)
+        changed, body = self._state.after(event), None
+        if report is not None:
+            body = encoded(report)
+            if not worker:
+                changed = changed.saying(str(report["phase"]), int(str(report["round"])), body)
         await self._store.save_learning_state(
-            self.document,
-            changed.encode(),
-            is_event=True,
-            worker=worker,
-            report=None if report is None else encoded(report),
+            self.document, changed.encode(), is_event=True, worker=worker, report=body
         )
         self._state = changed
+        if body is not None:
+            self._pace = replace(self._pace, told=datetime.now().astimezone(), repeats=0)
 
     async def _check_spool(self) -> None:
         """Once, and after a failure: somebody may have removed what was kept there."""

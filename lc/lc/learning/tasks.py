@@ -14,7 +14,7 @@ from lc.core.learning.commands import (
     WriteIndex,
     WriteSamples,
 )
-from lc.core.learning.state import Gathered
+from lc.core.learning.events import Gathered
 from lc.learning.files import chunks_of, write_whole
 from lc.learning.gathering import Reading, Unreadable, gather
 from lc.learning.places import Places, TaskFailed

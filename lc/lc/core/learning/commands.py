@@ -10,9 +10,9 @@ from datetime import datetime
 
 import msgspec
 
+from lc.core.learning.events import Event
 from lc.core.learning.samples import Cursor, Segment
 from lc.core.learning.stage import Stage
-from lc.core.learning.state import Event
 
 Body = dict[str, object]
 
@@ -112,16 +112,28 @@ class Begin:
     report: Body | None = None
 
 
-Command = Idle | Gather | Note | Begin
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Tell GM again what it seems to have lost."""
+
+    report: bytes
+
+
+Command = Idle | Gather | Note | Begin | Repeat
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When this process looked last: at the data, and at the train trigger of a round."""
+    """When this process looked last: at the data, and at the train trigger of a round.
+
+    `told`: when GM was told something last, or this process began; `repeats`: how often since.
+    """
 
     gathered: datetime | None = None
     judged: datetime | None = None
     judged_round: int = 0
+    told: datetime | None = None
+    repeats: int = 0
 
 
 def report_of(

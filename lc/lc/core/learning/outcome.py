@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lc.core.learning.commands import Body
+from lc.core.learning.events import Reported, Worker
 from lc.core.learning.job import Job
 from lc.core.learning.model import models_in
 from lc.core.learning.stage import Stage
-from lc.core.learning.state import Reported, State, Worker
+from lc.core.learning.state import State
 from lc.core.worker_info import WorkerInfo
 
 _ENDS = {"completed": "Completed", "failed": "Failed"}

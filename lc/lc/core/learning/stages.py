@@ -25,6 +25,7 @@ from lc.core.learning.commands import (
     report_of,
 )
 from lc.core.learning.dataset import Dataset
+from lc.core.learning.events import DeployBegun, EvalBegun, Event, GivenUp, HotUpdated, TrainBegun
 from lc.core.learning.job import Job
 from lc.core.learning.metrics import comparison
 from lc.core.learning.model import Model, fitting, models_in
@@ -35,15 +36,7 @@ from lc.core.learning.samples import (
     of_one_header,
 )
 from lc.core.learning.stage import Stage
-from lc.core.learning.state import (
-    DeployBegun,
-    EvalBegun,
-    Event,
-    GivenUp,
-    HotUpdated,
-    State,
-    TrainBegun,
-)
+from lc.core.learning.state import State
 
 Models = Mapping[str, Model]
 Results = Sequence[Mapping[str, object]]

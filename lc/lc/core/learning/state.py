@@ -11,6 +11,19 @@ from typing import Any
 
 import msgspec
 
+from lc.core.learning.events import (
+    DeployBegun,
+    EvalBegun,
+    Event,
+    Gathered,
+    GivenUp,
+    HotUpdated,
+    Reported,
+    Returned,
+    SegmentsLost,
+    TrainBegun,
+    Worker,
+)
 from lc.core.learning.samples import (
     VERSIONS_KEPT,
     Cursor,
@@ -33,12 +46,12 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
-    """`stage`: the word of Stage."""
+class Said:
+    """What LC told GM last of a stage, word for word."""
 
-    name: str
     stage: str
     round: int
+    report: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,85 +60,6 @@ class Lent:
 
     round: int
     segments: tuple[Segment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """`train`, `evaluation`: the segments that grew, as they are now; `samples`: how many came."""
-
-    cursor: Cursor
-    samples: int = 0
-    train: Segment | None = None
-    evaluation: Segment | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TrainBegun:
-    round: int
-    used: tuple[Segment, ...]
-    left: tuple[Segment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EvalBegun:
-    round: int
-    versions: tuple[Version, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DeployBegun:
-    """Or found needless, or impossible: in any case asked and answered."""
-
-    round: int
-
-
-@dataclass(frozen=True, slots=True)
-class GivenUp:
-    """The stage cannot be begun in this round; samples stay as they are."""
-
-    stage: Stage
-    round: int
-
-
-@dataclass(frozen=True, slots=True)
-class HotUpdated:
-    round: int
-
-
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """The round's training failed: its samples wait again. Not tried again before `not_before`."""
-
-    round: int
-    not_before: float
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """A worker said what became of its stage; `results` None: it failed, or nothing is to keep."""
-
-    worker: Worker
-    results: tuple[dict[str, Any], ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentsLost:
-    """Spool files that are not there any more, whoever removed them."""
-
-    names: frozenset[str]
-
-
-Event = (
-    Gathered
-    | TrainBegun
-    | EvalBegun
-    | DeployBegun
-    | GivenUp
-    | HotUpdated
-    | Returned
-    | Reported
-    | SegmentsLost
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +84,7 @@ class State:
     evaluated: Outcome | None = None
     failed: dict[str, int] = field(default_factory=dict)
     workers: tuple[Worker, ...] = ()
+    said: Said | None = None
     failures: int = 0
     not_before: float = 0
 
@@ -172,6 +107,9 @@ class State:
     def spool_files(self) -> frozenset[str]:
         """The others in the job's spool are left over."""
         return frozenset(each.name for each in self.segments)
+
+    def saying(self, stage: str, number: int, report: bytes) -> "State":
+        return replace(self, said=Said(stage, number, report))
 
     def after(self, event: Event) -> "State":
         """The only way in which anything here changes."""

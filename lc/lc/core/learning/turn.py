@@ -5,6 +5,8 @@
     (Eval, Waiting, r)   evaluation samples are written, Eval/Ready
     (Deploy, Waiting, r) better: the model takes its place, Deploy/Ready; else Deploy/Completed
     (Deploy, Running, r) hot update: the model and its notice are laid where the worker looks
+    (*, Waiting, r) again and again after GM was told of r: its copy of that was lost (a NodeReport
+                         that was deleted, etcd that was restored): it is told once more
     a later round waits  the samples of a training that failed wait again
 
 Each stage is begun by one node's LC: training and evaluation by the dataset's, the deployment of an
@@ -17,30 +19,38 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lc.core.learning import stages
-from lc.core.learning.commands import Command, Gather, Idle, Note, Pace
+from lc.core.learning.commands import Command, Gather, Idle, Note, Pace, Repeat
 from lc.core.learning.dataset import Dataset
+from lc.core.learning.events import Returned
 from lc.core.learning.job import Condition, Job
 from lc.core.learning.metrics import training_numbers
 from lc.core.learning.model import Model
 from lc.core.learning.paths import is_remote
 from lc.core.learning.samples import Cursor, counted, of_one_header
 from lc.core.learning.stage import Stage
-from lc.core.learning.state import Returned, State
+from lc.core.learning.state import State
 from lc.core.learning.trigger import Verdict
 
 # Seconds; Sedna's DatasetHandlerIntervalSeconds.
 GATHER_PERIOD = 10.0
+# Seconds without an answer after which GM is told again, and at most: GM may be away for a while.
+FIRST_REPEAT = 300.0
+LONGEST_REPEAT = 3600.0
 # Seconds; a training that fails again and again is tried no less often.
 LONGEST_BACKOFF = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What else this node knows: the job's Dataset if it is this node's, and its Models by name."""
+    """What else this node knows: the job's Dataset if it is this node's, and its Models by name.
+
+    `is_acked`: all that was said of the job has arrived somewhere.
+    """
 
     node: str
     dataset: Dataset | None
     models: Mapping[str, Model]
+    is_acked: bool = False
 
 
 def turn(job: Job, state: State, known: Known, *, pace: Pace, now: datetime) -> Command:
@@ -66,6 +76,9 @@ def turn(job: Job, state: State, known: Known, *, pace: Pace, now: datetime) -> 
             return stages.deploy(job, state, known.models, number, now=now)
         case Stage.DEPLOY, "Running" if job.is_hot_updated and state.hot_updated != number:
             return stages.hot_update(job, state, known.models, number, now=now)
+    if condition.type == "Waiting" and _is_lost(state, condition, known, pace, now):
+        assert state.said is not None
+        return Repeat(state.said.report)
     return Idle(f"{condition.stage.value} of round {number}: {condition.type}", _next_look(known))
 
 
@@ -142,8 +155,16 @@ def _give_back(job: Job, state: State, now: datetime) -> Note:
     return Note(event, f"the training of round {state.lent.round} failed: its samples wait again")
 
 
-def _next_look(known: Known) -> float | None:
-    return GATHER_PERIOD if known.dataset is not None else None
+def _is_lost(state: State, condition: Condition, known: Known, pace: Pace, now: datetime) -> bool:
+    if not known.is_acked or state.said is None or pace.told is None:
+        return False
+    wait = min(FIRST_REPEAT * 2.0**pace.repeats, LONGEST_REPEAT)
+    is_said = (state.said.stage, state.said.round) == (condition.stage.value, condition.round)
+    return is_said and _is_due(pace.told, wait, now)
+
+
+def _next_look(known: Known) -> float:
+    return GATHER_PERIOD if known.dataset is not None else FIRST_REPEAT
 
 
 def _is_due(last: datetime | None, period: float, now: datetime) -> bool:

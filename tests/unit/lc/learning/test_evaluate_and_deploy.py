@@ -17,18 +17,12 @@ from lc.core.learning.commands import (
     WriteHotUpdate,
     WriteSamples,
 )
+from lc.core.learning.events import DeployBegun, EvalBegun, GivenUp, HotUpdated
 from lc.core.learning.job import Job
 from lc.core.learning.model import Model
 from lc.core.learning.samples import Version
 from lc.core.learning.stage import Stage
-from lc.core.learning.state import (
-    DeployBegun,
-    EvalBegun,
-    GivenUp,
-    HotUpdated,
-    Outcome,
-    State,
-)
+from lc.core.learning.state import Outcome, State
 from lc.core.learning.turn import Known, turn
 from tests.unit.lc.learning.jobs import NOW, condition, job, known, output, samples
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from lc.core.learning.events import Worker
 from lc.core.learning.fields import Malformed
 from lc.core.learning.outcome import Heard, Unheard, hear
 from lc.core.learning.samples import Segment
-from lc.core.learning.state import WORKERS_KEPT, Lent, Outcome, State, Worker
+from lc.core.learning.state import WORKERS_KEPT, Lent, Outcome, State
 from lc.core.worker_info import WorkerInfo
 from tests.unit.lc.learning.jobs import condition, job
 

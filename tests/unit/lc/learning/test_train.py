@@ -12,14 +12,16 @@ from lc.core.learning.commands import (
     Note,
     Pace,
     Place,
+    Repeat,
     WriteIndex,
     WriteSamples,
 )
 from lc.core.learning.dataset import Dataset
+from lc.core.learning.events import Returned, SegmentsLost, TrainBegun
 from lc.core.learning.model import Model
 from lc.core.learning.samples import Cursor, Segment
-from lc.core.learning.state import Lent, Outcome, Returned, State, TrainBegun
-from lc.core.learning.turn import LONGEST_BACKOFF, turn
+from lc.core.learning.state import Lent, Outcome, State
+from lc.core.learning.turn import LONGEST_BACKOFF, Known, turn
 from tests.unit.lc.learning.jobs import (
     DATASET,
     NOW,
@@ -279,8 +281,6 @@ def test_only_the_dataset_s_node_trains() -> None:
 
 
 def test_segments_that_are_gone_are_forgotten() -> None:
-    from lc.core.learning.state import SegmentsLost
-
     state = State(train=(samples(4, "1"),), fresh=(Segment("2", 1, 10),))
     assert state.after(SegmentsLost(frozenset({"1"}))).segments == (Segment("2", 1, 10),)
 
@@ -302,3 +302,34 @@ def test_a_model_of_another_format_is_asked_for_by_device_too() -> None:
     assert isinstance(command, Begin)
     assert command.report is not None
     assert command.report["input"]["models"][0]["url"] == "/310.om"  # type: ignore[index]
+
+
+def lost() -> tuple[State, Known, Pace]:
+    """GM was told of round 1, took it, and waits for it nevertheless."""
+    state = ENOUGH.after(TrainBegun(1, (samples(4),), ())).saying("Train", 1, b"{}")
+    return state, replace(known(), is_acked=True), Pace(gathered=NOW, told=NOW)
+
+
+def repeated(state: State, there: Known, pace: Pace, *, seconds: float) -> bool:
+    now = later(seconds)
+    command = turn(job(WAITING), state, there, pace=replace(pace, gathered=now), now=now)
+    return command == Repeat(b"{}")
+
+
+def test_what_gm_lost_is_told_again_ever_more_seldom() -> None:
+    """A NodeReport that somebody deleted, or etcd restored: else both would wait for ever."""
+    state, there, pace = lost()
+    assert not repeated(state, there, pace, seconds=299)
+    assert repeated(state, there, pace, seconds=300)
+    once = replace(pace, repeats=1)
+    assert not repeated(state, there, once, seconds=599)
+    assert repeated(state, there, once, seconds=600)
+    assert repeated(state, there, replace(pace, repeats=40), seconds=3600)
+
+
+def test_what_waits_for_gm_still_is_not_told_twice() -> None:
+    state, there, pace = lost()
+    assert not repeated(state, replace(there, is_acked=False), pace, seconds=9000)
+    assert not repeated(replace(state, said=None), there, pace, seconds=9000)
+    other = state.saying("Eval", 1, b"{}")
+    assert not repeated(other, there, pace, seconds=9000)
