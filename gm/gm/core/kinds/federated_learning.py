@@ -112,6 +112,6 @@ FEDERATED_LEARNING = Kind(
     secrets=(("spec", "transmitter", "s3", "credentialName"),),
     merge=Merge.TRAINING,
     words=Words(started="", running="Training", completed="Complete"),
-    times=("lastProbeTime", "lastHeartbeatTime"),
+    times=("lastProbeTime", "lastHeartbeatTime", "lastTransitionTime"),
     check=_check,
 )
