@@ -37,8 +37,9 @@ FAREWELL: Final = 0.5
 # Seconds for what is left of streams when the server stops.
 GRACE: Final = 0.5
 
-# https://github.com/grpc/grpc/blob/master/doc/keepalive.md. LC pings each 5 s as we do; a server
-# that does not permit that answers GOAWAY "too_many_pings". A ping without an answer ends the
+# https://github.com/grpc/grpc/blob/master/doc/keepalive.md. LC pings each 5 s as we do, and gRPC by
+# itself to measure the link: a server that counts strikes ends such a connection now and then with
+# GOAWAY "too_many_pings". A ping without an answer ends the
 # connection after ping_timeout, which is a minute by default, whatever keepalive_timeout says.
 OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 5000),
@@ -47,6 +48,7 @@ OPTIONS: Final = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_ping_strikes", 0),
     ("grpc.max_receive_message_length", MAX_FROM_NODE),
     ("grpc.max_send_message_length", MAX_TO_NODE),
     # Of one LC: its stream, and health beside it.

@@ -14,6 +14,7 @@ from sedna_api.core.messages import Hello, Put, SnapshotEnd
 from sedna_api.stream_codec import decode_to_node, encode_from_node
 from tests.controlplane.proxy import FaultProxy
 from tests.integration.gm.streams import (
+    LOOPBACK,
     PATIENCE,
     Cloud,
     Inbox,
@@ -256,6 +257,29 @@ def test_two_hundred_lcs_come_back_after_a_restart_without_a_storm(tmp_path: Pat
                     assert proxy.traffic().connections - before == 200
                     assert len(again.served()) == 200
                     leaving.set()
+
+    play(scene())
+
+
+def test_many_pings_cost_no_connection() -> None:
+    """gRPC adds pings of its own to the keepalive's. RFC 9113: a frame is length (3 bytes), type,
+    flags, stream (4 bytes) and payload; SETTINGS is 4, PING 6, GOAWAY 7."""
+
+    async def scene() -> None:
+        async with running_gm(Cloud()) as gm:
+            reader, writer = await asyncio.open_connection(LOOPBACK, gm.port)
+            writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04" + bytes(5))
+            answered = 0
+            async with asyncio.timeout(PATIENCE):
+                for number in range(10):
+                    writer.write(b"\0\0\x08\x06\0" + bytes(4) + bytes([number] * 8))
+                while answered < 10:
+                    head = await reader.readexactly(9)
+                    await reader.readexactly(int.from_bytes(head[:3]))
+                    assert head[3] != 7, "the connection is given up"
+                    answered += head[3] == 6 and head[4] == 1
+            writer.close()
+            await writer.wait_closed()
 
     play(scene())
 
