@@ -156,6 +156,7 @@ def test_a_hot_update_is_laid_where_the_worker_looks_once() -> None:
         assert config["model_path"] == "/model-hot-update/model.pb"
         assert (folder / "model.pb").read_text() == "new"
         assert node.path("/srv/m/prod.pb").read_text() == "new"
+        until(lambda: "Running" in node.lc.notes()["incrementallearningjob il1"])
         # A second life says nothing new to the worker.
         node.goes_on()
         until(lambda: "Running" in node.lc.notes()["incrementallearningjob il1"])

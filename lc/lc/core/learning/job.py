@@ -33,12 +33,14 @@ _HOT_UPDATE_DEFAULT = "/var/lib/sedna/model-hot-update/{}/{}/{}/model_config.jso
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`type` Waiting|Ready|Starting|Running|Completed|Failed; `round` None: not told."""
+    """`type` Waiting|Ready|Starting|Running|Completed|Failed; `round` None: not told; `since` as
+    GM writes it."""
 
     stage: Stage
     type: str
     round: int | None
     data: str
+    since: str
 
     @classmethod
     def parse(cls, found: object) -> "Condition | None":
@@ -50,7 +52,8 @@ class Condition:
         if stage is None:
             return None
         number = told if isinstance(told, int) and not isinstance(told, bool) else None
-        return cls(stage, text_at(found, "type"), number, text_at(found, "data"))
+        since = text_at(found, "lastTransitionTime")
+        return cls(stage, text_at(found, "type"), number, text_at(found, "data"), since)
 
     def models(self, direction: str) -> tuple[Mapping[str, object], ...] | None:
         """Of "input" or "output". None: the condition says nothing of it."""

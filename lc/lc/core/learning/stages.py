@@ -121,12 +121,14 @@ def deploy(job: Job, state: State, models: Models, number: int, *, now: datetime
 
 
 def hot_update(job: Job, state: State, models: Models, number: int, *, now: datetime) -> Command:
+    """Written again after a kill it is the same notice, so that no worker takes a model twice."""
     placing = _placing(job, state, models, number)
     if isinstance(placing, str):
         return _failed(Stage.DEPLOY, number, placing, event=HotUpdated(number))
     if isinstance(placing, Idle):
         return placing
     new, _, copies = placing
+    since = job.condition.since if job.condition is not None else ""
     folder, name = paths.folder_of(job.hot_update_config), paths.name_of(new.url)
     tasks = (
         CopyModel(Place(new.url, job.credential), Place(folder + name)),
@@ -134,7 +136,7 @@ def hot_update(job: Job, state: State, models: Models, number: int, *, now: date
         WriteHotUpdate(
             Place(job.hot_update_config),
             f"{paths.HOT_UPDATE_MOUNT}/{name}",
-            now.isoformat(timespec="milliseconds"),
+            since or now.isoformat(timespec="milliseconds"),
         ),
     )
     return Begin(tasks, HotUpdated(number), "the worker that serves is to take the new model")

@@ -24,7 +24,7 @@ from lc.core.learning.samples import Version
 from lc.core.learning.stage import Stage
 from lc.core.learning.state import Outcome, State
 from lc.core.learning.turn import Known, turn
-from tests.unit.lc.learning.jobs import NOW, condition, job, known, output, samples
+from tests.unit.lc.learning.jobs import NOW, condition, job, known, later, output, samples
 
 PACE = Pace(gathered=NOW)
 TRAINED = {"format": "pb", "url": "/srv/out/train/1/model.pb", "metrics": {"loss": 0.1}}
@@ -255,6 +255,19 @@ def test_a_hot_update_lays_model_and_notice_where_the_worker_looks() -> None:
     assert (command.event, command.report) == (HotUpdated(1), None)
     after = evaluated([0.9], [0.7]).after(command.event)
     assert isinstance(look(running, after), Idle)
+
+
+def test_a_notice_that_is_written_again_says_the_same() -> None:
+    """Killed between notice and state; the worker takes a model when the time is another."""
+    since = {"lastTransitionTime": "2026-03-04T11:59:58Z"}
+    running = job({**condition("Deploy", "Running"), **since}, deploySpec=HOT)
+    first = turn(running, LEFT, known(), pace=PACE, now=NOW)
+    again = turn(running, LEFT, known(), pace=PACE, now=later(5))
+    assert first == again
+    assert isinstance(first, Begin)
+    notice = first.tasks[-1]
+    assert isinstance(notice, WriteHotUpdate)
+    assert notice.updated == "2026-03-04T11:59:58Z"
 
 
 def test_gm_may_say_where_hot_updates_lie() -> None:
