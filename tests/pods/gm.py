@@ -73,6 +73,15 @@ class GmProcess:
             )
         return self
 
+    def wait_answering(self) -> Self:
+        """Returns when its own endpoints answer, whatever they say."""
+        deadline = time.monotonic() + START_TIMEOUT
+        while self.readyz() is None:
+            if time.monotonic() > deadline or not self.is_running:
+                raise AssertionError(f"{self.name} does not answer: {self.log_text()[-3000:]}")
+            time.sleep(POLL_INTERVAL)
+        return self
+
     def stop(self) -> None:
         if self.is_running:
             self.kill()
@@ -236,9 +245,10 @@ class GmPod:
 
     def wait_ready(self) -> None:
         self.wait_for(lambda: self.gm.readyz() == http.HTTPStatus.OK, what="be ready")
+        self.elector.wait_listening()
 
     def wait_leading(self) -> None:
-        self.wait_for(lambda: bool(self.gm.status()["leader"]["mayAct"]), what="lead")
+        self.wait_for(lambda: self.may_act, what="lead")
 
     def wait_for(self, condition: Any, *, what: str, timeout: float = START_TIMEOUT) -> None:
         deadline = time.monotonic() + timeout
@@ -252,7 +262,16 @@ class GmPod:
 
     @property
     def is_leader(self) -> bool:
-        return bool(self.gm.status()["leader"]["isLeader"])
+        return self._leader("isLeader")
+
+    @property
+    def may_act(self) -> bool:
+        return self._leader("mayAct")
+
+    def _leader(self, field: str) -> bool:
+        """False without an answer, too."""
+        answer = ask(self.gm.port, "/status") if self.gm.is_running else None
+        return answer is not None and bool(answer.json()["leader"][field])
 
     def freeze(self) -> None:
         """All three processes, as when the machine stands still."""

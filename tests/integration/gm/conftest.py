@@ -1,0 +1,14 @@
+"""Fixtures of GM's tests: an API server with Sedna's kinds, a namespace with some objects."""
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.sedna_kinds import install
+from tests.integration.gm.shop import Shop
+
+
+@pytest.fixture
+def shop(control_plane: ControlPlane, namespace: str) -> Shop:
+    """A fresh namespace of an API server that has Sedna's kinds."""
+    install(control_plane)
+    return Shop(control_plane, namespace)

@@ -1,0 +1,230 @@
+"""GMs that are killed, frozen, cut off: nothing is lost and nothing doubled (G1, G2)."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.integration.gm.shop import Shop
+from tests.pods.gm import GmPod
+
+WRITES = ("create", "update", "patch", "delete")
+# Seconds of wall time between the machine's clock and the audit log's: they are the same.
+NOW = time.time
+
+
+@contextmanager
+def pods(plane: ControlPlane, namespace: str, count: int, mode: str) -> Iterator[list[GmPod]]:
+    with ExitStack() as stack:
+        found = [GmPod(plane, namespace, name=f"gm-{index}", mode=mode) for index in range(count)]
+        for pod in found:
+            stack.callback(pod.stop)
+        for pod in found:
+            pod.start(wait=False)
+        for pod in found:
+            pod.wait_ready()
+        yield found
+
+
+def leader_of(found: list[GmPod]) -> GmPod:
+    """The one that may act; waits for it."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for pod in found:
+            if pod.may_act:
+                return pod
+        time.sleep(0.05)
+    raise AssertionError("nobody leads")
+
+
+def writes(plane: ControlPlane, shop: Shop, pod: GmPod, *, since: float = 0.0) -> list[str]:
+    """Of its gm, not of its elector."""
+    found = plane.audit(since=since, namespace=shop.namespace)
+    agent = f"({pod.name})"
+    return [
+        f"{it.verb} {it.resource} {it.name}"
+        for it in found
+        if it.user_agent.startswith("gm/") and agent in it.user_agent and it.verb in WRITES
+    ]
+
+
+def created_pods(plane: ControlPlane, namespace: str) -> Counter[str]:
+    """How often each name was created by any GM."""
+    return Counter(
+        it.name
+        for it in plane.audit(verb="create", resource="pods", namespace=namespace)
+        if it.status == 201 and it.user_agent.startswith("gm/")
+    )
+
+
+@pytest.mark.parametrize("mode", ["active-standby", "active-active", "relay"])
+def test_a_gm_that_does_not_lead_writes_nothing(
+    control_plane: ControlPlane, shop: Shop, mode: str
+) -> None:
+    shop.stock()
+    with pods(control_plane, shop.namespace, 2, mode) as found:
+        leader = leader_of(found)
+        (standby,) = [it for it in found if it is not leader]
+        for index in range(5):
+            shop.federated(f"f{index}")
+        for index in range(5):
+            shop.wait_status("fl", f"f{index}", lambda it: it.get("phase") == "Running")
+        assert standby.gm.readyz() == 200
+        assert standby.gm.readyz("?leader=true") == 503
+        assert writes(control_plane, shop, standby) == []
+        assert writes(control_plane, shop, leader)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_whole_pod", [True, False])
+def test_g1_a_frozen_leader_that_wakes_up_writes_nothing_that_doubles(
+    control_plane: ControlPlane, shop: Shop, is_whole_pod: bool
+) -> None:
+    """With its elector, or alone: then the elector is told to give up meanwhile."""
+    shop.stock()
+    with pods(control_plane, shop.namespace, 2, "active-standby") as found:
+        first = leader_of(found)
+        (second,) = [it for it in found if it is not first]
+        for index in range(10):
+            shop.federated(f"f{index}")
+        if is_whole_pod:
+            first.freeze()
+        else:
+            first.gm.freeze()
+            answer = first.elector.ask("/resign?cooldown=60s", method="POST", timeout=20.0)
+            assert answer is not None
+        frozen_at = NOW()
+        assert leader_of([second]) is second
+        for index in range(10, 20):
+            shop.federated(f"f{index}")
+        thawed_at = NOW()
+        first.thaw()
+        for index in range(20):
+            shop.wait_status("fl", f"f{index}", lambda it: it.get("phase") == "Running")
+        first.wait_for(lambda: not first.is_leader, what="follow")
+        made = created_pods(control_plane, shop.namespace)
+        assert set(made.values()) == {1}
+        assert len(made) == 40
+        # What was on its way when it froze may have come; nothing new was begun.
+        assert frozen_at < thawed_at
+        late = writes(control_plane, shop, first, since=thawed_at)
+        assert len(late) <= 1, late
+
+
+@pytest.mark.slow
+def test_g2_three_gms_that_are_killed_and_frozen_at_random_double_nothing(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    chance = random.Random(7)
+    shop.stock()
+    names = [f"j{index:02}" for index in range(60)]
+    with pods(control_plane, shop.namespace, 3, "active-active") as found:
+        leader_of(found)
+        for index, name in enumerate(names):
+            if index % 2:
+                shop.federated(name)
+            else:
+                shop.incremental(name)
+            if index % 12 == 11:
+                victim = leader_of(found)
+                if chance.random() < 0.5:
+                    victim.kill()
+                    victim.restart()
+                else:
+                    victim.freeze()
+                    time.sleep(8.0)
+                    victim.thaw()
+            time.sleep(chance.uniform(0.0, 0.1))
+        wanted = {
+            pod
+            for index, name in enumerate(names)
+            for pod in (
+                (f"{name}-aggregation-0", f"{name}-train-0")
+                if index % 2
+                else (f"{name}-inference-0-0",)
+            )
+        }
+        shop.wait(lambda: set(shop.pod_names()), lambda it: it == wanted, what="exactly these pods")
+        for index, name in enumerate(names):
+            kind = "fl" if index % 2 else "il"
+            shop.wait_status(kind, name, lambda it: it.get("startTime"))
+        made = created_pods(control_plane, shop.namespace)
+        # The API server tells no outcome of what was asked by one who died.
+        assert set(made) <= wanted
+        assert set(made.values()) == {1}
+        assert not control_plane.count_requests(
+            verb="delete", resource="pods", namespace=shop.namespace, user_agent="gm/"
+        )
+
+
+def test_g2_what_somebody_else_wrote_meanwhile_is_decided_again(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    """GM's relay hears of everything late, so most of what it writes is too old at first."""
+    shop.stock()
+    with GmPod(control_plane, shop.namespace) as pod:
+        pod.wait_leading()
+        pod.link.delay_response(0.2)
+        for index in range(10):
+            shop.federated(f"f{index}")
+            for round_ in range(3):
+                labels = {"metadata": {"labels": {"round": str(round_)}}}
+                shop.patch("fl", f"f{index}", labels)
+        for index in range(10):
+            shop.wait_status("fl", f"f{index}", lambda it: it.get("phase") == "Running")
+            assert shop.get("fl", f"f{index}")["metadata"]["labels"]["round"] == "2"
+        made = created_pods(control_plane, shop.namespace)
+        assert set(made.values()) == {1}
+        assert 'gm_writes_total{verb="PUT",outcome="409"}' in pod.gm.metrics()
+
+
+def test_a_gm_that_is_terminated_hands_over_at_once(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    shop.stock()
+    with pods(control_plane, shop.namespace, 2, "active-standby") as found:
+        first = leader_of(found)
+        (second,) = [it for it in found if it is not first]
+        assert first.gm.terminate() == 0
+        answer = first.elector.ask("/resign?cooldown=60s", method="POST", timeout=20.0)
+        assert answer is not None
+        assert answer.status == 200
+        assert leader_of([second]) is second
+        shop.federated("f1")
+        shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
+
+
+def test_the_elector_gives_up_only_when_gm_has_stopped(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    with GmPod(control_plane, shop.namespace) as pod:
+        pod.elector.kill()
+        pod.elector.flags += ["--drain-url", f"http://127.0.0.1:{pod.gm.port}/drain"]
+        pod.elector.flags += ["--drain-timeout", "20s"]
+        pod.elector.start()
+        pod.wait_leading()
+        answer = pod.elector.ask("/resign?cooldown=60s", method="POST", timeout=20.0)
+        assert answer is not None
+        assert (answer.status, answer.body) == (200, b"released\n")
+        assert not pod.is_leader
+        assert pod.gm.post("/drain") == 200
+
+
+def test_a_gm_that_is_cut_off_says_so_and_goes_on_afterwards(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    shop.stock()
+    with GmPod(control_plane, shop.namespace) as pod:
+        pod.wait_leading()
+        pod.link.refuse()
+        pod.wait_for(lambda: pod.gm.readyz() == 503, what="be unready")
+        assert not pod.gm.status()["isLinkUp"]
+        shop.federated("f1")
+        pod.link.heal()
+        pod.wait_ready()
+        shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
+        assert set(created_pods(control_plane, shop.namespace).values()) == {1}

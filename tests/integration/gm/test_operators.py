@@ -1,0 +1,213 @@
+"""Objects become children and statuses, by real processes on a real API server."""
+
+from functools import partial
+
+from sedna_api.core.messages import Ack, Put
+from tests.controlplane.cluster import ControlPlane
+from tests.integration.gm.shop import Shop, last_condition
+from tests.pods.gm import GmPod
+from tests.pods.node_stream import NodeStream
+
+
+def test_a_federated_job_becomes_children_and_its_status_follows_them(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    shop.stock()
+    shop.federated("f1")
+    with GmPod(control_plane, shop.namespace):
+        shop.wait_pods("f1", "f1-aggregation-0", "f1-train-0")
+        shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
+        for pod in shop.pod_names("f1"):
+            shop.set_phase(pod, "Succeeded")
+        status = shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Succeeded")
+        assert last_condition(status)[1] == "Complete"
+        assert status["succeeded"] == 2
+        shop.wait(
+            lambda: {it["reason"] for it in shop.events("f1")},
+            lambda it: "SuccessfulCreate" in it,
+            what="an Event about the children",
+        )
+
+
+def test_a_deleted_child_of_a_running_job_is_made_again(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    shop.stock()
+    job = shop.incremental("i1")
+    with GmPod(control_plane, shop.namespace):
+        shop.wait_pods("i1", "i1-inference-0-0")
+        first = shop.pods("i1")[0]["metadata"]["uid"]
+        shop.remove_pod("i1-inference-0-0")
+        shop.wait(
+            lambda: [it["metadata"]["uid"] for it in shop.pods("i1")],
+            lambda it: len(it) == 1 and it != [first],
+            what="another pod",
+        )
+        (pod,) = shop.pods("i1")
+        (owner,) = pod["metadata"]["ownerReferences"]
+        assert owner["uid"] == job["metadata"]["uid"]
+
+
+def test_a_stage_goes_on_by_what_the_node_reports(control_plane: ControlPlane, shop: Shop) -> None:
+    shop.stock()
+    job = shop.incremental("i1")
+    with GmPod(control_plane, shop.namespace) as pod:
+        pod.wait_leading()
+        shop.wait_status("il", "i1", lambda it: last_condition(it) == ("Train", "Waiting"))
+        with NodeStream(pod.gm.stream_port, "edge-a") as node:
+            concerned = {"d1", "base", "prod", "i1"}
+            node.wait(
+                lambda it: concerned <= {put.document.name for put in it.of(Put)},
+                what="what concerns it",
+            )
+            ready = (
+                b'{"phase":"Train","status":"Ready","round":1,"input":{"models":'
+                b'[{"format":"pb","url":"/srv/base/m.pb"}],"dataURL":"/srv/out/data/train/1/data.txt",'
+                b'"outputDir":"/srv/out/train/1"}}'
+            )
+            report = node.report(job, ready, seq=1, is_event=True)
+            assert isinstance(node.answer(report), Ack)
+            shop.wait(
+                lambda: shop.pod_names("i1"), lambda it: "i1-train-1-0" in it, what="a train pod"
+            )
+            status = shop.wait_status(
+                "il", "i1", lambda it: last_condition(it) == ("Train", "Starting")
+            )
+            (applied,) = status["appliedReports"]
+            assert (applied["node"], applied["seq"]) == ("edge-a", 1)
+            again = node.report(job, ready, seq=1, is_event=True)
+            assert isinstance(node.answer(again), Ack)
+        assert shop.pod_names("i1") == ["i1-inference-0-0", "i1-train-1-0"]
+
+
+def test_an_edit_replaces_the_children_of_that_object_only(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    shop.stock()
+    for name in ("f1", "f2"):
+        shop.federated(name)
+    with GmPod(control_plane, shop.namespace):
+        for name in ("f1", "f2"):
+            shop.wait_pods(name, f"{name}-aggregation-0", f"{name}-train-0")
+        other = {it["metadata"]["uid"] for it in shop.pods("f2")}
+        before = {it["metadata"]["uid"] for it in shop.pods("f1")}
+        workers = shop.get("fl", "f1")["spec"]["trainingWorkers"]
+        workers[0]["template"]["spec"]["containers"][0]["image"] = "worker:2"
+        shop.patch("fl", "f1", {"spec": {"trainingWorkers": workers}})
+
+        def images() -> list[str]:
+            found = []
+            for it in shop.pods("f1"):
+                if it["metadata"].get("deletionTimestamp"):
+                    shop.remove_pod(it["metadata"]["name"])
+                found.append(it["spec"]["containers"][0]["image"])
+            return found
+
+        shop.wait(images, lambda it: len(it) == 2 and "worker:2" in it, what="the new image")
+        assert {it["metadata"]["uid"] for it in shop.pods("f1")} != before
+        assert {it["metadata"]["uid"] for it in shop.pods("f2")} == other
+
+
+def test_g5_a_bad_object_stops_nothing(control_plane: ControlPlane, shop: Shop) -> None:
+    shop.stock()
+    shop.dataset("nowhere", node="no-such-node")
+    shop.federated("missing", dataset="no-such-dataset")
+    invalid = shop.federated("invalid")["spec"]
+    invalid["trainingWorkers"][0]["template"]["spec"]["restartPolicy"] = "Sometimes"
+    shop.patch("fl", "invalid", {"spec": invalid})
+    shop.federated("f1")
+    with GmPod(control_plane, shop.namespace) as pod:
+        shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
+        for name in ("missing", "invalid"):
+            status = shop.wait_status("fl", name, lambda it: last_condition(it)[1] == "Failed")
+            assert status["conditions"][-1]["message"]
+            shop.wait(
+                partial(shop.events, name),
+                lambda it: "Warning" in {event["type"] for event in it},
+                what=f"a warning about {name}",
+            )
+        assert shop.pod_names("missing") == []
+        shop.dataset("no-such-dataset")
+        shop.wait_status("fl", "missing", lambda it: it.get("phase") == "Running")
+        assert pod.gm.is_running
+
+
+def test_what_the_api_server_refuses_is_told_by_the_object(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    """A limit of the namespace that no pod keeps: no field of the object is wrong."""
+    shop.stock()
+    limits = {"limits": [{"type": "Pod", "min": {"cpu": "1"}}]}
+    path = f"/api/v1/namespaces/{shop.namespace}/limitranges"
+    assert control_plane.admin.post(path, {"metadata": {"name": "l"}, "spec": limits})[0] == 201
+    shop.federated("f1")
+    with GmPod(control_plane, shop.namespace) as pod:
+        status = shop.wait_status("fl", "f1", lambda it: last_condition(it)[1] == "Failed")
+        assert "minimum cpu" in status["conditions"][-1]["message"]
+        assert pod.gm.is_running
+
+
+def test_a_child_of_somebody_else_is_left_alone(control_plane: ControlPlane, shop: Shop) -> None:
+    shop.stock()
+    path = f"/api/v1/namespaces/{shop.namespace}/pods"
+    stranger = {"metadata": {"name": "f1-train-0"}, **template_of_a_stranger()}
+    status, made = control_plane.admin.post(path, stranger)
+    assert status == 201
+    shop.federated("f1")
+    with GmPod(control_plane, shop.namespace):
+        found = shop.wait_status("fl", "f1", lambda it: last_condition(it)[1] == "Failed")
+        assert "f1-train-0" in found["conditions"][-1]["message"]
+        (left,) = [it for it in shop.pods() if it["metadata"]["name"] == "f1-train-0"]
+        assert left["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+def template_of_a_stranger() -> dict[str, object]:
+    return {"spec": {"containers": [{"name": "w", "image": "other:1"}]}}
+
+
+def test_a_child_of_an_earlier_object_of_that_name_gives_way(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    """Nobody collects garbage here: the first job's pods outlive it."""
+    shop.stock()
+    shop.federated("f1")
+    with GmPod(control_plane, shop.namespace):
+        shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
+        shop.delete("fl", "f1")
+        second = shop.federated("f1")["metadata"]["uid"]
+
+        def owners() -> set[str]:
+            for it in shop.pods("f1"):
+                if it["metadata"].get("deletionTimestamp"):
+                    shop.remove_pod(it["metadata"]["name"])
+            return {it["metadata"]["ownerReferences"][0]["uid"] for it in shop.pods("f1")}
+
+        shop.wait(owners, lambda it: it == {second}, what="pods of the second job")
+        shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
+
+
+def test_in_mode_relay_the_nodes_stand_on_objects_as_labels(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    shop.stock()
+    shop.federated("f1", node="edge-b")
+    shop.incremental("i1")
+
+    def labels(kind: str, name: str) -> set[str]:
+        return set(shop.get(kind, name)["metadata"].get("labels", {}))
+
+    with GmPod(control_plane, shop.namespace, mode="relay"):
+        shop.wait(
+            lambda: labels("fl", "f1"), lambda it: it == {"sedna.io/node.edge-b"}, what="its node"
+        )
+        shop.wait(
+            lambda: labels("model", "prod"),
+            lambda it: "sedna.io/node.edge-a" in it,
+            what="the node of the job that hands the Model out",
+        )
+        shop.delete("il", "i1")
+        shop.wait(
+            lambda: labels("model", "prod"),
+            lambda it: "sedna.io/node.edge-a" not in it,
+            what="no node, for no job hands it out",
+        )

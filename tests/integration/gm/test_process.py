@@ -1,0 +1,117 @@
+"""gm as a process: endpoints, `gm status`, what it refuses to run with."""
+
+import json
+
+from gm.definitions import PATH
+from tests.controlplane.cluster import ControlPlane
+from tests.integration.gm.shop import Shop
+from tests.pods.elector import ask
+from tests.pods.gm import GmPod, GmProcess
+from tests.pods.node_stream import NodeStream
+from tests.pods.raw_server import Connection, RawServer
+from tests.unit.gm.test_definitions import openapi
+
+# Bytes; the contract's bound of an idle GM.
+IDLE = 100 * 1024 * 1024
+
+
+def test_gm_status_tells_who_leads_who_is_connected_and_what_waits(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    shop.stock()
+    shop.incremental("i1")
+    with GmPod(control_plane, shop.namespace) as pod:
+        pod.wait_leading()
+        shop.wait_status("il", "i1", lambda it: it.get("conditions"))
+        with NodeStream(pod.gm.stream_port, "edge-a") as node:
+            node.wait(lambda it: it.messages, what="the snapshot")
+            shop.wait(
+                lambda: pod.gm.command("status").stdout,
+                lambda it: "Train Waiting" in it and "edge-a" in it,
+                what="the job and the node",
+            )
+        done = pod.gm.command("status")
+        assert done.returncode == 0
+        assert "this one, term" in done.stdout
+        assert "READY    yes" in done.stdout
+        told = json.loads(pod.gm.command("status", "--output", "json").stdout)
+        assert told["leader"]["isLeader"]
+        assert told["mode"] == "active-standby"
+
+
+def test_gm_status_without_a_gm_says_what_to_do() -> None:
+    process = GmProcess([])
+    done = process.command("status")
+    process.stop()
+    assert done.returncode == 1
+    assert "--url" in done.stderr
+    assert process.command("status", "--url", "nonsense").returncode == 2
+
+
+def test_the_endpoints_answer_and_others_do_not(control_plane: ControlPlane, shop: Shop) -> None:
+    with GmPod(control_plane, shop.namespace) as pod:
+
+        def status(path: str, method: str = "GET") -> int:
+            answer = ask(pod.gm.port, path, method=method)
+            assert answer is not None
+            return answer.status
+
+        assert status("/livez") == 200
+        assert status("/readyz?lead=true") == 400
+        assert status("/readyz?leader=maybe") == 400
+        assert status("/metrics") == 200
+        assert status("/status", "POST") == 405
+        assert status("/drain") == 405
+        assert status("/nothing") == 404
+        assert "gm_leader" in pod.gm.metrics()
+        assert pod.gm.memory() < IDLE
+        assert pod.gm.terminate() == 0
+
+
+def test_without_its_sidecars_gm_lives_and_waits() -> None:
+    process = GmProcess(
+        ["--api=http://127.0.0.1:1", "--elector=http://127.0.0.1:1", "--relay-status=off"]
+    )
+    try:
+        process.start().wait_answering()
+        assert process.readyz() == 503
+        assert not process.status()["leader"]["isLeader"]
+        assert process.terminate() == 0
+    finally:
+        process.stop()
+
+
+def test_g3_gm_refuses_to_run_where_applied_reports_would_be_forgotten() -> None:
+    document = openapi(status={"properties": {"conditions": {"type": "array"}}})
+
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            is_asked = request.startswith(f"GET {PATH} ".encode())
+            if is_asked:
+                connection.answer(document)
+            else:
+                connection.answer(b'{"message":"none"}', status="404 Not Found")
+
+    with RawServer(serve) as server:
+        process = GmProcess(
+            [f"--api={server.url}", "--elector=http://127.0.0.1:1", "--relay-status=off"]
+        )
+        try:
+            assert process.start().wait() == 2
+            assert "appliedReports" in process.log_text()
+            assert "manifests/crds" in process.log_text()
+        finally:
+            process.stop()
+
+
+def test_an_address_that_is_taken_is_one_line() -> None:
+    first = GmProcess([])
+    second = GmProcess([f"--listen=127.0.0.1:{first.port}", "--relay-status=off"])
+    try:
+        first.flags = ["--relay-status=off"]
+        first.start().wait_answering()
+        assert second.start().wait() == 2
+        assert "choose another address" in second.log_text()
+    finally:
+        first.stop()
+        second.stop()
