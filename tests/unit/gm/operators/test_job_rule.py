@@ -101,6 +101,19 @@ def test_a_pod_on_its_way_out_is_waited_for_and_not_made_twice() -> None:
     assert cluster.names() == PODS
 
 
+def test_a_pod_on_its_way_out_is_not_deleted_again() -> None:
+    cluster = Cluster(federated(), lingers=True)
+    cluster.settle()
+    cluster.edit(transmitter={"ws": {}})
+    cluster.settle()
+    assert sorted(cluster.deleted) == PODS
+    assert cluster.names() == PODS
+    cluster.reap()
+    cluster.settle()
+    assert cluster.names() == PODS
+    assert len(cluster.deleted) == 3
+
+
 def test_an_edit_begins_all_pods_of_the_job_anew() -> None:
     cluster = running()
     before = {name: cluster.child("Pod", name)["metadata"]["uid"] for name in PODS}

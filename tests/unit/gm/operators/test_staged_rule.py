@@ -1,5 +1,6 @@
 """Learning jobs: Train, Eval, Deploy, in rounds."""
 
+import copy
 import json
 
 import pytest
@@ -295,6 +296,24 @@ def test_a_deleted_pod_of_a_running_stage_comes_back_under_its_name() -> None:
     cluster.settle()
     assert cluster.created.count(name) == 2
     assert cluster.state == ("Train", "Running", "1")
+
+
+def test_a_stage_has_not_started_while_a_pod_of_its_name_is_on_its_way_out() -> None:
+    cluster = Cluster(incremental(), lingers=True)
+    cluster.settle()
+    cluster.report(ready("Train", 1))
+    before = copy.deepcopy(cluster.subject)
+    cluster.settle()
+    # A GM that died before it wrote the status; somebody deletes the pod meanwhile.
+    cluster.subject = before
+    pod = cluster.child("Pod", "il1-train-1-0")
+    pod["metadata"]["deletionTimestamp"] = cluster.stamp()
+    cluster.settle()
+    assert cluster.state == ("Train", "Ready", "1")
+    cluster.reap()
+    cluster.settle()
+    assert cluster.state == ("Train", "Starting", "1")
+    assert cluster.created.count("il1-train-1-0") == 2
 
 
 def test_an_edit_replaces_the_pod_of_the_stage_that_runs() -> None:
