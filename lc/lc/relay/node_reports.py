@@ -7,16 +7,14 @@ which only a read while the relay reaches the API tells. Nobody else writes a no
 
 import asyncio
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kubeapi import ApiError, ApiServer, NotFound, Unreachable
-from kubeapi.server import MERGE_PATCH
+from kubeapi import ApiError, Unreachable
 from lc.log import fields, logger
+from lc.relay.report_api import ReportApi
 from lc.store import Change, Store, StoreUnavailable
 from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.kinds import NODE_REPORT, kind_named
 from sedna_api.core.node_report import (
     RETIRED_STORE,
     AlreadyStored,
@@ -31,13 +29,13 @@ from sedna_api.core.redial import Redial
 from sedna_api.core.report import Malformed, Report
 from sidecar.clock import boottime
 
-# Seconds that one request may take, through a slow link.
-REQUEST_TIMEOUT = 10.0
 # Seconds that go by before what objects have taken in is pruned: the next report does it as well.
 PRUNE_AFTER = 10.0
 # Seconds between two looks for entries whose object is gone; so many of them are read each time.
 COLLECT_INTERVAL = 60.0
 COLLECTED_AT_ONCE = 16
+# Seconds until it is asked again whether the link is up.
+LOOK_INTERVAL = 2.0
 # Bytes a second of NodeReports that are written anew, on average: a large one waits for more.
 RATE = 200_000
 
@@ -50,28 +48,18 @@ class _Failed:
 
 
 class NodeReports:
-    """`is_link_up`: whether what is read now is the API's own word."""
-
-    def __init__(
-        self,
-        store: Store,
-        api: ApiServer,
-        *,
-        node: str,
-        redial_cap: float,
-        is_link_up: Callable[[], bool],
-    ) -> None:
+    def __init__(self, store: Store, api: ReportApi, *, node: str, redial_cap: float) -> None:
         self._store = store
         self._api = api
         self._node = node
-        self._is_link_up = is_link_up
         self._redial_cap = redial_cap
         # By namespace: what was written or read last, and what failed.
         self._failed: dict[str, _Failed] = {}
         self._known: dict[str, NodeReport] = {}
         self._wanted = asyncio.Event()
         self._prune_at: float | None = None
-        self._collect_at = boottime() + COLLECT_INTERVAL
+        # What was taken in, or went, while this LC was away is looked for at once.
+        self._collect_at = boottime()
 
     @property
     def problem(self) -> str:
@@ -100,7 +88,9 @@ class NodeReports:
             for namespace in self._due():
                 pause += await self._attempt(namespace)
             if boottime() >= self._collect_at:
-                self._collect_at = boottime() + COLLECT_INTERVAL
+                # While cut off nobody can tell what is gone.
+                is_done = self._api.is_link_up()
+                self._collect_at = boottime() + (COLLECT_INTERVAL if is_done else LOOK_INTERVAL)
             await asyncio.sleep(pause)
 
     async def _wait(self) -> None:
@@ -116,14 +106,16 @@ class NodeReports:
 
     def _due(self) -> list[str]:
         """Namespaces in which something is to be done now."""
-        found = {report.namespace for report in self._store.pending()}
         now = boottime()
+        found = {report.namespace for report in self._store.pending()}
         if self._prune_at is not None and now >= self._prune_at:
             self._prune_at = None
             found.update(self._known)
-        if now >= self._collect_at:
-            found.update(self._known)
-        waiting = {name for name, failed in self._failed.items() if failed.again_at > now}
+        if now >= self._collect_at and self._api.is_link_up():
+            found.update(self._known, self._store.namespaces())
+        # Where nothing waits any more, nothing is to be tried again.
+        self._failed = {name: it for name, it in self._failed.items() if name in found}
+        waiting = {name for name, it in self._failed.items() if it.again_at > now}
         return sorted(found - waiting)
 
     async def _attempt(self, namespace: str) -> float:
@@ -131,19 +123,7 @@ class NodeReports:
         try:
             pause = await self._bring(namespace)
         except (ApiError, Unreachable, Malformed, StoreUnavailable) as error:
-            failed = self._failed.get(namespace)
-            if failed is None:
-                failed = _Failed(Redial(longest=self._redial_cap))
-                self._failed[namespace] = failed
-            delay = failed.redial.failed(random.random())
-            failed.again_at = boottime() + delay
-            if not failed.problem:
-                logger.warning(
-                    "reports cannot be written",
-                    extra=fields(namespace=namespace, why=error, again_in=delay),
-                )
-            failed.problem = str(error)
-            self._known.pop(namespace, None)
+            self._fail(namespace, error)
             if isinstance(error, ApiError):
                 await self._refuse_what_is_gone(namespace)
             return 0.0
@@ -151,54 +131,37 @@ class NodeReports:
             logger.info("reports are written again", extra=fields(namespace=namespace))
         return pause
 
+    def _fail(self, namespace: str, error: Exception) -> None:
+        """What was read last may be old: it is read again."""
+        self._known.pop(namespace, None)
+        failed = self._failed.setdefault(namespace, _Failed(Redial(longest=self._redial_cap)))
+        delay = failed.redial.failed(random.random())
+        failed.again_at = boottime() + delay
+        if not failed.problem:
+            logger.warning(
+                "reports cannot be written",
+                extra=fields(namespace=namespace, why=error, again_in=delay),
+            )
+        failed.problem = str(error)
+
     # ── one NodeReport ──
 
     async def _bring(self, namespace: str) -> float:
         """Writes it where something is new; returns the seconds that the next one is to wait."""
-        known = self._known.get(namespace) or await self._read(namespace)
+        known = self._known.get(namespace) or await self._api.read(
+            namespace, store_id=self._store.store_id
+        )
         reports = [each for each in self._store.pending() if each.namespace == namespace]
         gone = await self._gone(known) if boottime() >= self._collect_at else frozenset[str]()
         pruned = known.pruned(dict(self._applied(known)), gone)
         grown, outcomes = pruned.stored(reports)
         pause = 0.0
         if grown is not known:
-            known, pause = await self._write(grown)
+            known = await self._api.write(grown)
+            pause = sum(entry.size for entry in known.entries.values()) / RATE
         self._known[namespace] = known
         await self._settle(reports, outcomes)
         return pause
-
-    async def _read(self, namespace: str) -> NodeReport:
-        path = NODE_REPORT.path(namespace, self._node)
-        try:
-            return NodeReport.parse(await self._api.request("GET", path, timeout=REQUEST_TIMEOUT))
-        except NotFound:
-            epoch = int(time.time())
-            return NodeReport.new(namespace, self._node, self._store.store_id, epoch=epoch)
-
-    async def _write(self, report: NodeReport) -> tuple[NodeReport, float]:
-        """Raises `ApiError` where it is not what was read any more: it is read again then."""
-        if report.uid:
-            path, method, body = (
-                NODE_REPORT.path(report.namespace, self._node),
-                "PATCH",
-                report.to_patch(),
-            )
-        else:
-            path, method, body = (
-                NODE_REPORT.collection(report.namespace),
-                "POST",
-                report.to_json(),
-            )
-        answer = await self._api.request(
-            method,
-            path,
-            timeout=REQUEST_TIMEOUT,
-            params={"fieldManager": "sedna-lc"},
-            body=body,
-            content_type=MERGE_PATCH if report.uid else "application/json",
-        )
-        size = sum(entry.size for entry in report.entries.values())
-        return NodeReport.parse(answer), size / RATE
 
     async def _settle(self, reports: list[Report], outcomes: tuple[Outcome, ...]) -> None:
         safe: dict[str, int] = {}
@@ -263,7 +226,9 @@ class NodeReports:
         found = [
             entry.uid
             for entry in some
-            if await self._is_gone(entry.uid, ObjectKey(entry.kind, known.namespace, entry.name))
+            if await self._api.is_gone(
+                entry.uid, ObjectKey(entry.kind, known.namespace, entry.name)
+            )
         ]
         return frozenset(found)
 
@@ -272,22 +237,10 @@ class NodeReports:
         try:
             for report in [each for each in self._store.pending() if each.namespace == namespace]:
                 key = ObjectKey(report.kind, namespace, report.name)
-                if not self._is_here(report.uid, key) and await self._is_gone(report.uid, key):
+                if not self._is_here(report.uid, key) and await self._api.is_gone(report.uid, key):
                     await self._store.refused(report.uid, report.seq, "its object is gone")
         except (ApiError, Unreachable, StoreUnavailable) as error:
             logger.debug("not known whether objects are gone", extra=fields(why=error))
-
-    async def _is_gone(self, uid: str, key: ObjectKey) -> bool:
-        """Only where the API itself says so, before and after which the link was up."""
-        kind = kind_named(key.kind)
-        if kind is None or not self._is_link_up():
-            return False
-        path = kind.path(key.namespace, key.name)
-        try:
-            found = await self._api.request("GET", path, timeout=REQUEST_TIMEOUT)
-        except NotFound:
-            return self._is_link_up()
-        return found.get("metadata", {}).get("uid") != uid and self._is_link_up()
 
     def _is_here(self, uid: str, key: ObjectKey) -> bool:
         document = self._store.get(key)

@@ -10,6 +10,7 @@ from kubeapi import ApiError, ApiServer, Plain, Unreachable
 from lc.link import LinkStatus
 from lc.relay.intake import Intake
 from lc.relay.node_reports import NodeReports
+from lc.relay.report_api import ReportApi
 from lc.relay.selection import selections
 from lc.store import Store
 from sedna_api.follow import follow
@@ -41,9 +42,8 @@ class RelayLink:
         self._redial_cap = redial_cap
         self._selections = selections(node)
         self._intakes = {each.kind: Intake(store, each.kind.singular) for each in self._selections}
-        self._reports = NodeReports(
-            store, self._api, node=node, redial_cap=redial_cap, is_link_up=self._is_link_up
-        )
+        reports = ReportApi(self._api, node=node, is_link_up=self._is_link_up)
+        self._reports = NodeReports(store, reports, node=node, redial_cap=redial_cap)
         self._peer = api
         # Why the API is not reached; "" where it is.
         self._lack = "the relay was not asked yet"

@@ -61,6 +61,11 @@ class Store:
         """Of which there is an object."""
         return tuple(kind for kind, objects in sorted(self._memory.objects.items()) if objects)
 
+    def namespaces(self) -> set[str]:
+        """In which there is an object."""
+        memory = self._memory.objects
+        return {key.namespace for objects in memory.values() for key in objects}
+
     def get(self, key: ObjectKey) -> Document | None:
         return self._memory.get(key)
 

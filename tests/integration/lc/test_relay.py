@@ -183,6 +183,28 @@ def test_what_an_object_has_taken_in_is_pruned_and_not_said_again(edge: Edge, cl
     assert grown.entries[uid].seq == stored.seq + 1
 
 
+def test_entries_of_objects_that_are_gone_go_and_those_of_objects_that_left_stay(
+    edge: Edge, cloud: Cloud
+) -> None:
+    edge.lc.write("/srv/a.txt", "1\n")
+    gone = cloud.dataset("gone", "/srv/a.txt", node=NODE)["metadata"]["uid"]
+    left = cloud.dataset("left", "/srv/a.txt", node=NODE)["metadata"]["uid"]
+    anew = cloud.dataset("anew", "/srv/a.txt", node=NODE)["metadata"]["uid"]
+    cloud.until(lambda: all(cloud.bodies(NODE, uid) for uid in (gone, left, anew)))
+    edge.lc.kill()
+    cloud.delete(DATASET, "gone")
+    cloud.edit(DATASET, "left", {"spec": {"nodeName": "edge-b"}})
+    cloud.delete(DATASET, "anew")
+    second = cloud.dataset("anew", "/srv/a.txt", node=NODE)["metadata"]["uid"]
+    edge.lc.start()
+    cloud.until(lambda: _entries(cloud) == {left, second})
+
+
+def _entries(cloud: Cloud) -> set[str]:
+    report = cloud.report(NODE)
+    return set() if report is None else set(report.entries)
+
+
 def test_a_node_report_that_was_deleted_is_made_anew_above_the_old_one(
     edge: Edge, cloud: Cloud
 ) -> None:
