@@ -11,7 +11,7 @@ a volume's name.
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -24,6 +24,7 @@ from sedna_api.core.document import Json, ObjectKey
 DOWNLOADED_SCHEMES: Final = ("s3", "http", "https")
 _DATA: Final = "/home/data"
 _DOWNLOADS: Final = "/downloads"
+_VOLUME: Final = "sedna-storage-initializer"
 _INDIRECT: Final = "@"
 _INITIALIZER: Final = "kubeedge/sedna-storage-initializer:v0.3.0"
 _HOT_UPDATE_HOST: Final = "/var/lib/sedna/model-hot-update"
@@ -53,6 +54,7 @@ class _Place:
 
     path: str
     source: Source
+    is_downloaded: bool
     host_directory: str = ""
     mount_path: str = ""
     download_from: str = ""
@@ -62,6 +64,46 @@ class _Place:
     def secret(self) -> str:
         is_s3 = urlsplit(self.source.url).scheme == "s3"
         return self.source.credential if is_s3 or self.source.is_indirect else ""
+
+
+@dataclass(slots=True)
+class _Given:
+    """What comes together: values by name, volumes by name, mounts by path."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    places: list[_Place] = field(default_factory=list)
+    volumes: dict[str, Json] = field(default_factory=dict)
+    mounts: dict[str, Json] = field(default_factory=dict)
+    initial_mounts: dict[str, Json] = field(default_factory=dict)
+
+    def take(self, setting: Setting, object_: Json) -> None:
+        match setting:
+            case Value(name, value):
+                self.values[name] = value
+            case Mounted(name, _, _):
+                found = _places(setting)
+                self.values[name] = ";".join(place.path for place in found)
+                self.places.extend(found)
+            case HotUpdate(poll_period):
+                self._share_hot_update(object_)
+                self.values |= {
+                    "MODEL_HOT_UPDATE": "true",
+                    "MODEL_POLL_PERIOD_SECONDS": str(poll_period),
+                    "MODEL_HOT_UPDATE_CONFIG": posixpath.join(_HOT_UPDATE, _HOT_UPDATE_FILE),
+                }
+
+    def mount_host(self, place: _Place) -> None:
+        """Once, for all that lies in one directory."""
+        volume = _volume_name(place.host_directory)
+        self.volumes[volume] = _host_volume(volume, place.host_directory, "Directory")
+        mounts = self.initial_mounts if place.download_from else self.mounts
+        mounts[place.mount_path] = {"name": volume, "mountPath": place.mount_path}
+
+    def _share_hot_update(self, object_: Json) -> None:
+        name = "sedna-model-hot-update-volume"
+        directory = posixpath.dirname(hot_update_file(object_))
+        self.volumes[name] = _host_volume(name, directory, "DirectoryOrCreate")
+        self.mounts[_HOT_UPDATE] = {"name": name, "mountPath": _HOT_UPDATE}
 
 
 def hot_update_file(object_: Json) -> str:
@@ -75,52 +117,25 @@ def storage(
     settings: Sequence[Setting], object_: Json, references: Mapping[ObjectKey, Json | None]
 ) -> Storage:
     """Of a worker with these settings."""
-    values: dict[str, str] = {}
-    places: list[tuple[_Place, bool]] = []
-    volumes: dict[str, Json] = {}
-    mounts: dict[str, Json] = {}
+    given = _Given()
     for one in settings:
-        match one:
-            case Value(name, value):
-                values[name] = value
-            case Mounted(name, sources, is_downloaded):
-                found = [_place(source, is_downloaded) for source in sources if source.url]
-                values[name] = ";".join(place.path for place in found)
-                places.extend((place, is_downloaded) for place in found)
-            case HotUpdate(poll_period):
-                _share_hot_update(object_, volumes, mounts)
-                values |= {
-                    "MODEL_HOT_UPDATE": "true",
-                    "MODEL_POLL_PERIOD_SECONDS": str(poll_period),
-                    "MODEL_HOT_UPDATE_CONFIG": posixpath.join(_HOT_UPDATE, _HOT_UPDATE_FILE),
-                }
-    initial_mounts: dict[str, Json] = {}
-    for place, _ in places:
+        given.take(one, object_)
+    for place in given.places:
         if place.host_directory:
-            volume = _volume_name(place.host_directory)
-            volumes[volume] = _host_volume(volume, place.host_directory, "Directory")
-            mount = {"name": volume, "mountPath": place.mount_path}
-            (initial_mounts if place.download_from else mounts)[place.mount_path] = mount
-    if any(path.startswith(_DATA) for path in mounts):
-        values["DATA_PATH_PREFIX"] = _DATA
-    own = [place.secret for place, is_downloaded in places if not is_downloaded and place.secret]
-    initializer = _initializer([place for place, _ in places], initial_mounts, object_, references)
+            given.mount_host(place)
+    if any(path.startswith(_DATA) for path in given.mounts):
+        given.values["DATA_PATH_PREFIX"] = _DATA
+    initializer = _initializer(given, object_, references)
     if initializer is not None:
-        volumes["sedna-storage-initializer"] = {
-            "name": "sedna-storage-initializer",
-            "emptyDir": {},
-        }
-        mounts[_DOWNLOADS] = {
-            "name": "sedna-storage-initializer",
-            "mountPath": _DOWNLOADS,
-            "readOnly": True,
-        }
-    environment = [{"name": name, "value": value} for name, value in values.items()]
+        given.volumes[_VOLUME] = {"name": _VOLUME, "emptyDir": {}}
+        given.mounts[_DOWNLOADS] = {"name": _VOLUME, "mountPath": _DOWNLOADS, "readOnly": True}
+    environment = [{"name": name, "value": value} for name, value in given.values.items()]
+    own = [it.secret for it in given.places if not it.is_downloaded and it.secret]
     environment += _secret_environment(own[:1], object_, references)
     return Storage(
         environment=tuple(environment),
-        volumes=tuple(volumes.values()),
-        mounts=tuple(mounts.values()),
+        volumes=tuple(given.volumes.values()),
+        mounts=tuple(given.mounts.values()),
         initializer=initializer,
     )
 
@@ -128,56 +143,51 @@ def storage(
 def credentials(settings: Sequence[Setting]) -> Iterator[tuple[str, ...]]:
     """Secrets that one container would have to be given: the worker's, the init container's. It is
     given the first one, for the names of the variables are the same."""
-    places = [
-        (_place(source, one.is_downloaded), one.is_downloaded)
-        for one in settings
-        if isinstance(one, Mounted)
-        for source in one.sources
-        if source.url
-    ]
+    places = [place for one in settings if isinstance(one, Mounted) for place in _places(one)]
     for own in (
-        [it.secret for it, downloaded in places if not downloaded],
-        [it.secret for it, _ in places if it.download_from],
+        [it.secret for it in places if not it.is_downloaded],
+        [it.secret for it in places if it.download_from],
     ):
         yield tuple(dict.fromkeys(filter(None, own)))
+
+
+def _places(mounted: Mounted) -> list[_Place]:
+    return [_place(source, mounted.is_downloaded) for source in mounted.sources if source.url]
 
 
 def _place(source: Source, is_downloaded: bool) -> _Place:
     parts = urlsplit(source.url)
     if parts.scheme:
         if not is_downloaded or parts.scheme.lower() not in DOWNLOADED_SCHEMES:
-            return _Place(source.url, source)
+            return _Place(source.url, source, is_downloaded)
         path = posixpath.normpath(posixpath.join(_DOWNLOADS, parts.netloc + parts.path))
         directory = posixpath.join(posixpath.dirname(path), "")
-        return _Place(path, source, download_from=source.url, download_to=directory)
+        return _Place(path, source, True, download_from=source.url, download_to=directory)
     path = posixpath.normpath(source.url)
     directory = posixpath.dirname(path)
     inside = _DATA + path
     mount_path = posixpath.normpath(_DATA + directory)
     if not source.is_indirect:
-        return _Place(inside, source, directory, mount_path)
+        return _Place(inside, source, is_downloaded, directory, mount_path)
     downloaded = _DOWNLOADS + path
     target = posixpath.join(posixpath.dirname(downloaded), "")
-    return _Place(downloaded, source, directory, mount_path, inside, target)
+    return _Place(downloaded, source, is_downloaded, directory, mount_path, inside, target)
 
 
 def _initializer(
-    places: Sequence[_Place],
-    mounts: Mapping[str, Json],
-    object_: Json,
-    references: Mapping[ObjectKey, Json | None],
+    given: _Given, object_: Json, references: Mapping[ObjectKey, Json | None]
 ) -> Json | None:
     arguments: list[str] = []
-    for place in places:
+    for place in given.places:
         if place.download_from:
             mark = _INDIRECT if place.source.is_indirect else ""
             arguments += [place.download_from, mark + place.download_to]
     if not arguments:
         return None
-    secrets = [place.secret for place in places if place.download_from and place.secret]
+    secrets = [place.secret for place in given.places if place.download_from and place.secret]
     environment = _secret_environment(secrets[:1], object_, references)
     environment.append({"name": "INDIRECT_URL_MARK", "value": _INDIRECT})
-    downloads = {"name": "sedna-storage-initializer", "mountPath": _DOWNLOADS}
+    downloads = {"name": _VOLUME, "mountPath": _DOWNLOADS}
     return {
         "name": "storage-initializer",
         "image": _INITIALIZER,
@@ -185,7 +195,7 @@ def _initializer(
         "args": arguments,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
-        "volumeMounts": [downloads, *mounts.values()],
+        "volumeMounts": [downloads, *given.initial_mounts.values()],
         "env": environment,
     }
 
@@ -209,13 +219,6 @@ def _secret_environment(
             for field in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
         ]
     return environment
-
-
-def _share_hot_update(object_: Json, volumes: dict[str, Json], mounts: dict[str, Json]) -> None:
-    name = "sedna-model-hot-update-volume"
-    directory = posixpath.dirname(hot_update_file(object_))
-    volumes[name] = _host_volume(name, directory, "DirectoryOrCreate")
-    mounts[_HOT_UPDATE] = {"name": name, "mountPath": _HOT_UPDATE}
 
 
 def _host_volume(name: str, directory: str, type_: str) -> Json:
