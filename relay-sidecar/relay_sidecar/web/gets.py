@@ -14,7 +14,7 @@ from relay_sidecar.core.rewriting import metadata_only
 from relay_sidecar.core.status import Refused, not_found, too_large_version
 from relay_sidecar.proxy import answer_of
 from relay_sidecar.stream import Stream
-from relay_sidecar.web.answers import age_headers, object_answer, status_answer
+from relay_sidecar.web.answers import object_answer, status_answer
 from relay_sidecar.web.reading import (
     Reading,
     accept_upstream,
@@ -131,7 +131,7 @@ class Gets:
             raise reading.unreachable()
         item, source = known
         confirmed_at = source.confirmed_at if isinstance(source, Stream) else source
-        return self._present(item, info, wanted, age_headers(confirmed_at, now=reading.wall()))
+        return self._present(item, info, wanted, reading.age_since(confirmed_at))
 
     def _reached(self, info: RequestInfo, known: tuple[Item, Stream | float] | None) -> int:
         """Up to which version what is known of the object is known to hold."""

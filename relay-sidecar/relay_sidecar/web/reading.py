@@ -76,8 +76,10 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`reads_cache`: LIST and GET without a version come from live streams too. Seconds."""
+    """`reads_cache`: LIST and GET without a version come from live streams too; `is_origin`: nobody
+    stands above, so that what is here is never old. Seconds."""
 
+    is_origin: bool
     reads_cache: bool
     read_timeout: float
     request_timeout: float
@@ -130,7 +132,13 @@ class Reading:
         is_new = self.streams.is_up and self.wall() - stream.confirmed_at < NEW
         if not stands_in and (is_new or self.streams.is_live(stream)):
             return {}
-        return age_headers(stream.confirmed_at, now=self.wall())
+        return self.age_since(stream.confirmed_at)
+
+    def age_since(self, confirmed_at: float) -> dict[str, str]:
+        """Headers of an answer that upstream confirmed last at this wall time."""
+        if self.settings.is_origin:
+            return {}
+        return age_headers(confirmed_at, now=self.wall())
 
     async def is_new_enough(self, stream: Stream, scope: Scope) -> bool:
         """Whether it has come to where the floor is now; while upstream is out of reach nothing is

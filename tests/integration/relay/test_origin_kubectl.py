@@ -9,6 +9,7 @@ import pytest
 from tests.controlplane.fixtures import require_program
 from tests.integration.relay.local_origin import Json
 from tests.peers.kubectl import Kubectl
+from tests.pods.caller import Caller
 from tests.pods.relay import RelayProcess
 
 DEFINITION = """
@@ -187,6 +188,20 @@ def test_kubectl_is_told_what_it_asks_about_the_server(kubectl: Kubectl) -> None
     assert {"pods", "leases.coordination.k8s.io", "deployments.apps"} <= set(lines)
     explained = kubectl.run("explain", "lease.spec.holderIdentity").expect()
     assert "holderIdentity" in explained
+
+
+def test_what_the_origin_answers_is_never_old(kubectl: Kubectl, relay: RelayProcess) -> None:
+    kubectl.run("create", "configmap", "new").expect()
+    for names in (["configmaps"], ["configmap", "new"]):
+        listed = kubectl.run("get", *names)
+        assert "new" in listed.expect()
+        assert "Warning" not in listed.errors
+    # As kubectl asks: a table, or what a server has instead.
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+    for path in ("configmaps", "configmaps/new"):
+        reply = Caller(relay.url).get(f"/api/v1/namespaces/default/{path}", accept=table)
+        assert (reply.status, reply.headers["Age"], reply.headers["Warning"]) == (200, None, None)
+    kubectl.run("delete", "configmap", "new").expect()
 
 
 def test_kubectl_deletes_a_namespace_with_what_is_in_it(kubectl: Kubectl) -> None:
