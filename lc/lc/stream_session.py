@@ -150,7 +150,6 @@ class StreamSession:
             case Rejected(_, _, reason) if reason == RETIRED_STORE:
                 return store.renew(reason)
             case Rejected(uid, seq, reason):
-                self._upstream.refused(uid)
                 logger.warning("GM refuses a report", extra=fields(uid=uid, seq=seq, why=reason))
                 return store.refused(uid, seq, reason)
             case Redial():
@@ -176,6 +175,8 @@ class StreamSession:
     def _go_on(self, rejected: Rejected) -> None:
         if rejected.reason == RETIRED_STORE:
             raise _Over("this LC's store was retired; it took another id")
+        # Not before the store has dropped it: it would be sent again as well.
+        self._upstream.refused(rejected.uid)
         self.wake()
 
     async def _settle(self) -> None:
