@@ -170,7 +170,7 @@ def test_a_service_comes_back_whatever_has_happened(
     assert cluster.last["type"] == "Running"
 
 
-@QUICKLY
+@settings(QUICKLY, max_examples=15)
 @given(st.lists(EVENTS, max_size=25))
 def test_a_learning_job_goes_on_to_the_next_round_whatever_has_happened(
     events: list[tuple[Any, ...]],
