@@ -26,9 +26,9 @@ from lc.core.learning.commands import (
 from lc.core.learning.events import Event, SegmentsLost
 from lc.core.learning.job import Job, Malformed
 from lc.core.learning.outcome import Heard, hear
-from lc.core.learning.state import State
 from lc.core.learning.turn import Known, turn
 from lc.core.worker_info import WorkerInfo
+from lc.learning.memory import Memory
 from lc.learning.places import Places, Reach, TaskFailed
 from lc.learning.spool import Spool
 from lc.learning.tasks import Tasks
@@ -56,12 +56,11 @@ class Pump:
         self._places = Places(reach, document.namespace, scratch=spool.folder)
         self._spool = spool
         self._tasks = Tasks(self._places, spool)
-        self._state = _decoded(store.learning_state(document.uid), document)
+        self._memory = Memory(document, store)
         self._known = Known("", None, {})
         self._job: Job | None = None
         self._pace = Pace(told=datetime.now().astimezone())
         self._woken = asyncio.Event()
-        self._saving = asyncio.Lock()
         self._retry = Redial(first=FIRST_RETRY, longest=LONGEST_RETRY)
         self._failures = 0
         self._is_problem_told = False
@@ -87,11 +86,11 @@ class Pump:
 
     async def worker_reported(self, info: WorkerInfo) -> None:
         """Raises Unfit, StoreUnavailable."""
-        async with self._saving:
+        async with self._memory.alone():
             if self._job is None:
                 raise Unfit(f"the job cannot be read: {self.note}")
             try:
-                heard = hear(self._job, self._state, info)
+                heard = hear(self._job, self._memory.state, info)
             except Malformed as error:
                 raise Unfit(str(error)) from error
             if not isinstance(heard, Heard):
@@ -102,7 +101,7 @@ class Pump:
                 return
             if len(encoded(heard.report)) > MAX_BODY:
                 raise Unfit(f"more than {MAX_BODY} bytes are not reported")
-            await self._save(heard.event, heard.report, worker=info.name)
+            await self._memory.save(self.document, heard.event, heard.report, worker=info.name)
             logger.info(
                 "stage ended",
                 extra=fields(
@@ -126,7 +125,7 @@ class Pump:
                 await self._check_spool()
                 is_acked = not self._store.pending_of(self.document.uid)
                 known = replace(self._known, is_acked=is_acked)
-                command = turn(self._job, self._state, known, pace=self._pace, now=now)
+                command = turn(self._job, self._memory.state, known, pace=self._pace, now=now)
                 wait = await self._do(command, now)
             except (TaskFailed, StoreUnavailable) as error:
                 wait = await self._failed(str(error))
@@ -165,9 +164,9 @@ class Pump:
             return
         self._tell_of_data("")
         event = reading.gathered
-        if event.samples or event.cursor != self._state.cursor:
-            async with self._saving:
-                await self._save(event)
+        if event.samples or event.cursor != self._memory.state.cursor:
+            async with self._memory.alone():
+                await self._memory.save(self.document, event)
         if event.samples:
             logger.info(
                 "samples gathered",
@@ -191,8 +190,10 @@ class Pump:
         logger.warning("GM is told again", extra=fields(job=str(self.document.key)))
 
     async def _settle(self, event: Event, reason: str, report: Body | None) -> None:
-        async with self._saving:
-            await self._save(event, report)
+        async with self._memory.alone():
+            await self._memory.save(self.document, event, report)
+        if report is not None:
+            self._pace = replace(self._pace, told=datetime.now().astimezone(), repeats=0)
         logger.info(
             "job goes on",
             extra=fields(
@@ -205,37 +206,23 @@ class Pump:
         )
         await self._tidy()
 
-    async def _save(self, event: Event, report: Body | None = None, *, worker: str = "") -> None:
-        """Under `_saving`: the state here is never ahead of the disk."""
-        changed, body = self._state.after(event), None
-        if report is not None:
-            body = encoded(report)
-            if not worker:
-                changed = changed.saying(str(report["phase"]), int(str(report["round"])), body)
-        await self._store.save_learning_state(
-            self.document, changed.encode(), is_event=True, worker=worker, report=body
-        )
-        self._state = changed
-        if body is not None:
-            self._pace = replace(self._pace, told=datetime.now().astimezone(), repeats=0)
-
     async def _check_spool(self) -> None:
         """Once, and after a failure: somebody may have removed what was kept there."""
         if self._is_spool_checked:
             return
-        lost = await self._places.in_thread(lambda: self._spool.lost(self._state.segments))
+        lost = await self._places.in_thread(lambda: self._spool.lost(self._memory.state.segments))
         if lost:
             logger.warning(
                 "samples are gone from the spool",
                 extra=fields(job=str(self.document.key), files=", ".join(sorted(lost))),
             )
-            async with self._saving:
-                await self._save(SegmentsLost(lost))
+            async with self._memory.alone():
+                await self._memory.save(self.document, SegmentsLost(lost))
         await self._tidy()
         self._is_spool_checked = True
 
     async def _tidy(self) -> None:
-        kept = self._state.spool_files
+        kept = self._memory.state.spool_files
         await self._places.in_thread(lambda: self._spool.keep(kept))
 
     async def _failed(self, problem: str) -> float:
@@ -275,14 +262,3 @@ class Pump:
                 await self._woken.wait()
         except TimeoutError:
             return
-
-
-def _decoded(saved: bytes | None, document: Document) -> State:
-    try:
-        return State.decode(saved)
-    except ValueError as error:
-        logger.error(
-            "what was remembered of a job cannot be read; it begins anew",
-            extra=fields(job=str(document.key), problem=error),
-        )
-        return State()

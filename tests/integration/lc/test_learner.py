@@ -1,6 +1,7 @@
 """Learning jobs while their objects come, change and leave; on a real store and real files."""
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -23,6 +24,17 @@ MODEL = {"format": "pb", "url": "/srv/out/train/1/model.pb"}
 DATASET = resource("Dataset", "d1", url="/srv/d.txt", format="txt", nodeName="edge-a")
 BASE = resource("Model", "base", url="/srv/m/base.pb", format="pb")
 PROD = resource("Model", "prod", url="/srv/m/prod.pb", format="pb")
+
+
+SUCCESS = WorkerInfo(
+    name="il1-train-1-0",
+    namespace="shop",
+    owner_name="il1",
+    owner_kind="incrementallearningjob",
+    kind="train",
+    status="completed",
+    results=(MODEL,),
+)
 
 
 def job(*conditions: Json, version: int = 1, uid: str = "uid-il1", **given: Any) -> Document:
@@ -143,16 +155,7 @@ def test_a_job_that_comes_back_within_a_day_goes_on_where_it_was(tmp_path: Path)
         old = job()
         await desk.store.delete(old.key, old.uid)
         await desk.put(job(condition("Train", "Running", 1), version=2))
-        info = WorkerInfo(
-            name="il1-train-1-0",
-            namespace="shop",
-            owner_name="il1",
-            owner_kind=old.kind,
-            kind="train",
-            status="completed",
-            results=(MODEL,),
-        )
-        await desk.learner.worker_reported(info, old)
+        await desk.learner.worker_reported(SUCCESS, old)
         await desk.said("Train", "Completed")
         desk.write("/srv/d.txt", "".join(f"{n}\n" for n in range(20)))
         await desk.put(
@@ -279,5 +282,29 @@ def test_what_gm_lost_is_kept_word_for_word_to_be_told_again(tmp_path: Path) -> 
         [report] = desk.store.pending()
         saved = State.decode(desk.store.learning_state("uid-il1")).said
         assert saved == Said("Train", 1, report.body)
+
+    with_desk(tmp_path, play)
+
+
+def test_a_worker_that_hangs_up_before_its_answer_is_not_forgotten(tmp_path: Path) -> None:
+    """What was being saved is on disk; whatever is saved next builds upon it."""
+
+    async def play(desk: Desk) -> None:
+        desk.write("/srv/d.txt", "")
+        running = job(condition("Train", "Running", 1))
+        await desk.put(DATASET, BASE, running)
+        await eventually(lambda: "Running" in str(desk.learner.notes()))
+        report = asyncio.create_task(desk.learner.worker_reported(SUCCESS, running))
+        while not report.done():
+            await asyncio.sleep(0)
+            report.cancel()
+        failure = dataclasses.replace(SUCCESS, name="il1-eval-1-0", kind="eval", status="failed")
+        await desk.put(job(condition("Eval", "Running", 1), version=2))
+        await desk.learner.worker_reported(failure, running)
+        state = State.decode(desk.store.learning_state("uid-il1"))
+        said = [(it["phase"], it["status"]) for it in desk.told()]
+        assert said == [("Train", "Completed"), ("Eval", "Failed")]
+        assert state.trained is not None
+        assert state.failed == {"Eval": 1}
 
     with_desk(tmp_path, play)

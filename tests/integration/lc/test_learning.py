@@ -4,6 +4,8 @@ import json
 import random
 import time
 
+import pytest
+
 from tests.integration.lc.learning_job import MODEL_IN, Node, stopped, until
 from tests.unit.lc.learning.jobs import condition, output
 
@@ -18,6 +20,7 @@ def numbers(count: int, *, start: int = 0) -> list[str]:
     return [f"img/{number}.jpg {number % 3}" for number in range(start, start + count)]
 
 
+@pytest.mark.slow
 def test_a_round_goes_on_over_kills_while_nobody_is_reached() -> None:
     with Node() as node:
         node.add(*numbers(10))
@@ -87,6 +90,7 @@ def test_a_late_word_of_a_worker_is_answered_and_changes_nothing() -> None:
         assert node.told() == []
 
 
+@pytest.mark.slow
 def test_samples_survive_kills_at_any_moment() -> None:
     """The data grows while LC is killed again and again; each line is in one place at the end."""
     chance = random.Random(7)
@@ -176,6 +180,7 @@ def test_a_table_keeps_its_header_in_every_file() -> None:
         assert data.read_text().splitlines() == ["x,y", *(f"{number},0" for number in range(8))]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_is_told_and_done_when_it_can() -> None:
     with Node() as node:
         node.add(*numbers(10))
