@@ -71,6 +71,6 @@ def _parsed(document: Document) -> NodeReport | None:
         return NodeReport.parse(document.raw)
     except Malformed as error:
         logger.warning(
-            "a NodeReport cannot be read", extra=fields(object=document.key, why=str(error))
+            "a NodeReport cannot be read", extra=fields(object=str(document.key), why=str(error))
         )
         return None

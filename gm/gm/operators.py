@@ -162,7 +162,7 @@ class Operators:
         except (ApiError, Unreachable) as error:
             return self._failed(key, memory, str(error))
         except MISSHAPEN as error:
-            logger.exception("an object cannot be decided", extra=fields(object=key))
+            logger.exception("an object cannot be decided", extra=fields(object=str(key)))
             return self._failed(key, memory, repr(error), is_logged=True)
         self._performed(document, decision, memory)
         return "written" if decision.status is not None or decision.actions else "nothing to do"
@@ -205,7 +205,9 @@ class Operators:
         self.folded += decision.folded
         self._note_refused(document, decision, memory)
         if decision.waits_for and decision.waits_for != memory.waits_for:
-            logger.info("reports wait", extra=fields(object=document.key, why=decision.waits_for))
+            logger.info(
+                "reports wait", extra=fields(object=str(document.key), why=decision.waits_for)
+            )
         memory.waits_for = decision.waits_for
         self._events.tell(document, decision.events)
         again_in = decision.again_in
@@ -224,7 +226,7 @@ class Operators:
                 logger.info(
                     "a report has no effect",
                     extra=fields(
-                        object=document.key, node=note.node, seq=number[2], why=note.reason
+                        object=str(document.key), node=note.node, seq=number[2], why=note.reason
                     ),
                 )
         memory.refused = frozenset(found)
@@ -244,7 +246,8 @@ class Operators:
         memory.failures += 1
         if not is_logged:
             logger.warning(
-                "an object could not be written", extra=fields(object=key, why=why, delay=delay)
+                "an object could not be written",
+                extra=fields(object=str(key), why=why, delay=delay),
             )
         self._queue.add_after(key, delay)
         return "failed"

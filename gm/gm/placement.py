@@ -132,7 +132,8 @@ class Placement:
             return place_of(document, self._find)
         except MISSHAPEN as error:
             logger.warning(
-                "an object cannot be understood", extra=fields(object=document.key, why=repr(error))
+                "an object cannot be understood",
+                extra=fields(object=str(document.key), why=repr(error)),
             )
             return NOWHERE
 

@@ -48,7 +48,9 @@ class Secrets:
         except ApiError as error:
             if error.status != 403:
                 raise
-            logger.warning("a Secret may not be read", extra=fields(object=key, why=str(error)))
+            logger.warning(
+                "a Secret may not be read", extra=fields(object=str(key), why=str(error))
+            )
             return None
         metadata: Json = {"metadata": msgspec.json.decode(raw).get("metadata", {})}
         return metadata

@@ -153,7 +153,7 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
         lc_server=options.parsed("lc_server", url, DEFAULT_LC_SERVER),
         kb_server=options.parsed("kb_server", url, DEFAULT_KB_SERVER),
         listen=options.parsed("listen", address, address(DEFAULT_LISTEN)),
-        concurrency=options.parsed("concurrency", whole, 16),
+        concurrency=options.parsed("concurrency", whole, 32),
         request_timeout=options.parsed("request_timeout", seconds, 5.0),
         log_format=options.choice("log_format", "text", "json"),
         log_level=options.choice("log_level", "info", "debug", "warning", "error"),

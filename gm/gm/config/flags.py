@@ -58,7 +58,7 @@ GROUPS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "this process": [
         ("listen", "HOST:PORT", f"/livez, /readyz, /status, /metrics; default {DEFAULT_LISTEN}"),
-        ("concurrency", "16", "so many objects are worked on at a time"),
+        ("concurrency", "32", "so many objects are worked on at a time"),
         (
             "request-timeout",
             "5s",

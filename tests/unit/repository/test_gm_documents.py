@@ -1,0 +1,136 @@
+"""The manual is true of gm: flags, endpoints, fields, metrics, messages, modules."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gm.config.config import Config, load
+from gm.config.flags import parser
+from gm.metrics import Counters, measure
+from gm.status import (
+    Backlog,
+    CollectionStatus,
+    GmStatus,
+    LeaderStatus,
+    NodeStatus,
+    ReportCounts,
+    StateCount,
+)
+from tests.unit.repository.checkout import ROOT, document, section
+
+MANUAL = "docs/gm.md"
+PACKAGE = ROOT / "gm" / "gm"
+LEVELS = ("logger.info", "logger.warning", "logger.error", "logger.exception", "logger.log")
+
+
+def _flags() -> set[str]:
+    options = parser()._option_string_actions
+    return {name for name in options if name.startswith("--")} - {"--help"}
+
+
+def _config(*flags: str) -> Config:
+    return load(flags, {})
+
+
+def _rows(title: str) -> list[list[str]]:
+    """The cells of a section's own tables, without titles and rulers."""
+    found: list[list[str]] = []
+    (own, *_) = re.split(r"^##+ ", section(MANUAL, title), flags=re.M)
+    for table in re.findall(r"(?:^\|.*\n)+", own, re.M):
+        lines = table.splitlines()[2:]
+        found += [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+    return found
+
+
+def _status() -> GmStatus:
+    """Of a GM that has something of everything to tell."""
+    return GmStatus(
+        version="1",
+        mode="active-standby",
+        uptime=1.0,
+        lack="",
+        leader=LeaderStatus(
+            is_leader=True, may_act=True, holder="gm-0", term=1, terms=1, remaining=1.0
+        ),
+        is_link_up=True,
+        backlog=Backlog(objects=1, events=1, reports=1, node_reports=1, held_back=1),
+        reports=ReportCounts(stored=1, folded=1, without_effect=1, refused=1, last_refusal="it"),
+        nodes=[NodeStatus("n", "grpc", "1", 1.0, True, 0, 1, 1.0)],
+        jobs=[StateCount("dataset", "-", 1)],
+        collections=[CollectionStatus("dataset", 1, 1, True)],
+    )
+
+
+def test_the_table_of_flags_is_the_command_line() -> None:
+    named = [re.fullmatch(r"`(--[a-z-]+)`", row[0]) for row in _rows("Flags")]
+    told = [found[1] for found in named if found]
+    assert len(told) == len(set(told))
+    assert set(told) == _flags()
+
+
+def test_the_defaults_in_the_table_are_the_real_ones() -> None:
+    rows = [(row[0].strip("`"), row[1]) for row in _rows("Flags")]
+    told = {flag: value.strip("`") for flag, value in rows if re.fullmatch("`[^` ]+`", value)}
+    assert len(told) >= 12
+    for flag, value in told.items():
+        assert _config(flag, value) == _config(), flag
+
+
+def test_the_manual_names_no_flag_that_is_not_there() -> None:
+    named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
+    # Of the elector, of kubectl, of `gm status`.
+    others = {"--drain-url", "--release-on-term", "--server-side", "--url", "--output"}
+    assert named - others <= _flags()
+
+
+def test_every_endpoint_is_told_and_no_other() -> None:
+    source = (PACKAGE / "web" / "own_endpoints.py").read_text(encoding="utf-8")
+    routes = set(re.findall(r'^\s+"(/[a-z]+)": \("', source, re.M))
+    assert {row[0].strip("`") for row in _rows("Its own endpoints")} == routes
+
+
+def test_every_metric_is_told_and_no_other() -> None:
+    counters = Counters({("PUT", "ok"): 1}, {"written": 1}, 1, 0, 0, 0)
+    told = {row[0].strip("`") for row in _rows("Metrics")}
+    assert told == {metric.name for metric in measure(_status(), counters)}
+
+
+def test_every_field_of_the_status_is_told_and_no_other() -> None:
+    def names(document: dict[str, Any], prefix: str = "") -> Iterator[str]:
+        for key, value in document.items():
+            inner = value[0] if isinstance(value, list) else value
+            if isinstance(inner, dict):
+                yield from names(inner, f"{prefix}{key}{'[]' if inner is not value else ''}.")
+            else:
+                yield prefix + key
+
+    told = {name for row in _rows("The status") for name in re.findall(r"`([\w.\[\]]+)`", row[0])}
+    assert told == set(names(_status().document()))
+
+
+def test_every_message_of_the_log_is_explained() -> None:
+    explained = section(MANUAL, "Troubleshooting")
+    said = set(_messages())
+    assert len(said) >= 25
+    for message in said:
+        assert f"`{message}`" in explained, message
+
+
+def _messages() -> Iterator[str]:
+    """What is logged above DEBUG by GM, and by what it shares with LC, in so many words."""
+    for path in (*PACKAGE.rglob("*.py"), ROOT / "sedna-api" / "sedna_api" / "follow.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (*LEVELS, "level"):
+                # `logger.log` has the level before its message.
+                words = [it.value for it in node.args[:2] if isinstance(it, ast.Constant)]
+                yield from map(str, words[:1])
+
+
+def test_the_map_names_each_module_of_gm() -> None:
+    text = section("CONTRIBUTING.md", "Map of the code")
+    top = [path.name for path in PACKAGE.iterdir() if path.suffix == ".py"]
+    folders = [f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()]
+    for name in (*top, *folders):
+        if name not in ("__init__.py", "version.py", "log.py"):
+            assert f"`{name}`" in text, name
