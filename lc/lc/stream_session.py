@@ -69,6 +69,8 @@ class StreamSession:
         self._rules = Session(store.store_id, store.get)
         self._upstream = Upstream()
         self._wanted = asyncio.Event()
+        # Whether a refusal made another report the first of its object.
+        self._has_new_head = False
         self._asked: asyncio.Queue[tuple[Effect, asyncio.Future[object]]] = asyncio.Queue(MAX_AHEAD)
         self._last_asked: asyncio.Future[object] | None = None
         # When the snapshot was on disk, on CLOCK_BOOTTIME.
@@ -177,6 +179,7 @@ class StreamSession:
             raise _Over("this LC's store was retired; it took another id")
         # Not before the store has dropped it: it would be sent again as well.
         self._upstream.refused(rejected.uid)
+        self._has_new_head = True
         self.wake()
 
     async def _settle(self) -> None:
@@ -191,9 +194,7 @@ class StreamSession:
             await call.write(encode_from_node(greeting))
             while True:
                 self._wanted.clear()
-                for report in self._upstream.due(self._store.pending(), boottime()):
-                    await call.write(encode_from_node(report))
-                    self._upstream.sent(report, boottime())
+                await self._send_due(call)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RESEND_AFTER):
                         await self._wanted.wait()
@@ -202,6 +203,16 @@ class StreamSession:
         except asyncio.InvalidStateError:
             # The call has ended: whoever reads it learns why.
             await asyncio.get_running_loop().create_future()
+
+    async def _send_due(self, call: Any) -> None:
+        self._has_new_head = False
+        for report in self._upstream.due(self._store.pending(), boottime()):
+            if self._has_new_head:
+                # What follows names a report before it that is not there any more.
+                return
+            # Before it is written: a refusal meanwhile lets it be sent again.
+            self._upstream.sent(report, boottime())
+            await call.write(encode_from_node(report))
 
 
 def _words(error: grpc.aio.AioRpcError) -> str:
