@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lc.core.samples import FORMATS, TAIL, Counter, Look, Position
+from lc.host_files import HostFiles
 from lc.remote import Remote, RemoteError
 from sidecar.clock import boottime
 
@@ -43,7 +44,7 @@ def check_format(text: str) -> None:
         raise Problem(f"format {text!r:.40} is not supported: write {' or '.join(FORMATS)}")
 
 
-async def count_local(path: Path, kept: Position, progress: Progress) -> Position:
+async def count_local(host: HostFiles, kept: Position, progress: Progress) -> Position:
     """Raises `Problem`, also for a disk that hangs, whose thread is left behind."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Position] = loop.create_future()
@@ -59,7 +60,8 @@ async def count_local(path: Path, kept: Position, progress: Progress) -> Positio
     def count() -> None:
         position, problem = None, None
         try:
-            position = _counted(path, kept, progress)
+            # Also the way to it may lead over a disk that hangs.
+            position = _counted(host.path(kept.url), kept, progress)
         except Problem as error:
             problem = error
         except OSError as error:

@@ -192,11 +192,9 @@ class Datasets:
                 secret = self._secret(watched.document.namespace, spec)
                 position = await count_remote(self._remote, kept, secret)
             else:
-                position = await count_local(self._host.path(spec.url), kept, watched.begun())
+                position = await count_local(self._host, kept, watched.begun())
         except Problem as problem:
             return str(problem)
-        except OSError as error:
-            return f"{spec.url}: {error.strerror}"
         watched.position, watched.is_counted = position, True
         return ""
 
