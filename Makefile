@@ -1,4 +1,4 @@
-.PHONY: demo test check bench bench-relay nemesis lock clean
+.PHONY: demo test check bench bench-relay nemesis nemesis-gm lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -24,6 +24,9 @@ bench-relay: .venv ## side by side with kube-apiserver itself; ARGS=--help
 
 nemesis: .venv ## random faults for half an hour; ARGS=--help
 	@.venv/bin/python -m tests.nemesis $(ARGS)
+
+nemesis-gm: .venv ## the same of GM and LC; ARGS="--minutes 10 --seed 1 --mode relay"
+	@.venv/bin/python -m tests.nemesis_gm $(ARGS)
 
 lock: .venv ## resolve pyproject.toml into requirements/*.txt
 	@scripts/lock

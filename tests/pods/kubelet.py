@@ -33,6 +33,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.controlplane.guardian import Guardian
 from tests.pods.caller import Caller
 
 Json = dict[str, Any]
@@ -164,12 +165,14 @@ class Kubelet:
         course_of: Callable[[Json], Course] = lambda pod: Course(),
         machines: Mapping[str, Machine] | None = None,
         folder: Path | None = None,
+        guardian: Guardian | None = None,
     ) -> None:
         self._caller = caller
         self._nodes = list(nodes)
         self._course_of = course_of
         self._machines = dict(machines or {})
         self._folder = folder
+        self._guardian = guardian
         self._logs = logs
         logs.mkdir(parents=True, exist_ok=True)
         self._pods: dict[str, _Pod] = {}
@@ -420,7 +423,7 @@ class Kubelet:
         if pod.course.work is not None:
             return _Errand(pod.course.work, environment, pod.name)
         with (self._logs / f"{pod.name}-{pod.uid[:8]}.log").open("ab") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 cwd=self._folder,
                 env={"PATH": os.environ["PATH"], **environment},
@@ -429,6 +432,9 @@ class Kubelet:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        if self._guardian is not None:
+            self._guardian.watch(process.pid)
+        return process
 
     def _environment(self, pod: _Pod, container: Json) -> dict[str, str]:
         machine = self._machines.get(pod.node, Machine())
@@ -454,7 +460,7 @@ class Kubelet:
 
     def _address_of(self, value: str, namespace: str) -> str:
         """The address of a pod behind `<service>.<namespace>`, any other value as it is. Raises
-        LookupError where there is no such pod that runs."""
+        LookupError where none has begun."""
         service, _, rest = value.partition(".")
         if rest != namespace:
             return value
@@ -462,11 +468,16 @@ class Kubelet:
         if answer.status != HTTPStatus.OK:
             raise LookupError(value)
         selector = answer.json()["spec"]["selector"].items()
-        for pod in self._pods.values():
-            labels = pod.object["metadata"].get("labels", {})
-            if pod.namespace == namespace and pod.phase == "Running" and selector <= labels.items():
-                return pod.address
-        raise LookupError(value)
+        begun = [
+            (pod.phase != "Running", pod.address)
+            for pod in self._pods.values()
+            if pod.namespace == namespace
+            and pod.phase != "Pending"
+            and selector <= pod.object["metadata"].get("labels", {}).items()
+        ]
+        if not begun:
+            raise LookupError(value)
+        return min(begun)[1]
 
     def _look_at_processes(self) -> None:
         for pod in list(self._pods.values()):

@@ -7,7 +7,7 @@ Guarantees: ports and data are the node's own over restarts; `stop` leaves nothi
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.api_server import ApiServer
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.reservation import LOOPBACK
 from tests.pods.gm import GmPod
@@ -23,7 +23,7 @@ class EdgeNode:
     def __init__(
         self,
         name: str,
-        plane: ControlPlane,
+        plane: ApiServer,
         gms: Sequence[GmPod],
         *,
         mode: str,
@@ -35,16 +35,20 @@ class EdgeNode:
         root.mkdir(parents=True, exist_ok=True)
         self.relay: RelayProcess | None = None
         if mode == RELAY:
-            self.links = [FaultProxy(plane.port)]
+            self.links = [FaultProxy(plane.port, scheme=plane.scheme)]
             kubeconfig = plane.admin_kubeconfig(server=self.links[0].url)
             self.relay = RelayProcess(
-                [f"--kubeconfig={kubeconfig}", "--probe-interval=300ms"], name=f"{name}-relay"
+                [f"--kubeconfig={kubeconfig}", "--probe-interval=300ms"],
+                name=f"{name}-relay",
+                guardian=plane.guardian,
             )
             own = [*relay_flags(self.relay), f"--namespace={namespace}"]
         else:
             self.links = [FaultProxy(pod.gm.stream_port) for pod in gms]
             own = [f"--gm-address={','.join(f'{LOOPBACK}:{link.port}' for link in self.links)}"]
-        self.lc = LcProcess([*own, "--log-format=json", *flags], node=name, root=root)
+        self.lc = LcProcess(
+            [*own, "--log-format=json", *flags], node=name, root=root, guardian=plane.guardian
+        )
 
     def start(self) -> None:
         """Returns at once."""

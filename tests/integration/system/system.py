@@ -13,11 +13,11 @@ from typing import Any, Self
 
 from sedna_api.core.kinds import kind_named
 from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.api_server import ApiServer
 from tests.integration.system.edge_node import RELAY, EdgeNode
 from tests.integration.system.witness import Witness
 from tests.pods.caller import Caller
-from tests.pods.gm import GmPod
+from tests.pods.gm import LEASE_FLAGS, GmPod
 from tests.pods.kubelet import Course, Kubelet, Machine
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ class System:
 
     def __init__(
         self,
-        plane: ControlPlane,
+        plane: ApiServer,
         folder: Path,
         *,
         mode: str,
@@ -46,6 +46,7 @@ class System:
         clouds: Sequence[str] = ("cloud-1",),
         course_of: Callable[[Json], Course] = lambda pod: Course(),
         image: Path | None = None,
+        lease_flags: Sequence[str] = LEASE_FLAGS,
     ) -> None:
         self.plane = plane
         self.mode = mode
@@ -54,7 +55,8 @@ class System:
         self._stack = ExitStack()
         self._folder = folder
         self.gms = [
-            GmPod(plane, self.namespace, name=f"gm-{number}", mode=mode) for number in range(gms)
+            GmPod(plane, self.namespace, name=f"gm-{number}", mode=mode, lease_flags=lease_flags)
+            for number in range(gms)
         ]
         self.edges: Mapping[str, EdgeNode] = {
             name: EdgeNode(
@@ -79,6 +81,7 @@ class System:
                 for name in (*clouds, *edges)
             },
             folder=image,
+            guardian=plane.guardian,
         )
         self.witness = Witness(self.caller, self.namespace)
 
@@ -212,10 +215,15 @@ class System:
         return found
 
     def unsettled_reports(self) -> list[str]:
-        """Reports that LCs still have or were refused, or that no status has taken in."""
+        """Reports that LCs still have, that were refused although their object is there, or that no
+        status has taken in."""
         found = []
         for edge in self.edges.values():
             reports = edge.lc.status()["reports"]
-            if reports["waiting"] or reports["refused"]:
-                found.append(f"{edge.name}: {reports}")
+            there = {uid for uid, _ in self.witness.concerning(edge.name).values()}
+            if reports["waiting"]:
+                found.append(f"{edge.name}: {reports['waiting']} reports wait")
+            found += [
+                f"{edge.name}: refused: {it}" for it in reports["refusals"] if it["uid"] in there
+            ]
         return found + self.witness.unapplied()
