@@ -25,7 +25,7 @@ MAX_NAME = 253
 # Each holds an object's document, which the directory most likely has too.
 MAX_WAITING = 10_000
 # Posts at a time: operators' writes, which matter more, go on beside them.
-POSTERS = 2
+POSTERS = 4
 ATTEMPTS = 3
 RETRY = 1.0
 
@@ -79,7 +79,7 @@ class Events:
             except Conflict:
                 return True
             except NotLeading:
-                return False
+                why = "not leading"
             except (ApiError, Unreachable) as error:
                 why = str(error)
                 if isinstance(error, ApiError) and error.is_refusal and error.status != 429:

@@ -75,10 +75,9 @@ class GlobalManager:
         self.leadership = Leadership(elector, within=timeout)
         self.link = Link(relay, self._link_changed)
         self.directory = Directory(lambda: self.link.is_up)
-        is_any = config.mode is Mode.ACTIVE_ACTIVE
         self._writes = Writes(api, lambda: self.leadership.may_act, timeout=timeout)
         self._report_writes = Writes(
-            api, lambda: is_any or self.leadership.may_act, timeout=timeout
+            api, lambda: self._is_any or self.leadership.may_act, timeout=timeout
         )
         self.events = Events(self._writes, instance=instance)
         self.operators = Operators(
@@ -91,17 +90,13 @@ class GlobalManager:
             concurrency=config.concurrency,
         )
         self._writer = NodeReportWriter(self.directory, self._report_writes)
-        self.inbox = Inbox(
-            Authority(self.directory, self._report_writes, namespace=config.namespace), self._writer
-        )
+        authority = Authority(self.directory, self._report_writes, namespace=config.namespace)
+        self.inbox = Inbox(authority, self._writer, may_serve=self._may_serve)
         self._pruning = Pruning(self.directory, self._writer, lambda: self.leadership.may_act)
         self.hub: Hub | None = None
         if config.mode is not Mode.RELAY:
             self.hub = Hub(
-                self.directory,
-                self.inbox,
-                may_serve=lambda: is_any or self.leadership.is_leader,
-                sheds=is_any,
+                self.directory, self.inbox, may_serve=self._may_serve, sheds=self._is_any
             )
             self.leadership.subscribe(self.hub.moved)
 
@@ -164,6 +159,14 @@ class GlobalManager:
     async def drained(self) -> None:
         await self.leadership.ended()
         await self.operators.idle()
+
+    @property
+    def _is_any(self) -> bool:
+        """Whether each GM serves LCs and takes their reports, not the leader alone."""
+        return self.config.mode is Mode.ACTIVE_ACTIVE
+
+    def _may_serve(self) -> bool:
+        return self._is_any or self.leadership.is_leader
 
     def _link_changed(self) -> None:
         self.directory.moved()

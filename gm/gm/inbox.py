@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gm.authority import Authority, malformed
-from gm.hub.ports import Acked, RefusedForGood
+from gm.hub.ports import Acked, MayServe, RefusedForGood
 from gm.log import fields, logger
-from gm.node_report_writer import NodeReportWriter
+from gm.node_report_writer import Contended, NodeReportWriter
 from gm.writes import NotLeading
 from kubeapi import ApiError, Unreachable
 from sedna_api.core.document import NotADocument
@@ -30,7 +30,6 @@ from sedna_api.core.node_report import (
 )
 from sedna_api.core.redial import Redial
 from sedna_api.core.report import Malformed, Report
-from sidecar.clock import boottime
 
 # Reports in all boxes; each is 64 KiB at most, some hundred bytes mostly.
 MAX_REPORTS = 10_000
@@ -39,6 +38,8 @@ MAX_BYTES = 32 * 1024 * 1024
 BATCH = 500
 # Seconds until GM has taken in and pruned something.
 FULL_POLL = 0.5
+# Seconds between two looks at a lead that is too short for a write, but may be prolonged.
+LAPSE_POLL = 0.2
 LONGEST_RETRY = 4.0
 
 Answer = Callable[[Acked | RefusedForGood], None]
@@ -59,9 +60,12 @@ class _Box:
 
 
 class Inbox:
-    """The port of the hub. `last_heard`: when each node's last report came, CLOCK_BOOTTIME."""
+    """The port of the hub. `may_serve`: as the hub asks it, too; where it ends, so do streams."""
 
-    def __init__(self, authority: Authority, writer: NodeReportWriter) -> None:
+    def __init__(
+        self, authority: Authority, writer: NodeReportWriter, *, may_serve: MayServe
+    ) -> None:
+        self._may_serve = may_serve
         self._authority = authority
         self._writer = writer
         self._boxes: dict[tuple[str, str], _Box] = {}
@@ -69,7 +73,6 @@ class Inbox:
         self._count = 0
         self._has_work = asyncio.Event()
         self._has_room = asyncio.Event()
-        self.last_heard: dict[str, float] = {}
         self.stored = 0
         self.refused = 0
         self.last_refusal = ""
@@ -84,7 +87,6 @@ class Inbox:
     def take(self, node: str, report: Report, answer: Answer) -> bool:
         if self.is_full:
             return False
-        self.last_heard[node] = boottime()
         key = (report.namespace, node)
         box = self._boxes.setdefault(key, _Box(report.namespace, node))
         it = _Waiting(report, answer)
@@ -117,11 +119,11 @@ class Inbox:
                 pause = await self._store_some(box)
                 redial.succeeded()
             except NotLeading:
-                # Whoever leads now is told by LC again.
-                while box.waiting:
-                    self._leave(box.waiting.popleft())
-                break
-            except (ApiError, Unreachable, Malformed, NotADocument) as error:
+                pause = LAPSE_POLL
+                if not self._may_serve():
+                    # All streams are closed: LC tells whoever leads now.
+                    self._empty(box)
+            except (ApiError, Unreachable, Contended, Malformed, NotADocument) as error:
                 pause = redial.failed(random.random())
                 logger.warning(
                     "reports could not be stored",
@@ -130,6 +132,10 @@ class Inbox:
             await asyncio.sleep(pause)
         box.is_served = False
         del self._boxes[box.namespace, box.node]
+
+    def _empty(self, box: _Box) -> None:
+        while box.waiting:
+            self._leave(box.waiting.popleft())
 
     async def _store_some(self, box: _Box) -> float:
         """Seconds until it is worth another try."""

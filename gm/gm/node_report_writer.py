@@ -40,6 +40,10 @@ _STATUS = msgspec.json.Decoder(_Status)
 _ANY = msgspec.json.Decoder()
 
 
+class Contended(Exception):
+    """Others were quicker each time."""
+
+
 class NodeReportWriter:
     def __init__(self, directory: Directory, writes: Writes) -> None:
         self._directory = directory
@@ -51,8 +55,8 @@ class NodeReportWriter:
         self, namespace: str, node: str, reports: Sequence[Report]
     ) -> tuple[Outcome, ...]:
         """What became of each, once the write was answered. Raises `NotLeading`, `ApiError`,
-        `Unreachable`: then nobody knows, and storing them again is harmless; `Malformed` for a
-        NodeReport that was edited by hand and cannot be read."""
+        `Unreachable`, `Contended`: then nobody knows, and storing them again is harmless;
+        `Malformed` for a NodeReport that was edited by hand and cannot be read."""
         base = self._directory.reports.get(namespace, node)
         is_live = False
         for _ in range(ATTEMPTS):
@@ -70,7 +74,7 @@ class NodeReportWriter:
             if after is start or await self._write(after):
                 return outcomes
             base = None
-        return tuple(Gap(0) for _ in reports)
+        raise Contended(f"NodeReport {namespace}/{node} is written by others all the time")
 
     async def prune(self, report: NodeReport) -> bool:
         """Whether anything was to be taken out, and was."""

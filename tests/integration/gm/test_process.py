@@ -1,15 +1,30 @@
 """gm as a process: endpoints, `gm status`, what it refuses to run with."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 
 from gm.definitions import PATH
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.sedna_kinds import install
 from tests.integration.gm.shop import Shop
 from tests.pods.elector import ask
 from tests.pods.gm import GmPod, GmProcess
 from tests.pods.node_stream import NodeStream
 from tests.pods.raw_server import Connection, RawServer
 from tests.unit.gm.test_definitions import openapi
+
+
+@contextmanager
+def closing_pod(pod: GmPod) -> Iterator[GmPod]:
+    """Not started yet."""
+    try:
+        yield pod
+    finally:
+        pod.stop()
+
 
 # Bytes; the contract's bound of an idle GM.
 IDLE = 100 * 1024 * 1024
@@ -115,3 +130,24 @@ def test_an_address_that_is_taken_is_one_line() -> None:
     finally:
         first.stop()
         second.stop()
+
+
+@pytest.mark.slow
+def test_gm_waits_for_its_crds_and_goes_on_when_they_come() -> None:
+    """Beside a relay that has looked at the API before there were any."""
+    with ControlPlane() as plane:
+        namespace = plane.create_namespace()
+        with closing_pod(GmPod(plane, namespace)) as pod:
+            pod.start(wait=False)
+            shop = Shop(plane, namespace)
+            shop.wait(
+                pod.gm.log_text, lambda it: "waiting for CRDs" in it, what="GM to say what it lacks"
+            )
+            pod.relay.wait_link(up=True)
+            assert pod.gm.readyz() == 503
+            install(plane)
+            pod.wait_leading()
+            pod.wait_ready()
+            shop.stock()
+            shop.federated("f1")
+            shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
