@@ -4,6 +4,7 @@ kube-apiserver with etcd (`ControlPlane`) and the relay's `--origin local` (`Ori
 one, so that a test of a client can say what must hold, and run on both.
 """
 
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Unpack
@@ -36,6 +37,8 @@ class ApiServer(Protocol):
     def freeze(self) -> None: ...
     def thaw(self) -> None: ...
 
+    def tls(self, *, as_admin: bool = True) -> ssl.SSLContext | None: ...
+    def admin_kubeconfig(self, *, server: str | None = None) -> Path: ...
     def create_namespace(self, prefix: str = "test") -> str: ...
     def service_account_dir(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import http.client
 import secrets
 import signal
+import ssl
 import sys
 import tempfile
 import time
@@ -134,6 +135,14 @@ class OriginServer:
     def admin(self) -> AdminClient:
         """A client; like every other one, it may do anything."""
         return AdminClient(LOOPBACK, self.port, None)
+
+    def tls(self, *, as_admin: bool = True) -> ssl.SSLContext | None:
+        """None: it speaks HTTP."""
+        return None
+
+    def admin_kubeconfig(self, *, server: str | None = None) -> Path:
+        """A kubeconfig; `server`: another way there, such as a proxy."""
+        return self.kubeconfig_for("default", "admin", [], server=server)
 
     def kubeconfig_for(
         self,

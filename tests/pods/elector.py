@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.controlplane.guardian import Guardian
+
 # A start on a busy machine; a quiet one needs half a second.
 START_TIMEOUT = 30.0
 POLL_INTERVAL = 0.02
@@ -80,6 +82,8 @@ class ElectorPod:
     interpreter: str = sys.executable
     # How many files the process may open; None: as many as the test.
     descriptors: int | None = None
+    # Ends it with whoever started it.
+    guardian: Guardian | None = None
 
     def __post_init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -122,7 +126,10 @@ class ElectorPod:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 env={"PATH": "/usr/bin:/bin", **self.environ},
+                start_new_session=True,
             )
+        if self.guardian is not None:
+            self.guardian.watch(self._process.pid)
         self._is_frozen = False
         if wait:
             self.wait_listening()

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.api_server import ApiServer
+from tests.controlplane.guardian import Guardian
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.reservation import LOOPBACK, Reservation
 from tests.pods.elector import ElectorPod, ask
@@ -32,10 +33,13 @@ REQUEST_TIMEOUT = "1500ms"
 
 
 class GmProcess:
-    """`flags` as on the command line."""
+    """`flags` as on the command line; `guardian` ends it with whoever started it."""
 
-    def __init__(self, flags: Sequence[str], *, name: str = "gm") -> None:
+    def __init__(
+        self, flags: Sequence[str], *, name: str = "gm", guardian: Guardian | None = None
+    ) -> None:
         self.name = name
+        self._guardian = guardian
         self.flags = list(flags)
         self._log = Path(tempfile.mkstemp(prefix=f"{name}-", suffix=".log")[1])
         self._log_start = 0
@@ -70,7 +74,10 @@ class GmProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={"PATH": "/usr/bin:/bin", "POD_NAME": self.name},
+                start_new_session=True,
             )
+        if self._guardian is not None:
+            self._guardian.watch(self._process.pid)
         return self
 
     def wait_answering(self) -> Self:
@@ -169,7 +176,7 @@ class GmPod:
 
     def __init__(
         self,
-        plane: ControlPlane,
+        plane: ApiServer,
         namespace: str,
         *,
         name: str = "gm-0",
@@ -180,12 +187,13 @@ class GmPod:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        self.link = FaultProxy(plane.port)
+        self.link = FaultProxy(plane.port, scheme=plane.scheme)
         kubeconfig = plane.admin_kubeconfig(server=self.link.url)
         self.relay = RelayProcess(
             [f"--kubeconfig={kubeconfig}", "--probe-interval=300ms"],
             name=f"{name}-relay",
             environ=environ,
+            guardian=plane.guardian,
         )
         self.elector = ElectorPod(
             name,
@@ -195,6 +203,7 @@ class GmPod:
                 *("--on-missing", "take", *lease_flags),
             ],
             environ=environ or {},
+            guardian=plane.guardian,
         )
         self._elector_port = Reservation()
         self.elector.flags += ["--listen", f"{LOOPBACK}:{self._elector_port.port}"]
@@ -210,6 +219,7 @@ class GmPod:
                 *flags,
             ],
             name=name,
+            guardian=plane.guardian,
         )
 
     def __enter__(self) -> Self:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.controlplane.guardian import Guardian
 from tests.controlplane.reservation import LOOPBACK, Reservation
 from tests.pods.relay import RelayProcess
 
@@ -72,7 +73,8 @@ def ask(
 
 
 class LcProcess:
-    """`flags` as on the command line; `prefix`: a command that becomes LC, such as setpriv."""
+    """`flags` as on the command line; `prefix`: a command that becomes LC, such as setpriv;
+    `guardian` ends it with whoever started it."""
 
     def __init__(
         self,
@@ -82,6 +84,7 @@ class LcProcess:
         root: Path | None = None,
         environ: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
+        guardian: Guardian | None = None,
     ) -> None:
         self.node = node
         self.flags = list(flags)
@@ -96,6 +99,7 @@ class LcProcess:
         self.url = f"http://{LOOPBACK}:{self.port}"
         self._environ = {"PATH": "/usr/bin:/bin", **(environ or {})}
         self.prefix = list(prefix)
+        self._guardian = guardian
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -139,7 +143,10 @@ class LcProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environ,
+                start_new_session=True,
             )
+        if self._guardian is not None:
+            self._guardian.watch(self._process.pid)
         if wait:
             self.wait_ready()
         return self

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.controlplane.guardian import Guardian
 from tests.controlplane.reservation import LOOPBACK, Reservation
 
 # Seconds for a start on a busy machine; a quiet one needs half a second.
@@ -39,8 +40,10 @@ class RelayProcess:
         data_dir: Path | None = None,
         environ: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
+        guardian: Guardian | None = None,
     ) -> None:
-        """`prefix`: a command that becomes the relay, such as prlimit with its limits."""
+        """`prefix`: a command that becomes the relay, such as prlimit with its limits; `guardian`
+        ends it with whoever started it."""
         self.name = name
         self.flags = list(flags)
         self._folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
@@ -52,6 +55,7 @@ class RelayProcess:
         self.url = f"http://{LOOPBACK}:{self.port}"
         self._environ = {"PATH": "/usr/bin:/bin", **(environ or {})}
         self._prefix = list(prefix)
+        self._guardian = guardian
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -95,7 +99,10 @@ class RelayProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environ,
+                start_new_session=True,
             )
+        if self._guardian is not None:
+            self._guardian.watch(self._process.pid)
         if wait:
             self.wait_ready()
         return self
