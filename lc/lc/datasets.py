@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from lc.core.repeating import Repetition
 from lc.core.samples import Position, decoded, encoded
 from lc.counting import (
     Problem,
@@ -48,8 +49,13 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     credential_name: str = ""
 
 
+class _Status(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    number_of_samples: int | None = None
+
+
 class _Dataset(msgspec.Struct, gc=False):
     spec: _Spec
+    status: _Status = _Status()
 
 
 _DATASET = msgspec.json.Decoder(_Dataset)
@@ -57,12 +63,15 @@ _DATASET = msgspec.json.Decoder(_Dataset)
 
 @dataclass(slots=True)
 class _Watched:
-    """`position` as last counted, `told` as last reported by this process."""
+    """`position` as last counted, `told` as last reported by this process, `known` as the API has
+    the count: where that stays another one, it is told again."""
 
     document: Document
     spec: _Spec
     position: Position
     due_at: float
+    repetition: Repetition
+    known: int | None = None
     problem: str = ""
     told: bytes = b""
     is_counted: bool = False
@@ -98,17 +107,27 @@ class Datasets:
         self.counts = 0
 
     def object_changed(self, document: Document) -> None:
-        spec = _spec(document)
+        parsed = _parsed(document)
+        spec = parsed.spec
         watched = self._watched.get(document.uid)
         if watched is not None:
-            watched.document = document
+            watched.document, watched.known = document, parsed.status.number_of_samples
             if watched.spec != spec:
                 watched.spec = spec
                 self._schedule(watched, boottime())
             return
         kept = decoded(self._store.position(document.uid) or b"")
         position = kept or Position(spec.url, spec.format)
-        watched = _Watched(document, spec, position, boottime(), is_counted=kept is not None)
+        now = boottime()
+        watched = _Watched(
+            document,
+            spec,
+            position,
+            due_at=now,
+            repetition=Repetition.begun(now),
+            known=parsed.status.number_of_samples,
+            is_counted=kept is not None,
+        )
         self._watched[document.uid] = watched
         self._schedule(watched, watched.due_at)
 
@@ -212,14 +231,17 @@ class Datasets:
 
     async def _report(self, watched: _Watched) -> bool:
         """Whether what is known is reported; the store knows what was told before a restart."""
-        body = _body(watched)
-        if body == watched.told:
+        body, document = _body(watched), watched.document
+        if body == watched.told and not self._is_lost(watched):
             return True
-        document = watched.document
         try:
+            if body == watched.told:
+                await self._repeat(watched, body)
+                return True
             await self._store.save_position(document, encoded(watched.position), report=body)
         except StoreUnavailable:
             return False
+        watched.repetition = Repetition.begun(boottime())
         was_problem = b'"problem"' in watched.told
         watched.told = body
         if watched.problem:
@@ -233,13 +255,27 @@ class Datasets:
             level("dataset counted", extra=fields(dataset=_name(document), samples=samples))
         return True
 
+    def _is_lost(self, watched: _Watched) -> bool:
+        """What was told was acknowledged long ago, and the API has another count."""
+        return (
+            not watched.problem
+            and watched.known != watched.position.samples()
+            and watched.repetition.is_due(boottime())
+            and not self._store.pending_of(watched.document.uid)
+        )
 
-def _spec(document: Document) -> _Spec:
+    async def _repeat(self, watched: _Watched, body: bytes) -> None:
+        document = watched.document
+        await self._store.enqueue(document, is_event=False, worker="", body=body, is_repeated=True)
+        watched.repetition = watched.repetition.repeated(boottime())
+
+
+def _parsed(document: Document) -> _Dataset:
     """Empty where an object is none that the API would have taken: then its format is wrong."""
     try:
-        return _DATASET.decode(document.raw).spec
+        return _DATASET.decode(document.raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return _Spec()
+        return _Dataset(_Spec())
 
 
 def _body(watched: _Watched) -> bytes:

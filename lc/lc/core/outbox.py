@@ -72,11 +72,15 @@ class Enqueued:
     forgotten: tuple[str, ...] = ()
 
 
-def enqueue(queue: Queue, said: Said, *, store_id: str, now: float) -> Enqueued:
-    """`now`: seconds of the wall clock."""
+def enqueue(
+    queue: Queue, said: Said, *, store_id: str, now: float, is_repeated: bool = False
+) -> Enqueued:
+    """`now`: seconds of the wall clock. `is_repeated`: said on purpose once more, since what was
+    acknowledged had no effect: only what waits still is the same report then."""
     digest = said.digest
     last_word = queue.heard.get(said.worker)
-    if last_word is not None and last_word.digest == digest:
+    is_said = last_word is not None and last_word.digest == digest
+    if last_word is not None and is_said and not (is_repeated and _is_over(queue, last_word.seq)):
         return Enqueued(queue, _report(queue, said, store_id, last_word.seq), is_new=False)
     seq = queue.last + 1
     report = _report(queue, said, store_id, seq)
@@ -120,6 +124,11 @@ def in_line(queue: Queue) -> Iterator[Report]:
     for waiting in queue.waiting:
         yield replace(waiting.report, previous=previous)
         previous = waiting.report.seq
+
+
+def _is_over(queue: Queue, seq: int) -> bool:
+    """It waits no more: it was acknowledged, or refused."""
+    return all(each.report.seq != seq for each in queue.waiting)
 
 
 def _report(queue: Queue, said: Said, store_id: str, seq: int) -> Report:

@@ -185,7 +185,9 @@ class Pump:
         self._data_problem = problem
 
     async def _repeat(self, report: bytes, now: datetime) -> None:
-        await self._store.enqueue(self.document, is_event=True, worker="", body=report)
+        await self._store.enqueue(
+            self.document, is_event=True, worker="", body=report, is_repeated=True
+        )
         self._pace = replace(self._pace, told=now, repeats=self._pace.repeats + 1)
         logger.warning("GM is told again", extra=fields(job=str(self.document.key)))
 

@@ -118,10 +118,12 @@ class Draft:
 
     # ── reports ──
 
-    def enqueue(self, uid: str, said: Said) -> Report:
+    def enqueue(self, uid: str, said: Said, *, is_repeated: bool = False) -> Report:
         """Raises `OutboxFull`, and then has changed nothing."""
         queue = self._queue(uid)
-        done = outbox.enqueue(queue, said, store_id=self._store_id, now=self._now)
+        done = outbox.enqueue(
+            queue, said, store_id=self._store_id, now=self._now, is_repeated=is_repeated
+        )
         if not done.is_new:
             return done.report
         grows = _size(done.queue) - _size(queue)

@@ -140,14 +140,24 @@ class Store:
         return self._writer.ask(work)
 
     def enqueue(
-        self, document: Document, *, is_event: bool, worker: str, body: bytes
+        self,
+        document: Document,
+        *,
+        is_event: bool,
+        worker: str,
+        body: bytes,
+        is_repeated: bool = False,
     ) -> Awaitable[Report]:
         """The report as it stands in the outbox; the same words again are the same report.
 
+        `is_repeated`: these are said once more on purpose, because GM took them without effect.
         `body` is a JSON object. Raises `OutboxFull`; at once `Malformed` for an impossible body.
         """
         said = _said(document, is_event=is_event, worker=worker, body=body)
-        return self._writer.ask(lambda draft: draft.enqueue(document.uid, said), uid=document.uid)
+        uid = document.uid
+        return self._writer.ask(
+            lambda draft: draft.enqueue(uid, said, is_repeated=is_repeated), uid=uid
+        )
 
     def save_learning_state(
         self,

@@ -13,12 +13,12 @@ from typing import Any
 from lc.store import Store, files, open_store
 from sedna_api.core.document import Document
 from sedna_api.core.report import Report
-from tests.controlplane.reservation import LOOPBACK, Reservation
+from tests.controlplane.reservation import LOOPBACK
 from tests.pods.lc import LcProcess
 
-# Nobody listens there, and nobody will: it stays ours.
-_NOBODY = Reservation()
-CUT_OFF = (f"--gm-address={LOOPBACK}:{_NOBODY.port}", "--dataset-interval=1s")
+# tcpmux (RFC 1078), which nobody has served for long.
+NOBODY = f"{LOOPBACK}:1"
+CUT_OFF = (f"--gm-address={NOBODY}", "--dataset-interval=1s")
 
 
 def stocked(*documents: Document, flags: Sequence[str] = (), **how: Any) -> LcProcess:

@@ -55,6 +55,16 @@ def test_the_same_words_again_keep_their_number_after_the_acknowledgement() -> N
     assert numbers(again.queue) == []
 
 
+def test_what_is_repeated_on_purpose_is_news_once_it_waits_no_more() -> None:
+    queue = after(NOTHING, said("{}", is_event=True))
+    waits = enqueue(queue, said("{}", is_event=True), store_id=STORE, now=0.0, is_repeated=True)
+    assert not waits.is_new
+    queue, _ = acknowledged(queue, 1)
+    taken = enqueue(queue, said("{}", is_event=True), store_id=STORE, now=0.0, is_repeated=True)
+    assert taken.is_new
+    assert numbers(taken.queue) == [2]
+
+
 def test_words_that_were_said_before_the_last_ones_are_news() -> None:
     queue = after(NOTHING, said('{"n":5}'), said('{"n":6}'), said('{"n":5}'))
     assert numbers(queue) == [3]
