@@ -103,8 +103,9 @@ class Reflector:
         self._timeout = request_timeout
         self._kick = asyncio.Event()
         self._taking: asyncio.Task[None] | None = None
-        # Objects on the pages of the list that is under way.
-        self._listed = 0
+        # Objects on the pages of the list that is under way; how often the stream had been listed
+        # when it began.
+        self._listed = self._lists = 0
 
     def link(self, is_up: bool) -> None:
         self.reflection.link(is_up, time.monotonic())
@@ -207,7 +208,7 @@ class Reflector:
         if command.continue_token:
             params["continue"] = command.continue_token
         if not command.continue_token:
-            self._listed = 0
+            self._listed, self._lists = 0, self._stream.lists
         arriving = ArrivingList(batch=KEPT_TOGETHER)
         body = await self._source.page(
             self._stream.scope.path,
@@ -293,9 +294,19 @@ class Reflector:
 
     async def _replace(self, whole: Page) -> None:
         stream = self._stream
-        await self._keeper.replaced(stream, whole)
-        stream.confirmed_at = time.time()
-        stream.replace(whole, gone=expired())
+        while not self._is_overtaken(whole):
+            lists = stream.lists
+            await self._keeper.replaced(stream, whole)
+            if stream.lists == lists:
+                stream.confirmed_at = time.time()
+                stream.replace(whole, gone=expired())
+                return
+
+    def _is_overtaken(self, whole: Page) -> bool:
+        """Whether a list that a client was given has begun the stream meanwhile, at this version
+        or a newer one: then the watch, from here on, brings nothing twice."""
+        stream = self._stream
+        return stream.lists != self._lists and stream.collection.cursor >= whole.version
 
     async def _apply(self, events: Sequence[Event]) -> None:
         await self._keeper.moved(self._stream, events)

@@ -1,8 +1,11 @@
 """R5, R6: a data directory that fails costs what it would have kept, never an answer."""
 
 import os
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.objects import Contents
 from tests.integration.relay.oracle import assert_snapshot
 from tests.integration.relay.place import Kind, Place
+from tests.integration.relay.upstream import of_relays, verbs
 from tests.pods.caller import Parameters
 from tests.pods.observer import wait_for
 
@@ -66,6 +70,50 @@ def test_r5_where_the_disk_is_full_the_relay_serves_says_so_and_goes_on_when_the
         place.relay.start()
         assert place.caller().get(path, ANY).json() == newest.json()
         check_logs(place)
+
+
+def test_r5_a_list_of_a_client_that_overtakes_the_streams_own_is_what_a_restart_finds(
+    one_relay: Place, contents: Contents
+) -> None:
+    path = contents.path("configmaps")
+    contents.configmap("a")
+    with ThreadPoolExecutor() as pool:
+        with busy(one_relay):
+            asked = pool.submit(one_relay.caller().get, path, ANY)
+            wait_for(
+                lambda: verbs(of_relays(one_relay.plane, contents.namespace)) == ["list", "watch"],
+                timeout=SOON,
+                what="the stream's first list",
+            )
+            contents.configmap("b")
+            overtaking = pool.submit(one_relay.caller().get, path)
+            wait_for(lambda: objects(one_relay) == 2, timeout=SOON, what="the client's list")
+        assert set(asked.result().names) <= {"a", "b"}
+        told = overtaking.result()
+    assert told.names == ["a", "b"]
+    query: Parameters = {"resourceVersion": told.version, "timeoutSeconds": 60}
+    with one_relay.caller().watch(path, query) as watching:
+        contents.configmap("c")
+        watching.wait_told(("ADDED", "c"))
+        assert watching.told() == [("ADDED", "c")]
+    assert "on disk, its changes follow" not in one_relay.relay.log_text()
+    one_relay.cut()
+    one_relay.relay.kill()
+    one_relay.relay.start()
+    assert one_relay.caller().get(path, ANY).names == ["a", "b", "c"]
+
+
+@contextmanager
+def busy(place: Place) -> Iterator[None]:
+    """Somebody else writes to the journal meanwhile."""
+    with closing(sqlite3.connect(place.relay.data_dir / "journal.sqlite3")) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+def objects(place: Place) -> int:
+    return sum(each["objects"] for each in place.relay.status()["streams"])
 
 
 def fill(path: Path) -> None:
