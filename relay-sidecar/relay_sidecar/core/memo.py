@@ -15,7 +15,7 @@ LONGEST: Final = 2048
 
 
 def memo(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Of a pure function, whose texts make up what is kept of a call."""
+    """Of a pure function whose positional arguments are texts: they make up what is kept."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         kept = lru_cache(maxsize)(function)

@@ -195,13 +195,14 @@ class Reading:
 
 def by_name(info: RequestInfo) -> Scope:
     """What a GET covers."""
-    return _by_name(info.resource, *key_of(info))
+    resource = info.resource
+    return _by_name(resource.group, resource.version, resource.plural, *key_of(info))
 
 
 @memo(4096)
-def _by_name(resource: ResourceName, namespace: str, name: str) -> Scope:
+def _by_name(group: str, version: str, plural: str, namespace: str, name: str) -> Scope:
     fields = FieldSelector.of((FieldRequirement(NAME, True, name),))
-    return Scope(resource, namespace, LabelSelector(), fields)
+    return Scope(ResourceName(group, version, plural), namespace, LabelSelector(), fields)
 
 
 def key_of(info: RequestInfo) -> Key:

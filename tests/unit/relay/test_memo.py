@@ -2,8 +2,11 @@
 
 import tracemalloc
 
+import pytest
+
 from relay_sidecar.core.memo import LONGEST, memo
 from relay_sidecar.core.request import RequestInfo
+from relay_sidecar.web.reading import by_name
 
 
 def test_what_is_asked_again_is_worked_out_once_unless_it_is_long() -> None:
@@ -24,13 +27,27 @@ def test_what_is_asked_again_is_worked_out_once_unless_it_is_long() -> None:
     assert asked == [short, long, long]
 
 
-def test_a_thousand_long_targets_leave_nothing_behind() -> None:
+LONG = "x" * 20_000
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        f"/api/v1/pods?labelSelector=a%3D{LONG}",
+        f"/apis/{LONG}/v1/things/one",
+        f"/api/v1/{LONG}/one",
+        f"/api/v1/pods/{LONG}",
+    ],
+    ids=["selector", "group", "plural", "name"],
+)
+def test_a_thousand_long_targets_leave_nothing_behind(target: str) -> None:
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
         for number in range(1000):
-            target = f"/api/v1/pods?labelSelector=a%3D{number}{'x' * 20_000}"
-            assert RequestInfo.parse("GET", target).verb == "list"
+            info = RequestInfo.parse("GET", target.replace("x", f"x{number}", 1))
+            assert info.is_resource
+            by_name(info)
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
