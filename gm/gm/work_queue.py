@@ -16,7 +16,8 @@ class WorkQueue(Generic[K]):
         self._waiting: deque[K] = deque()
         self._dirty: set[K] = set()
         self._busy: set[K] = set()
-        self._later: dict[K, asyncio.TimerHandle] = {}
+        # When, on the loop's clock: uvloop's handles of what is due at once do not know it.
+        self._later: dict[K, tuple[float, asyncio.Handle]] = {}
         self._ready = asyncio.Event()
 
     def __len__(self) -> int:
@@ -38,12 +39,14 @@ class WorkQueue(Generic[K]):
     def add_after(self, key: K, delay: float) -> None:
         """In `delay` seconds, unless an earlier moment is planned already."""
         loop = asyncio.get_running_loop()
+        due_at = loop.time() + delay
         planned = self._later.get(key)
         if planned is not None:
-            if planned.when() <= loop.time() + delay:
+            planned_at, handle = planned
+            if planned_at <= due_at:
                 return
-            planned.cancel()
-        self._later[key] = loop.call_later(delay, self._due, key)
+            handle.cancel()
+        self._later[key] = (due_at, loop.call_later(delay, self._due, key))
 
     async def get(self) -> K:
         """The next one, which is to be told to `done`."""
@@ -65,7 +68,7 @@ class WorkQueue(Generic[K]):
         """Nothing waits any more; what is worked on ends as it does."""
         self._waiting.clear()
         self._dirty.clear()
-        for handle in self._later.values():
+        for _, handle in self._later.values():
             handle.cancel()
         self._later.clear()
 

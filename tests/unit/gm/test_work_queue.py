@@ -1,6 +1,11 @@
 """Each key once at a time, none forgotten."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
 
 from gm.work_queue import WorkQueue
 
@@ -33,7 +38,10 @@ def test_a_key_that_is_added_while_it_is_worked_on_comes_again_afterwards() -> N
     asyncio.run(run())
 
 
-def test_of_two_planned_moments_the_earlier_counts() -> None:
+@pytest.mark.parametrize("run_in", [asyncio.run, uvloop.run])
+def test_of_two_planned_moments_the_earlier_counts(
+    run_in: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
     async def run() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add_after("a", 3600.0)
@@ -42,7 +50,7 @@ def test_of_two_planned_moments_the_earlier_counts() -> None:
         assert await queue.get() == "a"
         assert queue.delayed == 0
 
-    asyncio.run(run())
+    run_in(run())
 
 
 def test_nothing_comes_of_what_was_cleared() -> None:
