@@ -275,8 +275,8 @@ def test_a_namespace_that_ends_keeps_no_other_waiting(control_plane: ControlPlan
         edge.place.heal()
         other.until(lambda: other.bodies(node, uid))
         # Of what is gone for good; what stands still may yet be reported.
-        status = edge.lc.until(lambda status: status["reports"]["refused"] == 1)
-        assert status["reports"]["waiting"] == 1
+        edge.lc.until(lambda status: status["reports"]["refused"] == 1)
+        status = edge.lc.until(lambda status: status["reports"]["waiting"] == 1)
         [refusal] = status["reports"]["refusals"]
         assert (refusal["name"], refusal["reason"]) == ("ending", "its object is gone")
         assert "REFUSED  federatedlearningjob" in edge.lc.command("status").stdout
