@@ -13,7 +13,7 @@ from typing import Any
 
 from gm import definitions
 from gm.authority import Authority
-from gm.children import CHILD_KINDS, SELECTOR
+from gm.children import AUTOSCALER, CHILD_KINDS, SELECTOR
 from gm.config.config import Config, Mode
 from gm.core.kind import Settings
 from gm.core.view import NODE
@@ -45,7 +45,7 @@ from gm.writes import Writes
 from kubeapi import ApiError, ApiServer, Unreachable
 from sedna_api.core.kinds import KINDS, NODE_REPORT
 from sedna_api.core.redial import Redial
-from sedna_api.follow import METADATA_ONLY, follow
+from sedna_api.follow import JSON, METADATA_ONLY, follow
 from sidecar.clock import boottime
 
 NODES = "/api/v1/nodes"
@@ -122,7 +122,10 @@ class GlobalManager:
             spawn(self._follow(kind.singular, kind.collection(namespace)))
         for child in CHILD_KINDS.values():
             path = child.collection(namespace)
-            spawn(self._follow(child.singular, path, {"labelSelector": SELECTOR}))
+            # Not every API has HorizontalPodAutoscalers, and few jobs want one.
+            is_optional = child is AUTOSCALER
+            selected = {"labelSelector": SELECTOR}
+            spawn(self._follow(child.singular, path, selected, is_optional=is_optional))
         spawn(self._follow(NODE, NODES, accept=METADATA_ONLY))
 
     async def _follow(
@@ -131,10 +134,19 @@ class GlobalManager:
         path: str,
         params: dict[str, str] | None = None,
         *,
-        accept: str = "application/json",
+        accept: str = JSON,
+        is_optional: bool = False,
     ) -> None:
         sink = self.directory.collections[kind]
-        await follow(self.api, path, kind=kind, sink=sink, params=params, accept=accept)
+        await follow(
+            self.api,
+            path,
+            kind=kind,
+            sink=sink,
+            params=params,
+            accept=accept,
+            is_optional=is_optional,
+        )
 
     async def _look_at_definitions(self) -> None:
         redial = Redial(longest=LONGEST_LOOK)

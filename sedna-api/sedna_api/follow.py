@@ -16,7 +16,7 @@ from typing import Annotated, Final, Never, Protocol
 
 import msgspec
 
-from kubeapi import ApiError, ApiServer, Unreachable, api_error
+from kubeapi import ApiError, ApiServer, NotFound, Unreachable, api_error
 from sidecar.log import fields
 
 from .core.document import Document, NotADocument, ObjectKey
@@ -93,10 +93,12 @@ async def follow(
     accept: str = JSON,
     open_timeout: float = 10.0,
     longest_delay: float = LONGEST,
+    is_optional: bool = False,
 ) -> Never:
     """Until it is cancelled. `kind`: the lower-case singular of the documents; `params`: selectors.
 
     `open_timeout` seconds may pass until an answer begins, `longest_delay` between two attempts.
+    `is_optional`: a server that does not know the kind (404) has no objects of it, until it does.
     """
     following = _Following(api, path, kind, sink, dict(params or {}), accept, open_timeout)
     redial = Redial(longest=longest_delay)
@@ -109,6 +111,8 @@ async def follow(
                 redial.succeeded()
                 told = ""
             is_forgotten = following.forgets(error)
+            if is_optional and isinstance(error, NotFound):
+                sink.replaced((), 0)
             delay = max(redial.failed(random.random()), _wish(error, longest_delay))
             # Once for a cause: while it lasts the first line says all.
             level = logging.DEBUG if told == str(error) else logging.WARNING

@@ -75,6 +75,7 @@ async def followed(
     *,
     params: Mapping[str, str] | None = None,
     accept: str = JSON,
+    is_optional: bool = False,
 ) -> AsyncIterator[Mirror]:
     """A mirror of the collection while the block runs; what ends following ends the block."""
     api = ApiServer(credentials, user_agent="follow-test")
@@ -90,6 +91,7 @@ async def followed(
                     params=params,
                     accept=accept,
                     longest_delay=0.5,
+                    is_optional=is_optional,
                 )
             )
             yield mirror

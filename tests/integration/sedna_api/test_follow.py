@@ -257,6 +257,16 @@ def test_a_collection_that_is_not_served_yet_is_waited_for(origin: OriginServer)
     asyncio.run(run())
 
 
+def test_of_a_kind_that_need_not_be_served_there_is_nothing(site: Site) -> None:
+    async def run() -> None:
+        path = "/apis/never.example.com/v1/things"
+        async with followed(site.credentials, path, is_optional=True) as mirror:
+            await mirror.has()
+            assert mirror.version == 0
+
+    asyncio.run(run())
+
+
 def test_a_sink_that_fails_ends_following(origin: OriginServer) -> None:
     class Broken(Mirror):
         def at(self, version: int) -> None:
