@@ -7,18 +7,21 @@ resourceVersions, so "the same" means the very same objects. Raises `Failed` whe
 import time
 
 from demo.edge import Listing
-from demo.scene import Failed, Result, Scene
+from demo.scene import Scene
+from demo.stage import Failed, Result
 
 
 def outage(scene: Scene) -> None:
     """Three results: cut, killed while cut, healed."""
     before = scene.cloud.versions()
-    scene.wait_for(lambda: _knows(scene, before) or None, "the edge to know what the cloud has")
+    scene.stage.wait_for(
+        lambda: _knows(scene, before) or None, "the edge to know what the cloud has"
+    )
     lists = scene.edge.follower.lists
     _cut(scene, before)
-    scene.sleep(scene.pause)
+    scene.stage.sleep(scene.stage.pause)
     _kill(scene, before)
-    scene.sleep(scene.pause)
+    scene.stage.sleep(scene.stage.pause)
     _heal(scene, before)
     if scene.edge.follower.lists != lists:
         raise Failed("edge: its program had to list again, its watch could not go on")
@@ -27,54 +30,58 @@ def outage(scene: Scene) -> None:
 def _cut(scene: Scene, before: dict[str, str]) -> None:
     edge, watches = scene.edge, scene.edge.follower.watches
     edge.cut()
-    scene.say("edge: link cut, without a word to anybody")
+    scene.stage.say("edge: link cut, without a word to anybody")
     at_once = _listed(scene, before)
-    scene.wait_for(lambda: edge.is_link_up is False or None, "the relay to notice the cut")
+    scene.stage.wait_for(lambda: edge.is_link_up is False or None, "the relay to notice the cut")
     later = _listed(scene, before)
     if edge.follower.watches != watches or edge.follower.watching_since is None:
         raise Failed("edge: the watch of its program did not stay open")
-    scene.say(
+    scene.stage.say(
         f"edge: {len(before)} ConfigMaps listed in {at_once.took:.2f} s at once, "
         f"{later.took:.2f} s when the cut was noticed"
     )
-    scene.note(Result("cut an edge's link", "lists on, watch stays open", took=at_once.took))
+    scene.stage.note(Result("cut an edge's link", "lists on, watch stays open", took=at_once.took))
 
 
 def _kill(scene: Scene, before: dict[str, str]) -> None:
     edge, watches = scene.edge, scene.edge.follower.watches
     edge.kill()
-    scene.say("edge: relay killed and restarted, the link still cut")
+    scene.stage.say("edge: relay killed and restarted, the link still cut")
     started = time.monotonic()
     edge.start()
-    scene.wait_for(edge.list, "an answer of the restarted relay")
+    scene.stage.wait_for(edge.list, "an answer of the restarted relay")
     took = time.monotonic() - started
     _listed(scene, before)
-    scene.wait_for(
+    scene.stage.wait_for(
         lambda: (edge.follower.watches > watches and edge.follower.watching_since) or None,
         "the edge's program to watch again",
     )
-    scene.note(Result("kill its relay, still cut", "the same, from its disk", took=took))
+    scene.stage.note(Result("kill its relay, still cut", "the same, from its disk", took=took))
 
 
 def _heal(scene: Scene, before: dict[str, str]) -> None:
     edge = scene.edge
     change = scene.cloud.change()
-    scene.say(
+    scene.stage.say(
         f"cloud: {change.changed} is revision {change.revision}, {change.deleted} deleted, "
         f"{change.created} created"
     )
-    scene.sleep(scene.pause)
+    scene.stage.sleep(scene.stage.pause)
     if edge.follower.versions != before:
         raise Failed("edge: it knows of changes though its link is cut")
     after = scene.cloud.versions()
     started = time.monotonic()
     edge.heal()
-    scene.say("edge: link healed")
-    scene.wait_for(lambda: _knows(scene, after) or None, "the edge's watch to tell the changes")
+    scene.stage.say("edge: link healed")
+    scene.stage.wait_for(
+        lambda: _knows(scene, after) or None, "the edge's watch to tell the changes"
+    )
     told = edge.follower.news(since=started)
     if {(news.type, news.name) for news in told} != set(change.events()):
         raise Failed(f"edge: the watch told {told}, not each change once")
-    scene.note(Result("changes, then heal its link", "watch told all", took=told[-1].at - started))
+    scene.stage.note(
+        Result("changes, then heal its link", "watch told all", took=told[-1].at - started)
+    )
 
 
 def _knows(scene: Scene, versions: dict[str, str]) -> bool:

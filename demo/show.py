@@ -10,17 +10,17 @@ import time
 from collections import deque
 from contextlib import ExitStack
 
-from rich.console import Console
-
 from demo.cloud import Cloud
 from demo.cluster import Cluster
 from demo.edge import Edge
 from demo.ending import Ending
 from demo.keys import Keys
 from demo.pod import LEASE, Pod, Timing
-from demo.scene import Ended, Failed, Result, Scene
-from demo.screen import Lines, LiveTable, Screen, summary_table
+from demo.scene import Scene, fallen, patience
+from demo.screen import Glass, Screen, summary_table
+from demo.stage import Ended, Stage
 from demo.steps import BY_HAND, SCRIPT, Step
+from demo.tables import KEYS, picture
 from demo.watcher import Watcher, check_ledger
 from sidecar.values import seconds
 from tests.controlplane.accounts import expect
@@ -46,10 +46,9 @@ class Show:
         self._cluster = cluster
         self._timing = timing
         self._ending = ending
-        self._console = Console()
-        is_lively = self._console.is_terminal and not self._console.is_dumb_terminal
-        self._is_live = is_lively and not is_plain
-        self._pause = pause if pause is not None else TERMINAL_PAUSE * self._is_live
+        self._glass = Glass(is_plain=is_plain)
+        self._console = self._glass.console
+        self._pause = pause if pause is not None else TERMINAL_PAUSE * self._glass.is_live
         self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def run(self) -> int:
@@ -58,9 +57,7 @@ class Show:
             f"{self._cluster.title}: {PODS} pods (main + elector), 1 edge node (relay), "
             f"lease {self._timing.lease_duration}"
         )
-        screen: Screen = LiveTable(self._console, headline) if self._is_live else Lines()
-        if not self._is_live:
-            self._console.print(headline, soft_wrap=True)
+        screen = self._glass.screen(headline)
         with ExitStack() as stack:
             with screen:
                 screen.say(f"starting {self._cluster.title}")
@@ -68,7 +65,7 @@ class Show:
                 plane = stack.enter_context(self._cluster.make())
                 scene = self._scene(stack, plane, screen)
                 with Keys(lambda key: self._pressed(scene, key)) as keys:
-                    screen.open(scene, has_keys=keys.is_there)
+                    screen.open(lambda: picture(scene), KEYS if keys.is_there else "")
                     self._play(scene, has_keys=keys.is_there)
             # While the pods still live: below the table, which stays as it was last.
             return self._conclude(scene)
@@ -86,23 +83,21 @@ class Show:
         cloud.publish()
         edge = stack.enter_context(Edge(plane, namespace))
         watcher = stack.enter_context(Watcher(pods))
-        return Scene(
-            pods,
-            watcher,
-            edge,
-            cloud,
-            lease_duration=seconds(self._timing.lease_duration),
+        stage = Stage(
+            self._ending,
+            screen.say,
+            lambda: fallen(pods, edge),
             pause=self._pause,
-            ending=self._ending,
-            say=screen.say,
+            patience=patience(seconds(self._timing.lease_duration)),
         )
+        return Scene(pods, watcher, edge, cloud, stage)
 
     def _pressed(self, scene: Scene, key: str) -> None:
         """In the thread of the keys."""
         if key == "q":
-            scene.ending.ask()
+            scene.stage.ending.ask()
         elif key in BY_HAND:
-            scene.say(f"next: {BY_HAND[key][0]}")
+            scene.stage.say(f"next: {BY_HAND[key][0]}")
             self._asked.put(key)
 
     def _play(self, scene: Scene, *, has_keys: bool) -> None:
@@ -110,36 +105,29 @@ class Show:
         script: deque[Step] = deque(SCRIPT)
         try:
             while script or (has_keys and self._wait_for_key(scene)):
-                if scene.results and not self._asked.empty():
+                if scene.stage.results and not self._asked.empty():
                     script.appendleft(BY_HAND[self._asked.get()][1])
                 if not self._perform(scene, script.popleft()):
                     return
-                scene.doing = "next step follows"
-                scene.sleep(scene.pause)
+                scene.stage.doing = "next step follows"
+                scene.stage.sleep(scene.stage.pause)
         except Ended:
-            scene.say("ending")
+            scene.stage.say("ending")
 
     def _wait_for_key(self, scene: Scene) -> bool:
         deadline = time.monotonic() + LAST_CALL
-        scene.say("press a key to go on by hand")
+        scene.stage.say("press a key to go on by hand")
         while self._asked.empty():
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            scene.doing = f"done; the demo ends in {left:.0f} s unless a key is pressed"
-            scene.sleep(0.1)
+            scene.stage.doing = f"done; the demo ends in {left:.0f} s unless a key is pressed"
+            scene.stage.sleep(0.1)
         return True
 
     def _perform(self, scene: Scene, step: Step) -> bool:
         """Whether it went as promised."""
-        title = step.__name__.replace("_", " ")
-        scene.doing = title
-        try:
-            step(scene)
-        except Failed as problem:
-            scene.note(Result(title, "", problem=str(problem)))
-            return False
-        return True
+        return scene.stage.perform(step.__name__.replace("_", " "), lambda: step(scene))
 
     def _conclude(self, scene: Scene) -> int:
         """Prints the summary and the verdict."""
@@ -147,7 +135,7 @@ class Show:
         answers = scene.watcher.answers()
         units, terms, late = check_ledger(scene.pods[0].ledger)
         self._console.print()
-        self._console.print(summary_table(scene.results))
+        self._console.print(summary_table(scene.stage.results))
         self._console.print()
         observed = len({ready.token for ready in answers})
         self._console.print(
@@ -155,12 +143,12 @@ class Show:
             f"newer term led; {units} units of work in {terms} terms, {late} out of order",
             soft_wrap=True,
         )
-        problems = [result for result in scene.results if result.problem]
+        problems = [result for result in scene.stage.results if result.problem]
         is_good = not (problems or overlaps or late)
         if overlaps:
             self._console.print(f"two leaders at once: {overlaps[0]}", soft_wrap=True)
         verdict = "exactly one leader at a time" if is_good else "NOT as promised"
-        early = ", as far as it was shown" if scene.ending.is_asked else ""
+        early = ", as far as it was shown" if scene.stage.ending.is_asked else ""
         self._console.print(f"verdict: {verdict}{early}")
         if problems:
             logs = {pod.name: pod.log for pod in scene.pods} | {"edge": scene.edge.log}

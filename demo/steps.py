@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from demo.outage import outage
 from demo.pod import Pod
-from demo.scene import Failed, Result, Scene
+from demo.scene import Scene
+from demo.stage import Failed, Result
 from tests.pods.elector import boottime
 from tests.pods.observer import Ready
 
@@ -20,17 +21,19 @@ def elect(scene: Scene) -> None:
     started = boottime()
     for pod in scene.pods:
         pod.start()
-    first = scene.wait_for(scene.watcher.newest, "a first leader")
+    first = scene.stage.wait_for(scene.watcher.newest, "a first leader")
     scene.edge.start()
     _settle(scene)
-    scene.note(Result("three pods start", f"{first.pod} leads", took=first.received - started))
+    scene.stage.note(
+        Result("three pods start", f"{first.pod} leads", took=first.received - started)
+    )
 
 
 def kill_main(scene: Scene) -> None:
     """The sidecar lives, finds its main gone, and releases the Lease: no lease to wait out."""
     leader = scene.leader()
     _take_over(scene, "kill the leader's main", leader, leader.kill_main)
-    scene.say(f"{leader.name}: main restarted, as kubelet would")
+    scene.stage.say(f"{leader.name}: main restarted, as kubelet would")
     leader.start_main()
     _settle(scene)
 
@@ -39,7 +42,7 @@ def kill_leader(scene: Scene) -> None:
     """Nobody is left to release: the Lease must expire."""
     leader = scene.leader()
     _take_over(scene, "kill the whole leader", leader, leader.kill)
-    scene.say(f"{leader.name}: restarted")
+    scene.stage.say(f"{leader.name}: restarted")
     leader.start()
     _settle(scene)
 
@@ -48,7 +51,7 @@ def partition(scene: Scene) -> None:
     """The leader hears nobody: it stops by its own clock, before another one may start."""
     leader = scene.leader()
     _take_over(scene, "cut the leader off", leader, leader.partition)
-    scene.say(f"{leader.name}: link healed")
+    scene.stage.say(f"{leader.name}: link healed")
     leader.heal()
     _settle(scene)
 
@@ -58,16 +61,16 @@ def roll(scene: Scene) -> None:
     newest, started = _newest_answer(scene), boottime()
     before = len({ready.token for ready in scene.watcher.answers()})
     for pod in scene.pods:
-        scene.say(f"{pod.name}: SIGTERM")
+        scene.stage.say(f"{pod.name}: SIGTERM")
         status = pod.terminate()
         if status != 0:
             raise Failed(f"{pod.name}'s elector did not end in order: exit status {status}")
         pod.start()
         _wait_ready(scene, pod)
-        scene.say(f"{pod.name}: replaced and ready")
+        scene.stage.say(f"{pod.name}: replaced and ready")
     _settle(scene)
     changes = len({ready.token for ready in scene.watcher.answers()}) - before
-    scene.note(
+    scene.stage.note(
         Result(
             "roll all three",
             f"{changes} changes of leader",
@@ -89,11 +92,11 @@ BY_HAND: dict[str, tuple[str, Step]] = {
 
 def _take_over(scene: Scene, title: str, leader: Pod, fault: Callable[[], None]) -> None:
     newest = _newest_answer(scene)
-    scene.say(f"{leader.name} leads: {title}")
+    scene.stage.say(f"{leader.name} leads: {title}")
     started = boottime()
     fault()
-    first = scene.wait_for(lambda: scene.watcher.first_after(newest.token), "a successor")
-    scene.note(
+    first = scene.stage.wait_for(lambda: scene.watcher.first_after(newest.token), "a successor")
+    scene.stage.note(
         Result(
             title,
             f"{leader.name} → {first.pod}",
@@ -105,7 +108,7 @@ def _take_over(scene: Scene, title: str, leader: Pod, fault: Callable[[], None])
 
 def _newest_answer(scene: Scene) -> Ready:
     """The last 200 before a fault: from there on, nobody leads until the next 200."""
-    return scene.wait_for(scene.watcher.newest, "a leader's first answer")
+    return scene.stage.wait_for(scene.watcher.newest, "a leader's first answer")
 
 
 def _settle(scene: Scene) -> None:
@@ -116,4 +119,4 @@ def _settle(scene: Scene) -> None:
 
 
 def _wait_ready(scene: Scene, pod: Pod) -> None:
-    scene.wait_for(lambda: pod.is_eligible() or None, f"{pod.name} ready")
+    scene.stage.wait_for(lambda: pod.is_eligible() or None, f"{pod.name} ready")
