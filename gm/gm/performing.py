@@ -99,14 +99,18 @@ class Performer:
         except NotFound as error:
             raise DecideAgain from error
         existing = found.json()
-        if stands_for(existing, manifest, owner.uid):
+        # Of others the watch tells nothing: what was learnt of them would stay for ever.
+        is_followed = text(existing, "metadata", "labels", MANAGED_BY) == MANAGER
+        if is_followed:
             self._directory.learned(found)
-            return
+            if stands_for(existing, manifest, owner.uid):
+                return
         if text(existing, "metadata", "deletionTimestamp"):
-            self._directory.learned(found)
             raise DecideAgain(DELETION_POLL)
         if not _is_older_one(existing, manifest):
-            message = f"{kind.kind} {name} exists, and is not of this object"
+            owner_kind = text(_controller(existing), "kind") or "nobody"
+            owner_name = text(_controller(existing), "name")
+            message = f"exists already and belongs to {owner_kind} {owner_name}".rstrip()
             raise Rejected(Rejection(kind.kind, name, _spec_hash(manifest), message))
         await self._remove(kind, found)
         raise DecideAgain
@@ -150,10 +154,10 @@ class Performer:
             await self._reread(path, kind.singular)
             raise DecideAgain from error
         answer = _ANY.decode(raw)
-        if text(answer, "metadata", "deletionTimestamp"):
-            self._directory.learned(Document.parse(raw, kind.singular))
-        else:
+        if not text(answer, "metadata", "deletionTimestamp"):
             self._directory.forgot(child)
+        elif text(answer, "metadata", "labels", MANAGED_BY) == MANAGER:
+            self._directory.learned(Document.parse(raw, kind.singular))
 
     # ── objects ──
 
@@ -238,17 +242,19 @@ def _rejection(error: ApiError, manifest: Json) -> ApiError | Rejected:
 
 
 def _is_older_one(existing: Json, manifest: Json) -> bool:
-    """Made by a GM for an object of this kind and name: another spec of it, or one before it."""
-    if text(existing, "metadata", "labels", MANAGED_BY) != MANAGER:
-        return False
+    """Made for this very object, by whomever, or by a GM for one of its kind and name: another
+    spec, or an object before it."""
+    has, wants = _controller(existing), _controller(manifest)
+    if has.get("uid") == wants.get("uid"):
+        return True
+    is_ours = text(existing, "metadata", "labels", MANAGED_BY) == MANAGER
+    return is_ours and all(has.get(key) == wants.get(key) for key in ("apiVersion", "kind", "name"))
 
-    def owner(tree: Json) -> tuple[str, str] | None:
-        for reference in objects(tree, "metadata", "ownerReferences"):
-            if reference.get("controller") is True:
-                return text(reference, "kind"), text(reference, "name")
-        return None
 
-    return owner(existing) is not None and owner(existing) == owner(manifest)
+def _controller(tree: Json) -> Json:
+    """The reference to the owner; with no uid where there is none."""
+    references = objects(tree, "metadata", "ownerReferences")
+    return next((it for it in references if it.get("controller") is True), {"uid": ""})
 
 
 def _path(document: Document) -> str:

@@ -38,7 +38,13 @@ def leader_of(found: list[GmPod]) -> GmPod:
             if pod.may_act:
                 return pod
         time.sleep(0.05)
-    raise AssertionError("nobody leads")
+    raise AssertionError("nobody leads: " + "\n".join(map(_state, found)))
+
+
+def _state(pod: GmPod) -> str:
+    """What it says last."""
+    electors = pod.elector.log_text()[-800:]
+    return f"{pod.name} runs: {pod.gm.is_running}: {pod.gm.log_text()[-1500:]}\n{electors}"
 
 
 def writes(plane: ControlPlane, shop: Shop, pod: GmPod, *, since: float = 0.0) -> list[str]:
@@ -206,6 +212,7 @@ def test_the_elector_gives_up_only_when_gm_has_stopped(
         pod.elector.flags += ["--drain-url", f"http://127.0.0.1:{pod.gm.port}/drain"]
         pod.elector.flags += ["--drain-timeout", "20s"]
         pod.elector.start()
+        pod.wait_for(pod.elector.is_leader, what="have an elector that leads")
         pod.wait_leading()
         answer = pod.elector.ask("/resign?cooldown=60s", method="POST", timeout=20.0)
         assert answer is not None
@@ -228,3 +235,20 @@ def test_a_gm_that_is_cut_off_says_so_and_goes_on_afterwards(
         pod.wait_ready()
         shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
         assert set(created_pods(control_plane, shop.namespace).values()) == {1}
+
+
+def test_g1_a_gm_whose_elector_is_gone_leads_until_its_proof_ends_and_no_longer(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    shop.stock()
+    with GmPod(control_plane, shop.namespace) as pod:
+        pod.wait_leading()
+        pod.elector.kill()
+        pod.wait_for(lambda: not pod.is_leader, what="follow")
+        over_at = NOW()
+        shop.federated("f1")
+        pod.wait_for(lambda: "the elector does not answer" in pod.gm.log_messages(), what="say why")
+        time.sleep(1.0)
+        assert writes(control_plane, shop, pod, since=over_at) == []
+        pod.elector.start()
+        shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")

@@ -211,3 +211,26 @@ def test_in_mode_relay_the_nodes_stand_on_objects_as_labels(
             lambda it: "sedna.io/node.edge-a" not in it,
             what="no node, for no job hands it out",
         )
+
+
+def test_a_child_that_was_made_for_the_object_by_another_manager_gives_way(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    """As Sedna's own GM leaves them behind: the object's, without our label and spec hash."""
+    shop.stock()
+    job = shop.federated("f1")
+    owner = {
+        "apiVersion": job["apiVersion"],
+        "kind": job["kind"],
+        "name": "f1",
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+    }
+    metadata = {"name": "f1-train-0", "ownerReferences": [owner]}
+    path = f"/api/v1/namespaces/{shop.namespace}/pods"
+    status, made = control_plane.admin.post(path, {"metadata": metadata} | template_of_a_stranger())
+    assert status == 201, made
+    with GmPod(control_plane, shop.namespace):
+        shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
+        (pod,) = [it for it in shop.pods("f1") if it["metadata"]["name"] == "f1-train-0"]
+        assert pod["metadata"]["uid"] != made["metadata"]["uid"]
