@@ -11,6 +11,7 @@ from typing import Protocol
 from relay_sidecar.core.objects import Event, EventType, Item, Key, Page
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.journal.records import (
+    Abandoned,
     Dropped,
     Forgotten,
     Listed,
@@ -41,6 +42,9 @@ class Keeping:
 
     def listing(self, stream: Stream, items: Sequence[Item]) -> None:
         self._journal.send(Listed(stream.scope, items))
+
+    def abandoned(self, stream: Stream) -> None:
+        self._journal.send(Abandoned(stream.scope))
 
     async def replaced(self, stream: Stream, page: Page) -> None:
         await self._journal.commit(

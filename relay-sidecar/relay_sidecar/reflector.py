@@ -69,6 +69,10 @@ class Keeper(Protocol):
         `replaced` tells that it is whole. Nobody waits."""
         ...
 
+    def abandoned(self, stream: Stream) -> None:
+        """It is not to become whole."""
+        ...
+
     async def replaced(self, stream: Stream, page: Page) -> None: ...
     async def moved(self, stream: Stream, events: Sequence[Event]) -> None: ...
 
@@ -106,6 +110,7 @@ class Reflector:
         # Objects on the pages of the list that is under way; how often the stream had been listed
         # when it began.
         self._listed = self._lists = 0
+        self._keeps_early = False
 
     def link(self, is_up: bool) -> None:
         self.reflection.link(is_up, time.monotonic())
@@ -142,6 +147,8 @@ class Reflector:
                     request = None
         finally:
             await self._ended(request)
+            if self._keeps_early and not self._stream.collection.is_synced:
+                self._keeper.abandoned(self._stream)
 
     async def _sleep(self, until: float) -> None:
         try:
@@ -242,6 +249,7 @@ class Reflector:
         is_first = not self._stream.collection.is_synced
         if items and is_first and self._owner.has_room(self._listed + len(items)):
             self._keeper.listing(self._stream, items)
+            self._keeps_early = True
 
     async def _watch(self, command: Watch) -> None:
         stream, reflection = self._stream, self.reflection

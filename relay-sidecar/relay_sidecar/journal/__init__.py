@@ -12,6 +12,7 @@ files     who may read and write them; what is set aside
 from relay_sidecar.journal.files import DirectoryInUse
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (
+    Abandoned,
     Dropped,
     Forgotten,
     Kept,
@@ -27,6 +28,7 @@ from relay_sidecar.journal.records import (
 )
 
 __all__ = [
+    "Abandoned",
     "DirectoryInUse",
     "Dropped",
     "Forgotten",

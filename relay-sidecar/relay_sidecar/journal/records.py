@@ -24,6 +24,12 @@ class Listed(Struct, frozen=True, eq=False):
     items: Sequence[Item]
 
 
+class Abandoned(Struct, frozen=True, eq=False):
+    """Nobody waits for the rest of a stream's first list any more."""
+
+    scope: Scope
+
+
 class Replaced(Struct, frozen=True, eq=False):
     """A stream's complete list at `cursor`, which upstream told at `at`."""
 
@@ -82,7 +88,7 @@ class Kept(Struct, frozen=True, eq=False):
     value: bytes | None
 
 
-Record = Listed | Replaced | Moved | Dropped | Used | Seen | Forgotten | Kept
+Record = Listed | Abandoned | Replaced | Moved | Dropped | Used | Seen | Forgotten | Kept
 
 
 class SavedStream(Struct, frozen=True, eq=False):
@@ -114,7 +120,7 @@ class Saved(Struct, frozen=True, eq=False):
 
 def is_secret(record: Record) -> bool:
     match record:
-        case Moved() | Listed() | Replaced() | Dropped() | Used():
+        case Moved() | Listed() | Abandoned() | Replaced() | Dropped() | Used():
             resource = record.scope.resource
         case Seen() | Forgotten():
             resource = record.resource

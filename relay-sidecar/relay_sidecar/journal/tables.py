@@ -12,6 +12,7 @@ from typing import TypeVar
 from relay_sidecar.core.objects import Item, Key
 from relay_sidecar.core.scope import Scope
 from relay_sidecar.journal.records import (
+    Abandoned,
     Dropped,
     Forgotten,
     Kept,
@@ -122,6 +123,8 @@ class Tables:
                 self._run(_DELETE_SEEN, (resource_text(record.resource), *record.key))
             case Listed():
                 self._list(record)
+            case Abandoned():
+                self._abandon(record.scope)
             case Replaced():
                 self._replace(record)
             case Dropped():
@@ -253,13 +256,20 @@ class Tables:
                 del changes[key]
 
     def _drop(self, scope: Scope) -> None:
-        standing, arrived = self._standing.pop(scope, None), self._arrivals().pop(scope, None)
-        numbers = [] if standing is None else [standing.id]
-        numbers += [] if arrived is None else [arrived[0]]
-        for number in numbers:
-            self._run("DELETE FROM object WHERE stream = ?", (number,))
-            self._run("DELETE FROM stream WHERE id = ?", (number,))
-            self.has_freed = True
+        standing = self._standing.pop(scope, None)
+        if standing is not None:
+            self._delete(standing.id)
+        self._abandon(scope)
+
+    def _abandon(self, scope: Scope) -> None:
+        arrived = self._arrivals().pop(scope, None)
+        if arrived is not None:
+            self._delete(arrived[0])
+
+    def _delete(self, stream: int) -> None:
+        self._run("DELETE FROM object WHERE stream = ?", (stream,))
+        self._run("DELETE FROM stream WHERE id = ?", (stream,))
+        self.has_freed = True
 
     def _see(self, record: Seen) -> None:
         item = record.item

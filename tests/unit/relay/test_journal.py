@@ -19,6 +19,7 @@ from relay_sidecar.core.objects import Item
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.scope import Scope
 from relay_sidecar.journal import (
+    Abandoned,
     DirectoryInUse,
     Dropped,
     Forgotten,
@@ -84,6 +85,18 @@ def test_a_list_that_is_not_whole_is_not_there_and_leaves_nothing(tmp_path: Path
     assert cursors(load(tmp_path)) == {B: 7}
     committed(tmp_path, *pieces(A, 60), Dropped(A), moved(B, 7, 8))
     assert cursors(load(tmp_path)) == {B: 8}
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
+        [(count,)] = database.execute("SELECT count(*) FROM stream").fetchall()
+    assert count == 1
+
+
+def test_of_a_first_list_that_is_abandoned_nothing_is_left_and_of_a_whole_one_all(
+    tmp_path: Path,
+) -> None:
+    first, *rest = pieces(A, 90)
+    committed(tmp_path, *pieces(B, 30), Abandoned(B), first, Abandoned(A), *rest, listed(A, 90))
+    committed(tmp_path, Abandoned(A), moved(A, 90, 91), Abandoned(B))
+    assert cursors(load(tmp_path)) == {A: 91}
     with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
         [(count,)] = database.execute("SELECT count(*) FROM stream").fetchall()
     assert count == 1
@@ -293,6 +306,8 @@ class Model:
         if choice == "arrive":
             # Of which nothing is told, whatever becomes of it.
             return Listed(stream, state(stream, number)[number % 3 :: 2])
+        if choice == "abandon":
+            return Abandoned(stream)
         if choice == "move" and cursor is not None:
             self.cursors[stream] = cursor + number
             return moved(stream, cursor, cursor + number)
@@ -343,6 +358,7 @@ class Model:
 CHOICES = (
     "list",
     "arrive",
+    "abandon",
     "move",
     "move",
     "move",

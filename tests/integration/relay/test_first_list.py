@@ -1,0 +1,83 @@
+"""R5, R8: of a first list that does not come to its end nothing is found, and nothing stays."""
+
+import asyncio
+import json
+import socket
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+
+from aiohttp import web
+
+from relay_sidecar.reflector import KEPT_TOGETHER
+from relay_sidecar.web.listener import Handler
+from tests.controlplane.reservation import LOOPBACK
+from tests.integration.relay.hosted import Hosted
+from tests.pods.caller import Caller
+from tests.pods.observer import wait_for
+from tests.pods.relay import RelayProcess
+
+PATH = "/api/v1/namespaces/default/configmaps"
+SOON = 30.0
+
+
+def configmap(number: int) -> bytes:
+    metadata = {"name": f"c{number}", "namespace": "default", "resourceVersion": "5"}
+    return json.dumps({"metadata": metadata, "data": {"k": "x" * 1000}}).encode()
+
+
+async def half(request: web.BaseRequest) -> web.StreamResponse:
+    """An API server whose lists stop in the middle."""
+    if request.path != PATH:
+        return web.Response(text="ok")
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    items = [configmap(number).replace(b" ", b"") for number in range(3 * KEPT_TOGETHER // 1000)]
+    head = b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":['
+    await response.write(head + b",".join(items))
+    await asyncio.Event().wait()
+    return response
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Handler]:
+    yield half
+
+
+def kept(relay: RelayProcess) -> list[int]:
+    """How many objects there are on disk of each stream, whole or not."""
+    with closing(sqlite3.connect(relay.data_dir / "journal.sqlite3")) as journal:
+        return [number for (number,) in journal.execute("SELECT objects FROM stream")]
+
+
+@contextmanager
+def in_the_middle(relay: RelayProcess) -> Iterator[None]:
+    """A client waits for a list, of which a part is on disk."""
+    relay.wait_link(up=True)
+    with socket.create_connection((LOOPBACK, relay.port)) as client:
+        asked = f"GET {PATH}?resourceVersion=0 HTTP/1.1\r\nHost: {LOOPBACK}\r\n\r\n"
+        client.sendall(asked.encode())
+        wait_for(lambda: sum(kept(relay)) > 0, timeout=SOON, what="the first objects on disk")
+        yield
+
+
+def test_r8_of_a_first_list_that_nobody_waits_for_any_more_nothing_stays() -> None:
+    with Hosted(opened) as upstream:
+        flags = [f"--server={upstream.url}", "--idle-timeout=1s"]
+        with RelayProcess(flags) as relay:
+            with in_the_middle(relay):
+                pass
+            wait_for(lambda: kept(relay) == [], timeout=SOON, what="a disk without them")
+            assert "Traceback" not in relay.log_text()
+
+
+def test_r5_of_half_a_list_nothing_is_told_after_a_kill() -> None:
+    with ExitStack() as stack:
+        with Hosted(opened) as upstream:
+            relay = stack.enter_context(RelayProcess([f"--server={upstream.url}"]))
+            with in_the_middle(relay):
+                relay.kill()
+        relay.start()
+        relay.wait_link(up=False)
+        assert Caller(relay.url).get(PATH, {"resourceVersion": "0"}).status == 503
