@@ -63,6 +63,9 @@ class Writes:
                 await self._learn(fetched, info)
             else:
                 reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=False)
+                if info.verb == "delete":
+                    # It may be there still: then upstream will say so.
+                    await reading.forget(info.resource, key_of(info))
         return await answer_of(request, fetched)
 
     async def _learn(self, fetched: Fetched, info: RequestInfo) -> None:

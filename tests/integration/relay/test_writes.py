@@ -164,6 +164,19 @@ def test_r6_what_was_written_before_a_cut_is_known_in_it(
         assert said.expect() == written
 
 
+@pytest.mark.parametrize("accept", ["application/json", "application/vnd.kubernetes.protobuf"])
+def test_r6_what_was_deleted_before_a_cut_is_not_told_in_it(
+    one_relay: Place, contents: Contents, accept: str
+) -> None:
+    caller, path = one_relay.caller(), contents.path("configmaps", "a")
+    contents.configmap("a")
+    caller.get(path).expect()
+    reply = caller.ask(path, method="DELETE", headers={"Accept": accept})
+    assert (reply.status, reply.headers["Content-Type"]) == (200, accept)
+    one_relay.cut()
+    assert caller.get(path).status == 503
+
+
 def test_r2_a_deletion_that_was_only_tried_is_waited_for_by_nobody(
     one_relay: Place, contents: Contents
 ) -> None:
