@@ -8,9 +8,9 @@ each goes on from its cursor. Knows no rule of reflection: those are in `core`.
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import aclosing
-from typing import Final, Protocol
+from typing import Final
 
 from kubeapi import ApiError, Unreachable
 from relay_sidecar.core.arriving import ArrivingList
@@ -26,6 +26,7 @@ from relay_sidecar.core.objects import (
 from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
 from relay_sidecar.core.status import expired
 from relay_sidecar.log import fields, logger
+from relay_sidecar.reflector_sides import Keeper, Owner, Source
 from relay_sidecar.stream import Stream
 
 # What a list is refused with that upstream will not serve at a second attempt either.
@@ -37,51 +38,6 @@ KEPT_TOGETHER = 1024 * 1024
 FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
 # HTTP 406; never sent, it marks what upstream serves and the relay cannot keep.
 NOT_READABLE = 406
-
-
-class Source(Protocol):
-    """Where streams come from. Both raise `ApiError` and `Unreachable`."""
-
-    async def page(
-        self,
-        path: str,
-        params: Mapping[str, str],
-        *,
-        timeout: float,
-        accept: str = "application/json",
-        arrived: Callable[[bytearray], None] | None = None,
-    ) -> bytearray:
-        """The whole body; `arrived` is told of it, as far as it has come, each time more has."""
-        ...
-
-    def batches(
-        self, path: str, params: Mapping[str, str], *, open_timeout: float
-    ) -> AsyncGenerator[Sequence[bytes], None]:
-        """Whole lines as they come; an empty batch once upstream has accepted."""
-        ...
-
-
-class Keeper(Protocol):
-    """What outlasts a restart. Returns when it is kept, or when it cannot be."""
-
-    def listing(self, stream: Stream, items: Sequence[Item]) -> None:
-        """Objects of a list that is still arriving, of which nothing is to be found before
-        `replaced` tells that it is whole. Nobody waits."""
-        ...
-
-    def abandoned(self, stream: Stream) -> None:
-        """It is not to become whole."""
-        ...
-
-    async def replaced(self, stream: Stream, page: Page) -> None: ...
-    async def moved(self, stream: Stream, events: Sequence[Event]) -> None: ...
-
-
-class Owner(Protocol):
-    """Who decides what becomes of a stream that upstream refuses."""
-
-    def refused(self, stream: Stream, failure: Failure) -> None: ...
-    def has_room(self, more: int) -> bool: ...
 
 
 class Reflector:

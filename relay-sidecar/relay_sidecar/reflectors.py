@@ -13,7 +13,8 @@ from kubeapi import ApiError, Unreachable
 from relay_sidecar.core.objects import Failure, Malformed, read_page
 from relay_sidecar.core.store import fingerprint_of
 from relay_sidecar.log import fields, logger
-from relay_sidecar.reflector import Keeper, Reflector, Source
+from relay_sidecar.reflector import Reflector
+from relay_sidecar.reflector_sides import Keeper, Source
 from relay_sidecar.stream import Stream
 
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
