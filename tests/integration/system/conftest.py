@@ -1,5 +1,6 @@
 """A control plane for systems: with Sedna's kinds and the real controllers, and nobody else's."""
 
+import functools
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,9 @@ from tests.controlplane import sedna_kinds
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.controller_manager import ControllerManager
 from tests.controlplane.fixtures import require_program
+from tests.integration.system.system import MODES, System
+from tests.integration.system.town import EXAMPLES, Town, course_of
+from tests.integration.system.workers import Workers
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +23,22 @@ def sedna_plane() -> Iterator[ControlPlane]:
         sedna_kinds.install(plane)
         with ControllerManager(plane):
             yield plane
+
+
+@pytest.fixture(scope="session", params=MODES)
+def town(
+    sedna_plane: ControlPlane,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[Town]:
+    """One for each mode; who breaks something in it heals it."""
+    workers = Workers()
+    with System(
+        sedna_plane,
+        tmp_path_factory.mktemp("town"),
+        mode=request.param,
+        gms=3,
+        course_of=functools.partial(course_of, workers),
+        image=EXAMPLES,
+    ) as system:
+        yield Town(system, workers)

@@ -174,6 +174,7 @@ class Ordeal:
             time.sleep(POLL_INTERVAL)
         if quiet_since is not None:
             self._outcome.settled_in = quiet_since - healed_at
+        self._workers.quiet.clear()
         self._look_after()
         for wrong in wrongs:
             self._find(wrong)

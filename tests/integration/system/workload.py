@@ -102,6 +102,12 @@ class Workload:
     def _append(self) -> str:
         return self._grow(self._any(self._datasets), self._random.randrange(1, 9))
 
+    def append_on(self, edge: str) -> str:
+        """To a dataset of that node."""
+        return self._grow(
+            self._any(it for it in self._datasets if self._datasets[it][1] == edge), 5
+        )
+
     def _grow(self, name: str, lines: int) -> str:
         if not name:
             return ""
