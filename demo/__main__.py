@@ -1,19 +1,23 @@
 """Starts the demo: three pods elect a leader through their sidecars, and an edge loses its link.
 
+With --mode: GMs and LCs at work in that mode, whose leader is killed and whose edge is cut off.
 Everything is real: the API server, sidecars as processes, signals, links that are cut.
 Exit status 0 only if each step that was begun, and not cut short by `q`, showed what it promises,
-and nobody ever saw two leaders; 1 otherwise, 130 after Ctrl-C. Nothing is left behind.
+and nobody ever saw two leaders, a child made twice or a report lost; 1 otherwise, 130 after Ctrl-C.
+Nothing is left behind.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
 
-from demo.cluster import CLUSTERS
+from demo.cluster import CLUSTERS, Cluster
 from demo.ending import Ending, Terminated
 from demo.pod import Timing
+from demo.sedna.show import SednaShow
 from demo.show import Show
 from tests.controlplane import build
+from tests.integration.system.system import MODES
 
 SIGNALLED = 128  # plus the signal's number, as shells count
 
@@ -31,8 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cluster = CLUSTERS[given.cluster]
     try:
         cluster.prepare()
-        show = Show(cluster, timing, ending, pause=given.pause, is_plain=given.plain)
-        status = show.run()
+        status = _show(given, cluster, timing, ending).run()
     except build.BuildError as error:
         sys.stderr.write(f"demo: {error}\n")
         return 1
@@ -45,6 +48,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _show(
+    given: argparse.Namespace, cluster: Cluster, timing: Timing, ending: Ending
+) -> Show | SednaShow:
+    if given.mode is None:
+        return Show(cluster, timing, ending, pause=given.pause, is_plain=given.plain)
+    return SednaShow(
+        cluster, timing, ending, mode=given.mode, pause=given.pause, is_plain=given.plain
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="make demo", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
@@ -55,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
         default="local",
         help="the API server: local (relay-sidecar --origin local, the default), or kube "
         "(kube-apiserver and etcd, built from source the first time)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        help="GMs and LCs instead: LCs at the leader (active-standby), at any GM (active-active), "
+        "or at the API through a relay of their own (relay)",
     )
     parser.add_argument(
         "--lease-duration",

@@ -16,6 +16,8 @@ import worker_api
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 EPOCHS = int(os.environ.get("EPOCHS", "20"))
+# Seconds that a round takes at least, so that people can watch.
+ROUND_SECONDS = float(os.environ.get("ROUND_SECONDS", "0"))
 # Seconds; the aggregator answers when all participants have sent theirs.
 ROUND_TIMEOUT = 120.0
 
@@ -40,6 +42,7 @@ def main() -> None:
     samples = logistic.load(Path(os.environ["TRAIN_DATASET_URL"]))
     weights = logistic.initial()
     for number in range(1, ROUNDS + 1):
+        ends_at = time.monotonic() + ROUND_SECONDS
         weights = exchange(number, logistic.train(weights, samples, epochs=EPOCHS), len(samples))
         score = logistic.precision(weights, samples)
         print(f"round {number} of {ROUNDS}: precision {score:.3f}", flush=True)
@@ -60,6 +63,7 @@ def main() -> None:
                 }
             ],
         )
+        time.sleep(max(0.0, ends_at - time.monotonic()))
 
 
 if __name__ == "__main__":

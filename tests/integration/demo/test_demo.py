@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.fixtures import require_program
+from tests.integration.system.system import MODES
 from tests.pods.observer import wait_for
 
 ROOT = Path(__file__).parents[3]
@@ -81,9 +82,10 @@ def _processes(tmp_path: Path) -> list[str]:
         try:
             command = (folder / "cmdline").read_bytes()
             environment = (folder / "environ").read_bytes()
+            output = os.readlink(os.fsencode(folder / "fd/1"))
         except OSError:
             continue
-        if mark in command or b"TMPDIR=" + mark in environment:
+        if mark in command + output or b"TMPDIR=" + mark in environment:
             found.append(command.replace(b"\0", b" ").decode())
     return found
 
@@ -96,14 +98,22 @@ def _assert_nothing_left(tmp_path: Path) -> None:
     )
 
 
-def _wait_for_pods(tmp_path: Path) -> None:
-    """Until electors and mains run."""
+def _wait_for_pods(tmp_path: Path, program: str, count: int) -> None:
+    """Until so many of these run."""
     wait_for(
-        lambda: sum("demo.main" in command for command in _processes(tmp_path)) == 3,
+        lambda: sum(program in command for command in _processes(tmp_path)) == count,
         timeout=START_TIMEOUT,
-        what=f"three mains: {_output(tmp_path)}",
+        what=f"{count} of {program}: {_output(tmp_path)}",
         interval=0.1,
     )
+
+
+# How to run the demo, and what runs when all of it does.
+RUNS = pytest.mark.parametrize(
+    ("flags", "program", "count"),
+    [((), "demo.main", 3), (("--mode", "relay"), "federated/trainer.py", 2)],
+    ids=["elector", "gm"],
+)
 
 
 @pytest.mark.slow
@@ -139,34 +149,72 @@ def test_the_demo_shows_every_takeover_and_outage_and_ends_with_0(
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_demo_and_leaves_nothing(run: Run, tmp_path: Path) -> None:
-    process = run()
-    _wait_for_pods(tmp_path)
+@pytest.mark.parametrize("mode", MODES)
+def test_gms_and_lcs_lose_and_double_nothing_whoever_is_killed_or_cut_off(
+    run: Run, tmp_path: Path, mode: str
+) -> None:
+    assert run("--mode", mode).wait(RUN_TIMEOUT) == 0, _output(tmp_path)
+    headline, _, summary = _output(tmp_path).partition("What happened")
+    assert mode in headline.splitlines()[0]
+    for step in (
+        "apply two jobs",
+        "GM gone → LCs served again",
+        "restart an LC while it is cut",
+        "cut → healed → reports applied",
+        "more samples → hot update",
+        "federated training ends",
+    ):
+        assert step in summary
+    assert "FAILED" not in summary
+    assert ", 0 of them twice" in summary
+    assert ", 0 lost" in summary
+    assert summary.rstrip().endswith("nothing lost, nothing doubled")
+    _assert_nothing_left(tmp_path)
+
+
+@pytest.mark.slow
+@RUNS
+def test_ctrl_c_ends_the_demo_and_leaves_nothing(
+    run: Run, tmp_path: Path, flags: tuple[str, ...], program: str, count: int
+) -> None:
+    process = run(*flags)
+    _wait_for_pods(tmp_path, program, count)
     process.send_signal(signal.SIGINT)
     assert process.wait(CLEAN_TIMEOUT) == 130
     _assert_nothing_left(tmp_path)
 
 
 @pytest.mark.slow
-def test_a_demo_that_is_killed_leaves_nothing_either(run: Run, tmp_path: Path) -> None:
-    process = run()
-    _wait_for_pods(tmp_path)
+@RUNS
+def test_a_demo_that_is_killed_leaves_nothing_either(
+    run: Run, tmp_path: Path, flags: tuple[str, ...], program: str, count: int
+) -> None:
+    process = run(*flags)
+    _wait_for_pods(tmp_path, program, count)
     process.kill()
     process.wait()
     _assert_nothing_left(tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "known"),
+    [
+        ((), ("three pods start", "valid for", "what its program knows")),
+        (("--mode", "active-active"), ("round 6 of", "connected to", "reports that wait")),
+    ],
+    ids=["elector", "gm"],
+)
 def test_a_key_ends_the_demo_on_a_terminal_which_is_then_as_before(
-    run: Run, tmp_path: Path
+    run: Run, tmp_path: Path, flags: tuple[str, ...], known: tuple[str, ...]
 ) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *TERMINAL_SIZE, 0, 0))
     before = termios.tcgetattr(theirs)
-    process = run(terminal=theirs)
-    shown = _read_until(ours, "three pods start")
-    assert "valid for" in shown
-    assert "what its program knows" in shown
+    process = run(*flags, terminal=theirs)
+    shown = _read_until(ours, known[0])
+    for word in known:
+        assert word in shown
     os.write(ours, b"q")
     shown = _read_until(ours, "verdict:")
     assert "What happened" in shown.replace("\x1b[3m", "")
