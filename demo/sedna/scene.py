@@ -38,10 +38,9 @@ class Scene:
         leading = [pod for pod in self.system.gms if self.leads(pod, since=since)]
         return leading[0] if len(leading) == 1 else None
 
-    def are_ready(self) -> bool:
-        """All GMs."""
-        said = [self.lookout.gm(pod) for pod in self.system.gms]
-        return all(it is not None and it["isReady"] for it in said)
+    def is_ready(self, pod: GmPod, *, since: float = 0.0) -> bool:
+        said = self.lookout.gm(pod, since=since)
+        return said is not None and bool(said["isReady"])
 
     # ── who is connected ──
 

@@ -43,7 +43,8 @@ def apply_jobs(scene: Scene) -> None:
 
 
 def kill_the_leader(scene: Scene) -> None:
-    """All of its pod at once, as when its machine dies: the Lease must expire."""
+    """All of its pod at once, as when its machine dies: the Lease must expire. Two results: LCs are
+    served again, the pod is of use again."""
     leader = scene.stage.wait_for(scene.leader, "a leader")
     scene.stage.wait_for(
         lambda: scene.jobs.federated().round >= MIDDLE or None, f"round {MIDDLE} of the training"
@@ -68,8 +69,13 @@ def kill_the_leader(scene: Scene) -> None:
     detail = f"{leader.name} → {successor.name}, LCs connected in {connected:.1f} s"
     scene.stage.note(Result("GM gone → LCs served again", detail, took=took))
     scene.stage.say(f"{leader.name}: its machine is back")
+    started = time.monotonic()
     scene.bring_back(leader)
-    _must_train(scene)
+    scene.stage.wait_for(
+        lambda: scene.is_ready(leader, since=started) or None, f"{leader.name} ready"
+    )
+    took = time.monotonic() - started
+    scene.stage.note(Result("its machine comes back", f"{leader.name} stands by", took=took))
 
 
 def cut_an_edge(scene: Scene) -> None:
@@ -95,7 +101,6 @@ def cut_an_edge(scene: Scene) -> None:
     # Workers go on and report meanwhile.
     scene.stage.sleep(2 * ROUND_SECONDS + scene.stage.pause)
     mark = scene.jobs.stored(edge.name)
-    _must_train(scene)
     healed_at = time.monotonic()
     scene.heal(CUT)
     scene.stage.say(f"{CUT}: link healed")
@@ -133,11 +138,10 @@ def learn_more(scene: Scene) -> None:
 
 
 def finish(scene: Scene) -> None:
-    """The federated job is complete, and the GM that was killed is of use again."""
+    """The federated job is complete."""
     scene.stage.wait_for(
         lambda: scene.jobs.federated().stage == "Complete" or None, "the federated job's end"
     )
-    scene.stage.wait_for(lambda: scene.are_ready() or None, "all GMs ready")
     found = scene.jobs.federated()
     if found.round != scene.workload.rounds:
         raise Failed(f"the last round that its status knows is {found.round}")
