@@ -46,11 +46,12 @@ class Rounds:
             ]
 
     def served(self, number: int, worker: str) -> bool:
-        """Whether that was the last answer of all."""
+        """Whether that was the last answer of all: true once."""
         with self._changed:
-            if number == ROUNDS:
-                self._served.add(worker)
-            return len(self._served) >= PARTICIPANTS
+            if number != ROUNDS or worker in self._served:
+                return False
+            self._served.add(worker)
+            return len(self._served) == PARTICIPANTS
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -73,9 +74,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        if number == ROUNDS and os.environ.get("MODEL_URL"):
-            logistic.write_model(Path(os.environ["MODEL_URL"]), averaged)
         if self.rounds.served(number, worker):
+            if os.environ.get("MODEL_URL"):
+                logistic.write_model(Path(os.environ["MODEL_URL"]), averaged)
             threading.Thread(target=self.server.shutdown).start()
 
     def log_message(self, format: str, *args: object) -> None:
