@@ -26,6 +26,8 @@ RETRY = 0.3
 ANSWER_TIMEOUT = 3.0
 # Seconds between two words of one worker.
 PACE = 0.4
+# Of one that serves and counts; Sedna's reports each 30 s (LC_PERIOD).
+COUNT_PACE = 3.0
 ROUNDS = 5
 _SUFFIX = ".sedna.io/worker-type"
 # Not known here yet, or not any more; not taken, to be repeated.
@@ -160,7 +162,7 @@ class Workers:
 
     def _count(self, environ: Mapping[str, str], ended: threading.Event) -> int:
         service = environ["SERVICE_NAME"]
-        while not ended.wait(PACE):
+        while not ended.wait(COUNT_PACE):
             if self.quiet.is_set():
                 continue
             # One worker at a time, else the last word would be anybody's.
