@@ -29,6 +29,7 @@ from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.proxy_process import parse_fault
 from tests.controlplane.reservation import LOOPBACK, Reservation
 from tests.integration.controlplane.leases import lease, leases_path
+from tests.pods.observer import wait_for
 
 # Seconds after which a test client gives up on an answer that must not come.
 PATIENCE = 0.5
@@ -346,6 +347,12 @@ def test_a_go_client_loses_its_response(
     assert control_plane.count_requests(user_agent="kubectl", namespace=namespace) == 1
 
 
+def wait_for_more(answers: list[bytes]) -> None:
+    """Until some echoes came that had not come yet."""
+    enough = answers.count(b"a") + 4
+    wait_for(lambda: answers.count(b"a") >= enough, timeout=20, what="echoes")
+
+
 def test_stopping_in_the_midst_of_traffic_ends_every_connection() -> None:
     """Sockets that asyncio forgets would show as ResourceWarnings, which are errors here."""
     stopped = threading.Event()
@@ -367,10 +374,12 @@ def test_stopping_in_the_midst_of_traffic_ends_every_connection() -> None:
                 threads = [threading.Thread(target=hammer, args=(proxy.port,)) for _ in range(4)]
                 for thread in threads:
                     thread.start()
-                for change in (proxy.reset, proxy.heal, proxy.refuse, proxy.heal):
+                for break_all in (proxy.reset, proxy.refuse):
+                    wait_for_more(answers)
+                    break_all()
                     time.sleep(0.03)
-                    change()
-                time.sleep(0.03)
+                    proxy.heal()
+                wait_for_more(answers)
             stopped.set()
             for thread in threads:
                 thread.join(10)

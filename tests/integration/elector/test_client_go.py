@@ -72,13 +72,21 @@ class Stage:
         return History([each for each in events if each.name == self.fleet.lease])
 
     def takeover(self, candidate: Candidate) -> tuple[Version, Version]:
-        """Its newest acquiring write, and what that overwrote."""
-        history = self.history()
-        for version in reversed(history.in_order()):
-            before = history.before(version)
-            if before and version.holder == candidate.identity != before.holder:
-                return version, before
-        raise AssertionError(f"{candidate.identity} did not acquire the Lease")
+        """Its newest acquiring write, and what that overwrote; the audit log may say so only after
+        the candidate does."""
+        found: list[tuple[Version, Version]] = []
+
+        def is_found() -> bool:
+            history = self.history()
+            for version in reversed(history.in_order()):
+                before = history.before(version)
+                if before and version.holder == candidate.identity != before.holder:
+                    found.append((version, before))
+                    return True
+            return False
+
+        wait_for(is_found, timeout=10, what=f"{candidate.identity} in the audit log")
+        return found[0]
 
     def waited(self, candidate: Candidate) -> float:
         """Seconds from the last change that its newest takeover had to wait for."""

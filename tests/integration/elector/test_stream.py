@@ -81,6 +81,11 @@ def test_a_watcher_that_does_not_read_is_cut_off_and_costs_no_memory(fleet: Flee
         lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         lazy.connect(("127.0.0.1", pod.port))
         lazy.sendall(b"GET /leader?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_for(
+            lambda: b'"holder":"a"' in lazy.recv(2048, socket.MSG_PEEK),
+            timeout=10,
+            what="the first document, of which not a byte is taken",
+        )
         for number in range(200):
             fleet.edit(spec={"holderIdentity": f"{number}-".ljust(253, "x")})
         wait_for(
