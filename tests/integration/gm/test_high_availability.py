@@ -11,6 +11,7 @@ import pytest
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.gm.shop import Shop
 from tests.pods.gm import GmPod
+from tests.pods.observer import wait_for
 
 WRITES = ("create", "update", "patch", "delete")
 # Seconds of wall time between the machine's clock and the audit log's: they are the same.
@@ -112,6 +113,12 @@ def test_g1_a_frozen_leader_that_wakes_up_writes_nothing_that_doubles(
         for index in range(20):
             shop.wait_status("fl", f"f{index}", lambda it: it.get("phase") == "Running")
         first.wait_for(lambda: not first.is_leader, what="follow")
+        # The audit log may tell of a pod only after its job does.
+        wait_for(
+            lambda: len(created_pods(control_plane, shop.namespace)) >= 40,
+            timeout=10,
+            what="all pods in the audit log",
+        )
         made = created_pods(control_plane, shop.namespace)
         assert set(made.values()) == {1}
         assert len(made) == 40
