@@ -16,6 +16,8 @@ from tests.pods.observer import wait_for
 WRITES = ("create", "update", "patch", "delete")
 # Seconds of wall time between the machine's clock and the audit log's: they are the same.
 NOW = time.time
+# Of GM's default: so many writes may be on their way when it is frozen.
+CONCURRENCY = 32
 
 
 @contextmanager
@@ -122,10 +124,11 @@ def test_g1_a_frozen_leader_that_wakes_up_writes_nothing_that_doubles(
         made = created_pods(control_plane, shop.namespace)
         assert set(made.values()) == {1}
         assert len(made) == 40
-        # What was on its way when it froze may have come; nothing new was begun.
+        # What was on its way when it froze may have come (G2 makes that harmless, see above);
+        # nothing new was begun.
         assert frozen_at < thawed_at
         late = writes(control_plane, shop, first, since=thawed_at)
-        assert len(late) <= 1, late
+        assert len(late) <= CONCURRENCY, late
 
 
 @pytest.mark.slow
