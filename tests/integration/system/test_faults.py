@@ -6,9 +6,14 @@ import pytest
 
 from tests.integration.system import faults
 from tests.integration.system.edge_node import RELAY
+from tests.integration.system.ordeal import Ordeal
 from tests.integration.system.town import Town
 
 OBJECTS = 24
+# Of a short play of the nemesis (`make nemesis-gm` is the long one); its seed is fixed.
+SECONDS, SEED = 20.0, 1
+# Fewer would prove nothing.
+ENOUGH_FAULTS = 5
 
 
 def test_a_leader_killed_while_children_are_made_leaves_none_missing_and_none_twice(
@@ -79,3 +84,13 @@ def test_words_that_lc_took_while_no_gm_was_there_arrive(town: Town) -> None:
     for pod in town.system.gms:
         pod.restart()
     town.settled()
+
+
+@pytest.mark.slow
+def test_random_faults_double_nothing_and_lose_nothing(town: Town) -> None:
+    ordeal = Ordeal(town.system, town.workers, town.workload, seed=SEED, say=print)
+    outcome = ordeal.run(SECONDS)
+    print(outcome)
+    assert not outcome.findings
+    assert outcome.settled_in is not None
+    assert outcome.faults.total() >= ENOUGH_FAULTS
