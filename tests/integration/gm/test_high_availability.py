@@ -8,15 +8,16 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from sidecar.values import seconds
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.gm.shop import Shop
-from tests.pods.gm import GmPod
+from tests.pods.gm import REQUEST_TIMEOUT, GmPod
 from tests.pods.observer import wait_for
 
 WRITES = ("create", "update", "patch", "delete")
 # Seconds of wall time between the machine's clock and the audit log's: they are the same.
 NOW = time.time
-# Of GM's default: so many writes may be on their way when it is frozen.
+# GM's default of --concurrency: so many writes may be on their way when it is frozen.
 CONCURRENCY = 32
 
 
@@ -125,10 +126,13 @@ def test_g1_a_frozen_leader_that_wakes_up_writes_nothing_that_doubles(
         assert set(made.values()) == {1}
         assert len(made) == 40
         # What was on its way when it froze may have come (G2 makes that harmless, see above);
-        # nothing new was begun.
+        # nothing was begun afterwards.
         assert frozen_at < thawed_at
         late = writes(control_plane, shop, first, since=thawed_at)
         assert len(late) <= CONCURRENCY, late
+        settled_at = thawed_at + seconds(REQUEST_TIMEOUT)
+        time.sleep(max(0.0, settled_at + 2 - NOW()))
+        assert writes(control_plane, shop, first, since=settled_at) == []
 
 
 @pytest.mark.slow
