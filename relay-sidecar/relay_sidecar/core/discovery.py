@@ -171,13 +171,15 @@ def _resource_lists(group: _Group, folder: str, *, is_core: bool) -> Iterator[tu
         if version.freshness != "Current":
             continue
         name = version.version if is_core else f"{group.metadata.name}/{version.version}"
-        resources = [told for one in version.resources or () for told in _api_resources(one)]
+        own = ("" if is_core else group.metadata.name, version.version)
+        resources = [told for one in version.resources or () for told in _api_resources(one, own)]
         # kube-apiserver leaves the apiVersion out where it always has.
         listed = _ApiResourceList("APIResourceList", name, resources, "" if is_core else "v1")
         yield f"{folder}/{version.version}", _encoded(listed)
 
 
-def _api_resources(resource: _Resource) -> Iterator[_ApiResource]:
+def _api_resources(resource: _Resource, own: tuple[str, str]) -> Iterator[_ApiResource]:
+    """`own`: the group and version of the list."""
     is_namespaced = resource.scope == "Namespaced"
     kind = resource.response_kind
     if kind is not None and kind.kind:
@@ -187,8 +189,7 @@ def _api_resources(resource: _Resource) -> Iterator[_ApiResource]:
             is_namespaced,
             kind.kind,
             resource.verbs or [],
-            kind.group,
-            kind.version,
+            *_foreign(kind, own),
             resource.short_names or [],
             resource.categories or [],
         )
@@ -196,8 +197,14 @@ def _api_resources(resource: _Resource) -> Iterator[_ApiResource]:
         kind = one.response_kind or _Kind()
         name = f"{resource.resource}/{one.subresource}"
         yield _ApiResource(
-            name, "", is_namespaced, kind.kind, one.verbs or [], kind.group, kind.version
+            name, "", is_namespaced, kind.kind, one.verbs or [], *_foreign(kind, own)
         )
+
+
+def _foreign(kind: _Kind, own: tuple[str, str]) -> tuple[str, str]:
+    """Group and version where they are others: those of custom resources are told, yet never so."""
+    told = (kind.group, kind.version)
+    return ("", "") if told == own else told
 
 
 def _encoded(document: Struct) -> bytes:

@@ -12,6 +12,7 @@ from relay_sidecar.documents import JSON, SPACE, Document, Documents
 from relay_sidecar.journal import Journal, Saved
 from relay_sidecar.prefetch import ACCEPT, prefetch
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.sedna_kinds import install
 from tests.integration.relay.asked import Asked, with_upstream
 from tests.integration.relay.objects import Contents, Widgets
 
@@ -36,6 +37,9 @@ def comparable(document: Any) -> Any:
 def test_every_list_of_discovery_is_what_upstream_says_though_it_was_not_asked(
     control_plane: ControlPlane,
 ) -> None:
+    # Custom resources beside the built-in ones.
+    install(control_plane)
+
     async def run(asked: Asked, journal: Journal, saved: Saved) -> None:
         documents = Documents(journal, {})
         await prefetch(documents, asked)
