@@ -17,7 +17,7 @@ from demo.pod import Timing
 from demo.sedna.show import SednaShow
 from demo.show import Show
 from tests.controlplane import build
-from tests.integration.system.system import MODES
+from tests.pods.system import MODES
 
 SIGNALLED = 128  # plus the signal's number, as shells count
 

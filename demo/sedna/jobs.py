@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.sedna.workload import FEDERATED, INCREMENTAL
-from tests.integration.system.witness import Witness
+from tests.pods.witness import Witness
 
 Json = dict[str, Any]
 

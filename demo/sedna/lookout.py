@@ -9,10 +9,10 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from tests.integration.system.edge_node import EdgeNode
-from tests.integration.system.system import System
+from tests.pods.edge_node import EdgeNode
 from tests.pods.elector import ask
 from tests.pods.gm import GmPod
+from tests.pods.system import System
 
 Json = dict[str, Any]
 

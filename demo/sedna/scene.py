@@ -10,9 +10,9 @@ from demo.sedna.jobs import Jobs
 from demo.sedna.lookout import Lookout
 from demo.sedna.workload import Workload
 from demo.stage import Stage
-from tests.integration.system.edge_node import RELAY, EdgeNode
-from tests.integration.system.system import ACTIVE_STANDBY, System
+from tests.pods.edge_node import RELAY, EdgeNode
 from tests.pods.gm import GmPod
+from tests.pods.system import ACTIVE_STANDBY, System
 
 
 @dataclass

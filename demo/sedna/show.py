@@ -25,9 +25,9 @@ from demo.show import TERMINAL_PAUSE
 from demo.stage import Ended, Stage
 from tests.controlplane import sedna_kinds
 from tests.controlplane.api_server import ApiServer
-from tests.integration.system.edge_node import RELAY
-from tests.integration.system.system import System
+from tests.pods.edge_node import RELAY
 from tests.pods.kubelet import Course
+from tests.pods.system import System
 
 GMS = 3
 # Seconds for any one thing that is waited for, on a busy machine.

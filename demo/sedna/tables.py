@@ -8,7 +8,7 @@ from rich.text import Text
 
 from demo.sedna.jobs import Progress
 from demo.sedna.scene import Scene
-from tests.integration.system.edge_node import EdgeNode
+from tests.pods.edge_node import EdgeNode
 from tests.pods.gm import GmPod
 
 KEYS = "keys: q end"

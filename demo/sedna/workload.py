@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from examples.make_data import append
-from tests.integration.system.system import System
+from tests.pods.system import System
 
 Json = dict[str, Any]
 

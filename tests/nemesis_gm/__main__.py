@@ -17,9 +17,9 @@ from tests.controlplane import sedna_kinds
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.controller_manager import ControllerManager
 from tests.integration.system.ordeal import SHOWN, Ordeal, Outcome
-from tests.integration.system.system import MODES, System
 from tests.integration.system.workers import Workers
 from tests.integration.system.workload import Workload
+from tests.pods.system import MODES, System
 
 
 def _arguments() -> argparse.Namespace:

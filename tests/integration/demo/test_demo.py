@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.fixtures import require_program
-from tests.integration.system.system import MODES
 from tests.pods.observer import wait_for
+from tests.pods.system import MODES
 
 ROOT = Path(__file__).parents[3]
 # Seconds for a run on a busy machine; a quiet one needs 20.

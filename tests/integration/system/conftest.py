@@ -9,9 +9,9 @@ from tests.controlplane import sedna_kinds
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.controller_manager import ControllerManager
 from tests.controlplane.fixtures import require_program
-from tests.integration.system.system import MODES, System
 from tests.integration.system.town import EXAMPLES, Town, course_of
 from tests.integration.system.workers import Workers
+from tests.pods.system import MODES, System
 
 
 @pytest.fixture(scope="session")

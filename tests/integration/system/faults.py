@@ -6,12 +6,12 @@ A process that was killed or stopped is started again, as kubelet would, with it
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from tests.integration.system.edge_node import EdgeNode
-from tests.integration.system.system import System
+from tests.pods.edge_node import EdgeNode
 from tests.pods.elector import ElectorPod
 from tests.pods.gm import GmPod, GmProcess
 from tests.pods.lc import LcProcess
 from tests.pods.relay import RelayProcess
+from tests.pods.system import System
 
 GmFault = Callable[[GmPod], AbstractContextManager[None]]
 EdgeFault = Callable[[System, EdgeNode], AbstractContextManager[None]]

@@ -14,9 +14,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tests.integration.system import faults
-from tests.integration.system.system import System
 from tests.integration.system.workers import Workers
 from tests.integration.system.workload import Workload
+from tests.pods.system import System
 
 # Seconds in which everything must be final and right after the last healing (issue 5).
 HEALING = 30.0

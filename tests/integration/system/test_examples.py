@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from tests.integration.system.system import System
 from tests.integration.system.town import EXAMPLES, Town
+from tests.pods.system import System
 
 Json = dict[str, Any]
 

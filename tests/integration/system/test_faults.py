@@ -5,9 +5,9 @@ import time
 import pytest
 
 from tests.integration.system import faults
-from tests.integration.system.edge_node import RELAY
 from tests.integration.system.ordeal import Ordeal
 from tests.integration.system.town import Town
+from tests.pods.edge_node import RELAY
 
 OBJECTS = 24
 # Of a short play of the nemesis (`make nemesis-gm` is the long one); its seed is fixed.

@@ -7,11 +7,11 @@ as the API.
 from pathlib import Path
 from typing import Any
 
-from tests.integration.system.system import System
 from tests.integration.system.workers import Workers
 from tests.integration.system.workload import Workload
 from tests.pods.gm import GmPod
 from tests.pods.kubelet import Course
+from tests.pods.system import System
 
 Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.integration.system.system import System
 from tests.integration.system.workers import ROUNDS, Workers
+from tests.pods.system import System
 
 Json = dict[str, Any]
 

@@ -14,11 +14,11 @@ from typing import Any, Self
 from sedna_api.core.kinds import kind_named
 from tests.controlplane.accounts import expect
 from tests.controlplane.api_server import ApiServer
-from tests.integration.system.edge_node import RELAY, EdgeNode
-from tests.integration.system.witness import Witness
 from tests.pods.caller import Caller
+from tests.pods.edge_node import RELAY, EdgeNode
 from tests.pods.gm import LEASE_FLAGS, GmPod
 from tests.pods.kubelet import Course, Kubelet, Machine
+from tests.pods.witness import Witness
 
 Json = dict[str, Any]
 
