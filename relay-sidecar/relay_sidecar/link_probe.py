@@ -6,17 +6,21 @@ hard deadline, so that a black hole is noticed as surely as a refusal.
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
 from kubeapi import ApiTransport, TooLong, Unreachable
 from relay_sidecar.core.link import NOBODY_THERE, Link, Outcome
 from relay_sidecar.log import fields, logger
+from relay_sidecar.status import Outage
 from sidecar.clock import boottime
 
 # Anybody may ask for it, and a relay that is upstream answers it too.
 PATH = "/livez"
 MAX_ANSWER = 64 * 1024
+# Enough for what a flapping link does between two looks of whoever follows it.
+OUTAGES_KEPT = 16
 
 
 class LinkProbe:
@@ -27,6 +31,9 @@ class LinkProbe:
         self._transport = transport
         self._link = link
         self._told: bool | None = None
+        # Unix time, and that of the clock that nobody sets.
+        self._down_at: tuple[float, float] | None = None
+        self._outages: deque[Outage] = deque(maxlen=OUTAGES_KEPT)
         self._kick = asyncio.Event()
         self._known = asyncio.Event()
         self.changes = 0
@@ -48,6 +55,11 @@ class LinkProbe:
         now = boottime()
         since = self._link.down_since(now)
         return None if since is None else now - since
+
+    @property
+    def outages(self) -> tuple[Outage, ...]:
+        """Those that are over, the newest last."""
+        return tuple(self._outages)
 
     @property
     def is_known(self) -> bool:
@@ -114,7 +126,17 @@ class LinkProbe:
             self.changes += 1
         self._told = is_up
         self._known.set()
+        self._note_outage(is_up=is_up)
         message = "upstream is reached" if is_up else "upstream is out of reach"
         logger.info(message, extra=fields(server=self._transport.url))
         if self.on_change is not None:
             self.on_change(is_up)
+
+    def _note_outage(self, *, is_up: bool) -> None:
+        now = boottime()
+        if not is_up:
+            began = self._link.down_since(now) or now
+            self._down_at = time.time() - (now - began), began
+        elif self._down_at is not None:
+            (wall, began), self._down_at = self._down_at, None
+            self._outages.append(Outage(wall, now - began))

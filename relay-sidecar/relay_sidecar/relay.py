@@ -252,6 +252,7 @@ class Relay:
                 server=self._transport.url,
                 is_up=self._probe.is_up,
                 down_for=self._probe.down_for,
+                outages=self._probe.outages,
             ),
             journal=JournalStatus(
                 directory=None if config.data_dir is None else str(config.data_dir),

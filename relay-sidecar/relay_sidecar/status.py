@@ -7,6 +7,7 @@ of resources and selectors are told.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 StreamState = Literal["live", "catching up", "offline", "idle"]
@@ -48,20 +49,34 @@ class StreamStatus:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """`began`: Unix time; `seconds`: how long it lasted."""
+
+    began: float
+    seconds: float
+
+    def document(self) -> dict[str, Any]:
+        began = datetime.fromtimestamp(self.began, UTC).isoformat(timespec="milliseconds")
+        return {"began": began.replace("+00:00", "Z"), "seconds": _rounded(self.seconds)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class LinkStatus:
     """To upstream; `server` None where the relay is the origin. `down_for` in seconds, None while
-    it is up, or nobody knows yet."""
+    it is up, or nobody knows yet. `outages` that are over, the newest last."""
 
     server: str | None
     is_up: bool
     down_for: float | None
+    outages: Sequence[Outage] = ()
 
     def document(self) -> dict[str, Any]:
         return {
             "server": self.server,
             "isUp": self.is_up,
             "downSeconds": _rounded(self.down_for),
+            "outages": [outage.document() for outage in self.outages],
         }
 
 

@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Collector:
@@ -62,9 +63,16 @@ class Collector:
                             newest = points[0].as_double
         return newest
 
+    def span(self, name: str) -> list[Span]:
+        """All of this name."""
+        return [each for each in self._spans() if each.name == name]
+
     def spans(self) -> list[str]:
+        return [each.name for each in self._spans()]
+
+    def _spans(self) -> list[Span]:
         return [
-            span.name
+            span
             for request in self.traces
             for resource in request.resource_spans
             for scope in resource.scope_spans

@@ -1,4 +1,4 @@
-"""OpenTelemetry over OTLP/HTTP: the metrics of `metrics`.
+"""OpenTelemetry over OTLP/HTTP: the metrics of `metrics`, and one span per outage of the link.
 
 Imported only when OTEL_EXPORTER_OTLP_ENDPOINT is set; endpoint, headers, intervals and resource
 are read by the SDK from the standard OTEL_* variables. Exporting happens in the SDK's own threads,
@@ -11,20 +11,29 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from relay_sidecar.status import RelayStatus
 from sidecar.metrics import Kind, Metric
 
 SCOPE = "relay_sidecar"
 # Seconds between two looks at the relay; the SDK exports each minute unless told otherwise.
 INTERVAL = 5.0
+NANOSECONDS = 1_000_000_000
 
 
 class Measured(Protocol):
     def measured(self) -> list[Metric]:
+        """As of now."""
+        ...
+
+    def status(self) -> RelayStatus:
         """As of now."""
         ...
 
@@ -46,6 +55,11 @@ class Telemetry:
         self._meters = MeterProvider(
             [PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource
         )
+        self._traces = TracerProvider(resource=resource)
+        self._traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._traces.get_tracer(SCOPE, version)
+        # Unix time; outages that began until then have been told.
+        self._told_until = 0.0
         meter = self._meters.get_meter(SCOPE, version)
         for metric in self._latest.values():
             make = (
@@ -62,10 +76,21 @@ class Telemetry:
 
     async def close(self) -> None:
         self._look()
+        await asyncio.to_thread(self._traces.shutdown)
         await asyncio.to_thread(self._meters.shutdown)
 
     def _look(self) -> None:
         self._latest = {metric.name: metric for metric in self._relay.measured()}
+        link = self._relay.status().link
+        for outage in link.outages:
+            if outage.began > self._told_until:
+                self._told_until = outage.began
+                span = self._tracer.start_span(
+                    "upstream out of reach",
+                    attributes={"server.address": link.server or ""},
+                    start_time=int(outage.began * NANOSECONDS),
+                )
+                span.end(int((outage.began + outage.seconds) * NANOSECONDS))
 
     def _observe(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:

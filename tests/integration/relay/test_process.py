@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 
@@ -349,12 +350,25 @@ def test_r7_an_open_watch_outlives_a_cut_and_a_restart_finds_the_decision(shared
 # ── telemetry ──
 
 
-def test_metrics_go_to_a_collector(control_plane: ControlPlane) -> None:
+def test_metrics_and_outages_go_to_a_collector(
+    control_plane: ControlPlane, fault_proxy: FaultProxy
+) -> None:
     with Collector() as collector:
         environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
-        flags = [f"--kubeconfig={control_plane.admin_kubeconfig()}"]
+        server = f"--server=https://127.0.0.1:{fault_proxy.port}"
+        flags = [f"--kubeconfig={control_plane.admin_kubeconfig()}", server]
         with RelayProcess(flags, environ=environ) as relay:
             relay.wait_link(up=True)
+            fault_proxy.refuse()
+            relay.wait_link(up=False)
+            fault_proxy.heal()
+            relay.wait_link(up=True)
+            [outage] = relay.status()["link"]["outages"]
             assert relay.terminate() == 0
+    [span] = collector.span("upstream out of reach")
+    began = datetime.fromisoformat(outage["began"]).timestamp()
+    assert span.start_time_unix_nano / 1e9 == pytest.approx(began, abs=0.01)
+    seconds = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9
+    assert seconds == pytest.approx(outage["seconds"], abs=0.01)
     assert collector.metric("relay_link_up") == 1
     assert collector.metric("relay_journal_failed") == 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from relay_sidecar.metrics import Counters, measure
-from relay_sidecar.status import JournalStatus, LinkStatus, RelayStatus, StreamStatus
+from relay_sidecar.status import JournalStatus, LinkStatus, Outage, RelayStatus, StreamStatus
 from relay_sidecar.status_command import table
 from sidecar.metrics import Kind, render
 
@@ -42,7 +42,12 @@ STATUS = RelayStatus(
     uptime=3723.0,
     lack="",
     access="own",
-    link=LinkStatus(server="https://10.0.0.1:443", is_up=True, down_for=None),
+    link=LinkStatus(
+        server="https://10.0.0.1:443",
+        is_up=True,
+        down_for=None,
+        outages=(Outage(began=1795309323.5, seconds=61.2349),),
+    ),
     journal=JournalStatus(directory="/data", failure=None, note=None),
     streams=(PODS, NEVER_LISTED),
     watchers=2,
@@ -64,7 +69,12 @@ def samples(text: str) -> dict[str, float]:
 def test_the_document_is_plain_json_with_versions_as_text() -> None:
     told = json.loads(STATUS.json())
     assert told["isReady"] is True
-    assert told["link"] == {"server": "https://10.0.0.1:443", "isUp": True, "downSeconds": None}
+    assert told["link"] == {
+        "server": "https://10.0.0.1:443",
+        "isUp": True,
+        "downSeconds": None,
+        "outages": [{"began": "2026-11-22T01:02:03.500Z", "seconds": 61.235}],
+    }
     assert told["objects"] == 3
     assert told["streams"][0]["resourceVersion"] == str(2**60)
     assert told["streams"][0]["ageSeconds"] == 12.346

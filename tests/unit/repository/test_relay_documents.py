@@ -15,7 +15,7 @@ from relay_sidecar.config.flags import parser
 from relay_sidecar.kubeconfig_command import main as print_kubeconfig
 from relay_sidecar.metrics import Counters, measure
 from relay_sidecar.origin.core.builtin.table import builtin_resources
-from relay_sidecar.status import JournalStatus, LinkStatus, RelayStatus, StreamStatus
+from relay_sidecar.status import JournalStatus, LinkStatus, Outage, RelayStatus, StreamStatus
 from relay_sidecar.web.api import NEVER_KEPT
 from relay_sidecar.web.own_endpoints import OwnEndpoints
 from tests.unit.repository.checkout import MANIFESTS, ROOT, block, document, section
@@ -65,7 +65,12 @@ def _status() -> RelayStatus:
         uptime=1.0,
         lack="",
         access="own",
-        link=LinkStatus(server="https://api.example", is_up=False, down_for=1.0),
+        link=LinkStatus(
+            server="https://api.example",
+            is_up=False,
+            down_for=1.0,
+            outages=[Outage(began=0.0, seconds=1.0)],
+        ),
         journal=JournalStatus(directory="d", failure=None, note=None),
         streams=[stream],
         watchers=0,
