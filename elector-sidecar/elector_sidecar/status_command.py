@@ -11,22 +11,25 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import closing
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
-from sidecar.values import BadInput
-from sidecar.values import url as checked_url
+from sidecar.status_command import TIMEOUT, Document, connection_to
 
 DEFAULT_URL = "http://127.0.0.1:4040"
-TIMEOUT = 5.0
 # A longer /leader document is none.
 MAX_ANSWER = 65536
-_FIELDS = {"holder", "holderPod", "lease", "acquireTime", "renewTime", "leaseTransitions"}
+_DOCUMENT = Document(
+    path="/leader",
+    noun="elector",
+    called="the elector",
+    fields=frozenset(
+        {"holder", "holderPod", "lease", "acquireTime", "renewTime", "leaseTransitions"}
+    ),
+    longest=MAX_ANSWER,
+)
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -62,36 +65,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _from_elector(url: str) -> dict[str, Any]:
-    """The /leader document. Never through a proxy: it is this machine that is asked."""
-    connection = _UnixConnection(url) if url.startswith("unix:/") else _tcp_connection(url)
-    try:
-        told = json.loads(_body(connection, "/leader"))
-    except (OSError, HTTPException) as error:
-        raise ValueError(
-            f"no answer from the elector at {url}: "
-            f"{' '.join(str(error).split()) or type(error).__name__}; name its --url"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{url}/leader is no elector's answer: {error}; name its --url") from error
-    if not isinstance(told, dict) or not _FIELDS.issubset(told):
-        raise ValueError(f"{url}/leader is no elector's answer; name the elector's --url")
-    return told
-
-
-def _body(connection: HTTPConnection, path: str) -> bytes:
-    with closing(connection):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        if answer.status != HTTPStatus.OK:
-            raise HTTPException(f"{answer.status} {answer.reason}")
-        return answer.read(MAX_ANSWER)
-
-
-def _tcp_connection(url: str) -> HTTPConnection:
-    parts = urlsplit(checked_url(url))
-    if parts.scheme != "http" or parts.hostname is None:
-        raise BadInput(f"--url {url!r} is not like {DEFAULT_URL} or unix:/run/elector.sock")
-    return HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
+    """The /leader document. Raises ValueError."""
+    if url.startswith("unix:/"):
+        return _DOCUMENT.ask(_UnixConnection(url), url)
+    like = f"{DEFAULT_URL} or unix:/run/elector.sock"
+    return _DOCUMENT.ask(connection_to(url, like=like), url)
 
 
 class _UnixConnection(HTTPConnection):

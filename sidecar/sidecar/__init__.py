@@ -1,8 +1,9 @@
-"""What any of our processes needs before it does its work; knows neither Kubernetes nor HTTP.
+"""What any of our processes needs before it does its work; knows no Kubernetes and no event loop.
 
-values   from texts to durations, sizes, addresses, URLs, or one line that says what is wrong
-flags    a command line of flags with env twins
-log      log lines of a constant message and key/value fields
-clock    the clock that runs on through suspend
-metrics  Prometheus text
+values          from texts to durations, sizes, addresses, URLs, or one line that says what is wrong
+flags           a command line of flags with env twins
+log             log lines of a constant message and key/value fields
+clock           the clock that runs on through suspend
+metrics         Prometheus text
+status_command  asks a process on this machine for its document, for people
 """
