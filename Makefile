@@ -1,4 +1,4 @@
-.PHONY: demo test check bench bench-relay nemesis nemesis-gm lock clean
+.PHONY: demo test check bench bench-relay bench-gm nemesis nemesis-gm lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -21,6 +21,9 @@ bench: .venv ## side by side with client-go; prints a table, writes JSON
 
 bench-relay: .venv ## side by side with kube-apiserver itself; ARGS=--help
 	@.venv/bin/python -m bench.relay $(ARGS)
+
+bench-gm: .venv ## GM and LC beside what the contract says of Sedna; ARGS=--help
+	@.venv/bin/python -m bench.gm $(ARGS)
 
 nemesis: .venv ## random faults for half an hour; ARGS=--help
 	@.venv/bin/python -m tests.nemesis $(ARGS)

@@ -2,4 +2,5 @@
 
 pace       waiting that Ctrl-C ends          process    memory and processor time of a process
 figures    numbers and columns of a table    progress   what is said meanwhile
+target     what is to be reached
 """

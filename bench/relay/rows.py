@@ -4,12 +4,13 @@ Pure. Guarantee: a row with a target is judged from the samples alone; what was 
 ratio is judged by the ratio within each run; without samples it counts as not reached.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from bench.figures import NOT_MEASURED, columns, number, spread
 from bench.relay.result import DIRECT, RELAY
+from bench.target import Target
 
 PEERS = "lite-apiserver | yurthub"
 NOT_TOLD = ""
@@ -27,27 +28,6 @@ class Row:
     peers: str
     target: str
     is_met: bool | None
-
-
-@dataclass(frozen=True)
-class Target:
-    """What is to be reached, in words, and whether these values (or ratios) reach it."""
-
-    text: str
-    is_reached: Callable[[Sequence[float]], bool]
-
-
-def at_most(limit: float, unit: str = "") -> Target:
-    """The median of all runs."""
-    return Target(f"<= {limit:g} {unit}".rstrip(), lambda values: median(values) <= limit)
-
-
-def never_above(limit: float, unit: str = "") -> Target:
-    return Target(f"<= {limit:g} {unit}".rstrip(), lambda values: max(values) <= limit)
-
-
-def at_least(limit: float, unit: str = "") -> Target:
-    return Target(f">= {limit:g}{unit}", lambda values: median(values) >= limit)
 
 
 def row(

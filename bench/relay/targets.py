@@ -10,7 +10,8 @@ from bench.relay.offline import ALWAYS, CONSISTENT
 from bench.relay.reads import GETS, GETS_UNLISTED, LISTS, LISTS_IN_PROTOBUF, Reading
 from bench.relay.recovery import CUTS
 from bench.relay.result import DIRECT, RELAY, Results
-from bench.relay.rows import Row, Target, at_least, at_most, never_above, ratio_row, row
+from bench.relay.rows import Row, ratio_row, row
+from bench.target import Target, at_least, at_most, never_above
 
 MIB = 1024 * 1024
 
