@@ -5,5 +5,6 @@ flags           a command line of flags with env twins
 log             log lines of a constant message and key/value fields
 clock           the clock that runs on through suspend
 metrics         Prometheus text
+data_files      a database's files: private, locked, set aside
 status_command  asks a process on this machine for its document, for people
 """

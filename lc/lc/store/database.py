@@ -10,12 +10,13 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from lc.core.outbox import Queue
 from lc.store import files, tables
 from lc.store.failures import Damaged, NewerSchema, StoreUnavailable
+from sidecar import data_files
 
 # Seconds for whoever has it open at the start.
 BUSY_TIMEOUT = 2.0
@@ -38,20 +39,14 @@ class Database:
             self._lock = files.lock_directory(directory)
         except OSError as error:
             raise StoreUnavailable(f"{directory}: {error.strerror or error}") from error
-        try:
+        with ExitStack() as stack:
+            stack.callback(os.close, self._lock)
             try:
-                self._connection = self._open()
-            except Damaged as error:
-                renamed = files.set_aside(self._path)
-                self.note = f"{error}; set aside as {renamed.name}"
-                self._connection = self._open()
-            self._identity = self._identify()
-        except OSError as error:
-            os.close(self._lock)
-            raise StoreUnavailable(f"{self._path}: {error.strerror or error}") from error
-        except BaseException:
-            os.close(self._lock)
-            raise
+                self._connection = self._open_or_renew()
+                self._identity = self._identify()
+            except OSError as error:
+                raise StoreUnavailable(f"{self._path}: {error.strerror or error}") from error
+            stack.pop_all()
 
     def read(self) -> tables.Loaded:
         with _told(self._path):
@@ -87,26 +82,28 @@ class Database:
             # Only outside of a transaction.
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            # Commits, or rolls back where a failure has not done so by itself.
+            with self._connection:
                 yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                # Some failures have rolled back by themselves.
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+
+    def _open_or_renew(self) -> sqlite3.Connection:
+        try:
+            return self._open()
+        except Damaged as error:
+            renamed = data_files.set_aside(self._path)
+            self.note = f"{error}; set aside as {renamed.name}"
+        return self._open()
 
     def _open(self) -> sqlite3.Connection:
-        files.make_private(self._path)
-        connection = sqlite3.connect(
-            self._path, isolation_level=None, timeout=BUSY_TIMEOUT, check_same_thread=False
-        )
-        try:
+        data_files.make_private(self._path)
+        with ExitStack() as stack:
+            connection = sqlite3.connect(
+                self._path, isolation_level=None, timeout=BUSY_TIMEOUT, check_same_thread=False
+            )
+            stack.callback(connection.close)
             with _told(self._path):
                 _prepare(connection, self._path)
-        except BaseException:
-            connection.close()
-            raise
+            stack.pop_all()
         return connection
 
     def _look(self) -> None:

@@ -11,13 +11,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from relay_sidecar.journal import files
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.journal.rows import SCHEMA_VERSION, Unusable, load, read_standings
 from relay_sidecar.journal.tables import OutOfStep, Progress, Tables
+from sidecar import data_files
 
 # What a disk may do to whoever writes to it.
 FAILURES = (OSError, sqlite3.OperationalError, OutOfStep, Unusable)
@@ -50,14 +51,13 @@ class Database:
         self._checkpoint_failure: Exception | None = None
         files.make_directory(directory)
         self._lock = files.lock_directory(directory)
-        try:
+        with ExitStack() as stack:
+            stack.callback(os.close, self._lock)
             try:
                 self._open()
             except Unusable as error:
                 self._renew(str(error))
-        except BaseException:
-            os.close(self._lock)
-            raise
+            stack.pop_all()
 
     def read(self) -> Saved:
         """All that is there; nothing, where it had to be set aside. Raises the `FAILURES`."""
@@ -118,13 +118,10 @@ class Database:
             os.close(self._lock)
 
     def _open(self) -> None:
-        with damage_told():
-            self._connection = files.open_database(self._path)
-            try:
-                standings = read_standings(self._connection)
-            except BaseException:
-                self._connection.close()
-                raise
+        with damage_told(), ExitStack() as stack:
+            self._connection = stack.enter_context(closing(files.open_database(self._path)))
+            standings = read_standings(self._connection)
+            stack.pop_all()
         self._tables = Tables(self._connection, standings, self._progress)
         self._identities = self._identify()
         self._looked_at = time.monotonic()
@@ -137,7 +134,7 @@ class Database:
             self._connection.close()
 
     def _renew(self, reason: str) -> None:
-        renamed = files.set_aside(self._path)
+        renamed = data_files.set_aside(self._path)
         self.note = f"{reason}; set aside as {renamed.name}, everything begins anew"
         self._open()
 

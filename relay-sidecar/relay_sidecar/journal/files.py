@@ -1,35 +1,26 @@
 """The journal's files: who may read them, who may write them, and what is no journal.
 
 Guarantees: the folder (where it is ours) is 0700, each file in it 0600; one process at a time has
-them open; a file that cannot be used is never deleted or overwritten but set aside, of which the
-newest three stay.
+them open; a file of something else, or of another release, is not written to.
 """
 
-import fcntl
 import os
-import re
 import sqlite3
 import stat
-import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from relay_sidecar.journal.rows import SCHEMA, SCHEMA_VERSION, Unusable
+from sidecar import data_files
 
 NAME = "journal.sqlite3"
 LOCK_NAME = "journal.lock"
 # PRAGMA application_id: "relj", so that file(1) and we know whose it is.
 APPLICATION_ID = 0x72656C6A
-# So many files that could not be used are kept for whoever wants to know why.
-KEPT_ASIDE = 3
-# Seconds; a predecessor that ends has its grace period to answer its last requests.
-LOCK_PATIENCE = 10.0
-LOCK_POLL_INTERVAL = 0.1
 # Seconds for whoever changes something with sqlite3 by hand: nobody waits that long for us.
 BUSY_TIMEOUT = 10.0
 # Bytes to which a WAL shrinks that a long list has made longer.
 WAL_KEPT = 16 * 1024 * 1024
-
-_ASIDE = re.compile(re.escape(NAME) + r"\.aside-(\d+)")
 
 
 class DirectoryInUse(RuntimeError):
@@ -49,36 +40,24 @@ def lock_directory(directory: Path) -> int:
 
     Raises `DirectoryInUse`.
     """
-    descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + LOCK_PATIENCE
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(descriptor)
-                raise DirectoryInUse(
-                    f"another relay writes to {directory}: give each a --data-dir of its own"
-                ) from None
-            time.sleep(LOCK_POLL_INTERVAL)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        else:
-            return descriptor
+    try:
+        return data_files.lock(directory / LOCK_NAME)
+    except data_files.StillLocked:
+        raise DirectoryInUse(
+            f"another relay writes to {directory}: give each a --data-dir of its own"
+        ) from None
 
 
 def open_database(path: Path) -> sqlite3.Connection:
     """The journal that is there, else a new one. Raises `Unusable`."""
-    _make_private(path)
-    connection = connect(path)
-    try:
+    data_files.make_private(path)
+    with ExitStack() as stack:
+        connection = connect(path)
+        stack.callback(connection.close)
         if _is_new(connection, path):
             _create(connection)
         connection.execute("PRAGMA journal_mode = WAL")
-    except BaseException:
-        connection.close()
-        raise
+        stack.pop_all()
     return connection
 
 
@@ -103,53 +82,13 @@ def open_read_only(path: Path) -> sqlite3.Connection | None:
     wal = path.with_name(f"{path.name}-wal")
     # Without a WAL nothing is missing from the file itself, and no index of one need be made.
     mode = "mode=ro" if wal.is_file() and wal.stat().st_size else "immutable=1"
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
-    try:
-        if not _is_new(connection, path):
-            return connection
-    except BaseException:
-        connection.close()
-        raise
-    connection.close()
-    return None
-
-
-def set_aside(path: Path) -> Path:
-    """Renames the journal; returns its new name."""
-    aside = _aside(path)
-    number = max(aside, default=0) + 1
-    renamed = path.with_name(f"{NAME}.aside-{number}")
-    for suffix in ("", "-wal"):
-        place = path.with_name(path.name + suffix)
-        if place.exists():
-            place.rename(renamed.with_name(renamed.name + suffix))
-    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
-    for old in sorted(aside)[: max(0, len(aside) + 1 - KEPT_ASIDE)]:
-        for file in aside[old]:
-            file.unlink(missing_ok=True)
-    return renamed
-
-
-def _aside(path: Path) -> dict[int, list[Path]]:
-    """The files that were set aside, with their WALs, by number."""
-    found: dict[int, list[Path]] = {}
-    for file in path.parent.iterdir():
-        if match := _ASIDE.match(file.name):
-            found.setdefault(int(match[1]), []).append(file)
-    return found
-
-
-def _make_private(path: Path) -> None:
-    """SQLite gives its other files the mode of this one."""
-    if not path.exists():
-        # A WAL without its database belongs to one that is gone.
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
+    with ExitStack() as stack:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
+        stack.callback(connection.close)
+        if _is_new(connection, path):
+            return None
+        stack.pop_all()
+    return connection
 
 
 def _is_new(connection: sqlite3.Connection, path: Path) -> bool:

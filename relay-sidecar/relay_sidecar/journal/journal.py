@@ -13,6 +13,7 @@ Whatever the disk does, no commit takes longer than `PATIENCE`.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from enum import Enum, auto
 from pathlib import Path
 from typing import Self
@@ -69,14 +70,13 @@ class Journal:
 
         Raises `DirectoryInUse`.
         """
-        journal = cls(directory)
-        try:
+        async with AsyncExitStack() as stack:
+            journal = cls(directory)
+            stack.push_async_callback(journal.close)
             opened = await journal._ask(Open())
             if opened.in_use is not None:
                 raise opened.in_use
-        except BaseException:
-            await journal.close()
-            raise
+            stack.pop_all()
         return journal
 
     async def load(self) -> Saved:
