@@ -1,4 +1,4 @@
-.PHONY: demo test check bench bench-relay bench-gm nemesis nemesis-gm lock clean
+.PHONY: demo test test-container images check bench bench-relay bench-gm nemesis nemesis-gm lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -12,6 +12,12 @@ demo: .venv ## three pods, an edge node, and what happens to them; MODE=…: GMs
 
 test: .venv ## everything, against real servers; ARGS go to pytest
 	@scripts/test $(ARGS)
+
+images: .venv ## the image of each component, and its size; ARGS=--help
+	@scripts/images $(ARGS)
+
+test-container: .venv ## the images as containers, with real faults; needs a Docker engine or dockerd
+	@.venv/bin/python -m pytest tests/container $(ARGS)
 
 check: .venv ## format, lint, layers, types, unit tests
 	@scripts/check

@@ -1,0 +1,82 @@
+"""The base image where no registry can be reached: Debian's Python and nothing that it lacks.
+
+Made by mmdebstrap from the machine's own package sources where it is a Debian of that suite, and
+imported into the engine. No shell, no package manager, no pip: what runs on it needs none. Other
+images of Debian packages (for tests) are made the same way. Made once; again when what it is made
+from has changed.
+"""
+
+import hashlib
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import docker
+from docker.errors import ImageNotFound
+
+SUITE = "bookworm"
+PACKAGES = ("python3", "ca-certificates")
+LABEL = "edge-sidecars.made-of"
+# Packages are unpacked, not configured (there is no shell in it to do that), so the file of all
+# certificates is put together here, from the outside. Nothing of it is for people to read.
+_HOOKS = (
+    'cat "$1"/usr/share/ca-certificates/mozilla/*.crt >"$1"/etc/ssl/certs/ca-certificates.crt',
+    'rm -rf "$1"/usr/share/doc/*/changelog* "$1"/usr/share/doc/*/*/ "$1"/usr/share/man '
+    '"$1"/usr/share/locale "$1"/var/cache/* "$1"/var/lib/apt/* "$1"/var/log/* "$1"/usr/share/info',
+)
+
+
+class NoBase(Exception):
+    """The base image cannot be made; the message says why."""
+
+
+def base_image(client: docker.DockerClient) -> str:
+    """Its name, made first where it is missing. Raises NoBase."""
+    name = f"edge-sidecars/base:{SUITE}"
+    return debian_image(client, name, packages=PACKAGES, variant="extract", hooks=_HOOKS)
+
+
+def debian_image(
+    client: docker.DockerClient,
+    name: str,
+    *,
+    packages: Sequence[str],
+    variant: str = "minbase",
+    hooks: Sequence[str] = (),
+) -> str:
+    """`name`, once the engine has an image of it that is made of these packages. Raises NoBase."""
+    recipe = repr((SUITE, tuple(packages), variant, tuple(hooks)))
+    made_of = hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    try:
+        if client.images.get(name).labels.get(LABEL) == made_of:
+            return name
+    except ImageNotFound:
+        pass
+    with tempfile.TemporaryDirectory(prefix="edge-sidecars-base-") as folder:
+        archive = Path(folder, "root.tar")
+        _debootstrap(archive, packages=packages, variant=variant, hooks=hooks)
+        repository, _, tag = name.partition(":")
+        changes = [f"LABEL {LABEL}={made_of}"]
+        client.api.import_image(str(archive), repository=repository, tag=tag, changes=changes)
+    return name
+
+
+def _debootstrap(
+    archive: Path, *, packages: Sequence[str], variant: str, hooks: Sequence[str]
+) -> None:
+    command = [
+        "mmdebstrap",
+        "--quiet",
+        f"--variant={variant}",
+        f"--include={','.join(packages)}",
+        *(f"--customize-hook={hook}" for hook in hooks),
+        SUITE,
+        str(archive),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise NoBase("no mmdebstrap in PATH: apt-get install mmdebstrap") from error
+    if done.returncode != 0:
+        raise NoBase(f"mmdebstrap failed: {done.stderr.strip()[-2000:]}")
