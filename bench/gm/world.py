@@ -132,7 +132,9 @@ async def spread_over(count: int, items: Iterable[T], one: Callable[[T], Awaitab
 
 
 class Fleet:
-    """GMs in one mode and LCs, which run while it is entered; links of edges count bytes."""
+    """GMs in one mode and LCs, which run while it is entered, or from `start` on; links of edges
+    count bytes. There is a node at least, also where none has an LC. Leases and time-outs are the
+    defaults; `is_quick`: as short as leaves time for writes."""
 
     def __init__(
         self,
@@ -142,18 +144,22 @@ class Fleet:
         gms: int = 1,
         edges: int = 1,
         lc_flags: Sequence[str] = ("--dataset-interval=1s",),
+        is_started: bool = True,
+        is_quick: bool = False,
     ) -> None:
         self.world = world
         self.mode = mode
         self.namespace = world.plane.create_namespace("bench")
-        self.nodes = [f"edge-{number}.{self.namespace}" for number in range(edges)]
+        self.nodes = [f"edge-{number}.{self.namespace}" for number in range(max(edges, 1))]
+        self._is_started = is_started
         self.pods = [
             GmPod(
                 world.plane,
                 self.namespace,
                 name=f"gm-{number}",
                 mode=mode,
-                lease_flags=LEASE_FLAGS,
+                flags=() if is_quick else ("--request-timeout=5s",),
+                lease_flags=LEASE_FLAGS if is_quick else (),
             )
             for number in range(gms)
         ]
@@ -167,7 +173,7 @@ class Fleet:
                 root=Path(tempfile.mkdtemp(dir=world.folder)) / node,
                 flags=lc_flags,
             )
-            for node in self.nodes
+            for node in self.nodes[:edges]
         ]
         self._stack = ExitStack()
 
@@ -178,17 +184,8 @@ class Fleet:
                 stack.callback(pod.stop)
             for edge in self.edges:
                 stack.callback(edge.stop)
-            for pod in self.pods:
-                pod.start(wait=False)
-            for edge in self.edges:
-                edge.start()
-            for pod in self.pods:
-                pod.wait_ready()
-            for edge in self.edges:
-                edge.lc.wait_ready()
-            wait_for(lambda: self.leader() is not None, timeout=PATIENCE, what="a leader")
-            for edge in self.edges:
-                self.wait_connected(edge)
+            if self._is_started:
+                self.start()
             self._stack = stack.pop_all()
         return self
 
@@ -199,6 +196,20 @@ class Fleet:
         at: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+    def start(self) -> None:
+        """Returns when somebody leads and all LCs are connected."""
+        for pod in self.pods:
+            pod.start(wait=False)
+        for edge in self.edges:
+            edge.start()
+        for pod in self.pods:
+            pod.wait_ready()
+        for edge in self.edges:
+            edge.lc.wait_ready()
+        wait_for(lambda: self.leader() is not None, timeout=PATIENCE, what="a leader")
+        for edge in self.edges:
+            self.wait_connected(edge)
 
     def leader(self) -> GmPod | None:
         return next((pod for pod in self.pods if pod.may_act), None)
