@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from bench.gm.__main__ import FAMILIES
 from gm.config.config import Config, load
 from gm.config.flags import parser
 from gm.metrics import Counters, measure
@@ -79,9 +80,14 @@ def test_the_defaults_in_the_table_are_the_real_ones() -> None:
 
 def test_the_manual_names_no_flag_that_is_not_there() -> None:
     named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
-    # Of the elector, of kubectl, of `gm status`.
+    # Of the elector, of kubectl, of `gm status`, of the benchmark.
     others = {"--drain-url", "--release-on-term", "--server-side", "--url", "--output"}
+    others |= {"--only", "--runs"}
     assert named - others <= _flags()
+
+
+def test_the_table_of_numbers_is_the_benchmark() -> None:
+    assert [row[0].strip("`") for row in _rows("Numbers")] == list(FAMILIES)
 
 
 def test_every_endpoint_is_told_and_no_other() -> None:
@@ -119,7 +125,8 @@ def test_every_message_of_the_log_is_explained() -> None:
 
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG by GM, and by what it shares with LC, in so many words."""
-    for path in (*PACKAGE.rglob("*.py"), ROOT / "sedna-api" / "sedna_api" / "follow.py"):
+    shared = (ROOT / "sedna-api" / "sedna_api").glob("follow.py")
+    for path in (*PACKAGE.rglob("*.py"), *shared, *(ROOT / "sidecar" / "sidecar").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in (*LEVELS, "level"):
                 # `logger.log` has the level before its message.
