@@ -1,0 +1,50 @@
+"""Fixtures: nodes with keepalived, electors and a client, in network namespaces.
+
+Where a program is missing, tests skip on a laptop and fail in CI; where the machine lets us make no
+namespaces (not root, a sandbox), they skip: nothing that could be installed would help.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.vip.network import Network, NoNamespaces
+from tests.vip.site import Site
+
+PROGRAMS = {"ip": "iproute2", "keepalived": "keepalived", "curl": "curl"}
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> None:
+    """This machine has what the tests need."""
+    for program, package in PROGRAMS.items():
+        if shutil.which(program) is None:
+            message = f"{program} is missing: apt-get install {package}"
+            if os.environ.get("CI", "").lower() in ("1", "true"):
+                pytest.fail(message)
+            pytest.skip(message)
+    if os.geteuid() != 0:
+        pytest.skip("only root makes network namespaces")
+    try:
+        with Network() as network:
+            network.add("trial")
+    except NoNamespaces as error:
+        pytest.skip(f"no network namespaces here: {error}")
+
+
+@pytest.fixture
+def site(namespaces: None, control_plane: ControlPlane, namespace: str) -> Iterator[Site]:
+    """Two nodes; at the end no promise was broken."""
+    with Site(control_plane, namespace) as two:
+        yield two
+        assert two.findings() == []
+
+
+@pytest.fixture
+def site_of_three(namespaces: None, control_plane: ControlPlane, namespace: str) -> Iterator[Site]:
+    with Site(control_plane, namespace, nodes=3) as three:
+        yield three
+        assert three.findings() == []

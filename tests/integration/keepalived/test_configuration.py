@@ -1,0 +1,98 @@
+"""keepalived alone takes the address on every node: whatever is wrong with its check must not lead
+there."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.pods.observer import wait_for
+from tests.vip.keepalived import Keepalived
+from tests.vip.lines import Lines
+from tests.vip.network import INTERFACE, Network
+from tests.vip.site import ADDRESS, HERE
+
+NODE = "node"
+# Nobody listens there.
+NO_ELECTOR = "http://127.0.0.1:4040"
+# Seconds: an owner waits for a check and three advertisements.
+CHECKS = 4.0
+
+
+@pytest.fixture
+def network(namespaces: None) -> Iterator[Network]:
+    with Network() as one:
+        one.add(NODE)
+        yield one
+
+
+@pytest.fixture
+def keepalived(network: Network) -> Iterator[Keepalived]:
+    values = {"VIRTUAL_IP": f"{ADDRESS}/24", "INTERFACE": INTERFACE, "ELECTOR": NO_ELECTOR}
+    with Keepalived(network.inside(NODE), values) as process:
+        yield process
+
+
+def test_the_shipped_configuration_is_accepted(keepalived: Keepalived) -> None:
+    done = keepalived.test()
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_misspelt_line_is_refused_at_the_start(keepalived: Keepalived) -> None:
+    configuration = keepalived.folder / "keepalived.conf"
+    text = configuration.read_text(encoding="utf-8")
+    assert "track_script {" in text
+    configuration.write_text(text.replace("track_script {", "track_scripts {"), encoding="utf-8")
+    assert keepalived.test().returncode != 0
+
+
+def test_missing_parameters_are_refused_at_the_start(keepalived: Keepalived) -> None:
+    (keepalived.folder / "parameters.conf").unlink()
+    assert keepalived.test().returncode != 0
+
+
+def test_without_an_elector_nobody_owns_the_address(
+    network: Network, keepalived: Keepalived
+) -> None:
+    assert _owned(network, keepalived) == [False]
+
+
+def test_without_its_check_nobody_owns_the_address(
+    network: Network, keepalived: Keepalived
+) -> None:
+    keepalived.checker.unlink()
+    assert _owned(network, keepalived) == [False]
+
+
+def test_with_a_check_that_may_not_run_nobody_owns_the_address(
+    network: Network, keepalived: Keepalived
+) -> None:
+    keepalived.checker.chmod(0o644)
+    assert _owned(network, keepalived) == [False]
+
+
+def test_with_a_folder_in_the_place_of_its_check_nobody_owns_the_address(
+    network: Network, keepalived: Keepalived
+) -> None:
+    """What a container's engine makes of a file to mount that does not exist."""
+    keepalived.checker.unlink()
+    keepalived.checker.mkdir()
+    assert _owned(network, keepalived) == [False]
+
+
+def test_a_check_that_always_agrees_gives_the_address(
+    network: Network, keepalived: Keepalived
+) -> None:
+    """The tests beside this one would see an owner."""
+    keepalived.checker.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    assert _owned(network, keepalived) == [False, True]
+
+
+def _owned(network: Network, keepalived: Keepalived) -> list[bool]:
+    """What became of the address until several checks were made."""
+    watch = [*network.inside(NODE), "python3", "-I", "-S", HERE / "watch_address.py", ADDRESS]
+    with Lines(watch) as told:
+        keepalived.start()
+        wait_for(lambda: "leader" in keepalived.log_text(), timeout=10, what="a first check")
+        time.sleep(CHECKS)
+        return [line["owned"] for line in told.so_far()]
