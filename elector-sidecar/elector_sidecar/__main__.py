@@ -1,4 +1,4 @@
-"""Starts elector-sidecar: `run` by default, or the sub-commands `check` and `status`.
+"""Starts elector-sidecar: `run` by default, or the sub-commands `check`, `livez`, `status`.
 
 The only module that reads the environment and the command line. `check` imports nothing else.
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
@@ -15,6 +15,12 @@ def main() -> None:
         sys.exit(check(arguments[1:]))
     import os
 
+    if arguments[:1] == ["livez"]:
+        from elector_sidecar.config.flags import DEFAULT_LISTEN
+        from sidecar.livez_command import main as livez
+
+        listen = os.environ.get("ELECTOR_LISTEN") or DEFAULT_LISTEN
+        sys.exit(livez(arguments[1:], program="elector-sidecar", listen=listen))
     if arguments[:1] == ["status"]:
         from elector_sidecar.status_command import main as status
 

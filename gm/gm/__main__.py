@@ -1,4 +1,4 @@
-"""Starts gm: `run` by default, or the sub-command `status`.
+"""Starts gm: `run` by default, or the sub-commands `livez` and `status`.
 
 The only module that reads the environment and the command line. Exit status: 0 after SIGTERM was
 obeyed, 2 for bad input (one line), anything else is a crash.
@@ -10,6 +10,12 @@ import sys
 
 def main() -> None:
     arguments = sys.argv[1:]
+    if arguments[:1] == ["livez"]:
+        from gm.config.flags import DEFAULT_LISTEN
+        from sidecar.livez_command import main as livez
+
+        listen = os.environ.get("GM_LISTEN") or DEFAULT_LISTEN
+        sys.exit(livez(arguments[1:], program="gm", listen=listen))
     if arguments[:1] == ["status"]:
         from gm.status_command import main as status
 

@@ -1,4 +1,4 @@
-"""Starts lc: `run` by default, or the sub-command `status`.
+"""Starts lc: `run` by default, or the sub-commands `livez` and `status`.
 
 The only module that reads the environment and the command line. Exit status: 0 after SIGTERM was
 obeyed, 2 for bad input (one line), anything else is a crash.
@@ -11,6 +11,12 @@ def main() -> None:
     import os
 
     arguments = sys.argv[1:]
+    if arguments[:1] == ["livez"]:
+        from lc.config.flags import DEFAULT_BIND_PORT
+        from sidecar.livez_command import main as livez
+
+        port = os.environ.get("LC_BIND_PORT") or os.environ.get("BIND_PORT") or DEFAULT_BIND_PORT
+        sys.exit(livez(arguments[1:], program="lc", listen=f"127.0.0.1:{port}"))
     if arguments[:1] == ["status"]:
         from lc.status_command import main as status
 

@@ -1,4 +1,4 @@
-"""Starts relay-sidecar: `run` by default, or the sub-commands `kubeconfig` and `status`.
+"""Starts relay-sidecar: `run` by default, or `kubeconfig`, `livez` and `status`.
 
 The only module that reads the environment and the command line. Exit status: 0 after SIGTERM was
 obeyed, 2 for bad input (one line), anything else is a crash.
@@ -14,6 +14,12 @@ def main() -> None:
         from relay_sidecar.kubeconfig_command import main as kubeconfig
 
         sys.exit(kubeconfig(arguments[1:], os.environ))
+    if arguments[:1] == ["livez"]:
+        from relay_sidecar.config.flags import DEFAULT_STATUS_LISTEN
+        from sidecar.livez_command import main as livez
+
+        listen = os.environ.get("RELAY_STATUS_LISTEN") or DEFAULT_STATUS_LISTEN
+        sys.exit(livez(arguments[1:], program="relay-sidecar", listen=listen))
     if arguments[:1] == ["status"]:
         from relay_sidecar.status_command import main as status
 

@@ -6,7 +6,8 @@ real default.
 
 import argparse
 import re
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
 from sidecar.values import BadInput
@@ -21,6 +22,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line instead of argparse's page of usage."""
         raise BadInput(f"{message}{self._hint(message)}; `{self.prog} --help` lists the flags")
+
+    def twins(self, prefix: str) -> list[str]:
+        """The variable of each flag."""
+        return [prefix + action.dest.upper() for action in self._actions]
 
     def _hint(self, message: str) -> str:
         unknown = re.search(r"unrecognized arguments: (--?[\w-]+)", message)
@@ -75,6 +80,27 @@ class Options:
 
     def _twin(self, name: str) -> str:
         return self._environ.get(self._prefix + name.upper(), "")
+
+
+def is_bare(
+    parser: Parser,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    prefix: str,
+    others: Collection[str] = (),
+) -> bool:
+    """Whether nothing at all says what to do: no flag, no twin, none of `others`, no pod. Prints
+    the usage then, which is what somebody wants who tries an image."""
+    told = {*parser.twins(prefix), *others, "KUBERNETES_SERVICE_HOST"}
+    if arguments or any(environ.get(name) for name in told):
+        return False
+    parser.print_usage(sys.stderr)
+    sys.stderr.write(
+        f"{parser.prog}: no flag and no {prefix} variable says what to do, and this is no pod; "
+        f"`{parser.prog} --help` lists the flags\n"
+    )
+    return True
 
 
 def named(name: str, parse: Callable[[str], T], text: str) -> T:

@@ -76,6 +76,11 @@ class Address:
         """Where this machine reaches it: a listener on every address is on loopback too."""
         return Address(_LOOPBACK.get(self.host, self.host), self.port, self.path)
 
+    @property
+    def url(self) -> str:
+        """Of what listens here."""
+        return str(self) if self.path else f"http://{self}"
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"unix:{self.path}" if self.path else f"{host}:{self.port}"

@@ -4,8 +4,6 @@ Knows no meaning: values stay text here, and every default is None, so that an e
 in before the real default. An unknown flag is `BadInput` that names the nearest known one.
 """
 
-import argparse
-
 from sidecar.flags import Parser
 
 # relay-sidecar's --listen and --status-listen, elector-sidecar's --listen.
@@ -71,7 +69,7 @@ GROUPS: dict[str, list[tuple[str, str, str]]] = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     it = Parser(
         prog="gm",
         allow_abbrev=False,

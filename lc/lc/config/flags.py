@@ -4,8 +4,6 @@ Knows no meaning: values stay text here, and every default is None, so that an e
 before the real default. An unknown flag is `BadInput` that names the nearest known one.
 """
 
-import argparse
-
 from sidecar.flags import Parser
 
 # Sedna's, which its workers have in their LC_SERVER.
@@ -58,7 +56,7 @@ GROUPS: dict[str, list[tuple[str, str, str]]] = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Raises `BadInput` from `parse_args`."""
     it = Parser(
         prog="lc",

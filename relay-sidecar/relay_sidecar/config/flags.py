@@ -4,8 +4,6 @@ Knows no meaning: values stay text here, and every default is None, so that an e
 in before the real default. An unknown flag is `BadInput` that names the nearest known one.
 """
 
-import argparse
-
 from sidecar.flags import Parser
 
 # The port of KubeEdge's Autonomic Kube-API Endpoint, so that its users find ours.
@@ -76,7 +74,7 @@ GROUPS: dict[str, list[tuple[str, str, str]]] = {
 REPEATED = frozenset({"preload", "allowed-host"})
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     it = Parser(
         prog="relay-sidecar",
         allow_abbrev=False,
