@@ -4,9 +4,6 @@ Owns signals and exit codes. Answers HTTP before the first contact with the API 
 """
 
 import asyncio
-import gc
-import os
-import signal
 import socket
 import sys
 import uuid
@@ -20,12 +17,13 @@ from elector_sidecar.log import fields, logger, setup
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.telling.lease_events import LeaseEvents
 from elector_sidecar.web.answers import Answers
-from elector_sidecar.web.listener import DeafListener, Listener, connection_limit, watch_over
+from elector_sidecar.web.listener import DeafListener, connection_limit, listening, watch_over
 from kubeapi import KEPT_FOR, ApiServer, Credentials, InCluster, Plain, UnusableCredentials
+from sidecar.process import obey_signals, tidy
+from sidecar.web.listener import Listener
 
 DEAF = 1
 BAD_INPUT = 2
-SECOND_SIGNAL = 1
 # Seconds at the end for label, events and notification; the Lease is given up by then.
 FAREWELL = 2.0
 FAREWELL_POLL = 0.02
@@ -90,30 +88,24 @@ async def _serve(config: Config, credentials: Credentials) -> None:
     async with MainContainer() as main, AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
         elector = Elector(config, server, main, identity=identity)
-        _obey_signals(elector)
+        loop = asyncio.get_running_loop()
+        obey_signals(loop, elector.terminate, logger=logger)
         listeners = _listeners(config, Answers(elector))
         for listener in listeners:
             await listener.open()
             stack.push_async_callback(listener.close)
         _say_hello(config, identity, server.url, listeners)
         companions = await _companions(stack, config, elector, server, main)
-        asyncio.get_running_loop().call_later(TIDY_AFTER, _tidy)
+        loop.call_later(TIDY_AFTER, tidy)
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(watch_over(listeners[0], elector.listener_checked)),
+                group.create_task(watch_over(listeners[0].bound, elector.listener_checked)),
                 *(group.create_task(companion.run()) for companion in companions),
             ]
             await elector.run()
             await _settle(companions)
             for task in beside:
                 task.cancel()
-
-
-def _tidy() -> None:
-    """Everything imported stays for good: not to be walked by every collection."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
 
 
 class Companion(Protocol):
@@ -169,23 +161,7 @@ def _listeners(config: Config, answers: Answers) -> list[Listener]:
     ]
     doors = [(address, handle) for address, handle in wanted if address is not None]
     limit = connection_limit(len(doors))
-    return [Listener(address, handle, limit=limit) for address, handle in doors]
-
-
-def _obey_signals(elector: Elector) -> None:
-    is_second = False
-
-    def obey() -> None:
-        nonlocal is_second
-        if is_second:
-            os._exit(SECOND_SIGNAL)
-        is_second = True
-        logger.info("terminating")
-        elector.terminate()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, obey)
+    return [listening(address, handle, limit=limit) for address, handle in doors]
 
 
 def _say_hello(config: Config, identity: str, url: str, listeners: list[Listener]) -> None:

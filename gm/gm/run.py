@@ -4,14 +4,11 @@ Owns signals and exit codes. Answers on its own endpoints before anything else i
 """
 
 import asyncio
-import gc
-import os
-import signal
 import socket
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvloop
 
@@ -21,16 +18,14 @@ from gm.global_manager import GlobalManager
 from gm.log import fields, logger, setup
 from gm.token_review import TokenReviews
 from gm.version import VERSION
-from gm.web.listener import Listener, raise_descriptor_limit
+from gm.web.listener import listening
 from gm.web.own_endpoints import OwnEndpoints
 from kubeapi import ApiServer, Plain
+from sidecar.process import first_cause, obey_signals, raise_descriptor_limit, tidy
 from sidecar.values import Address, BadInput
-
-if TYPE_CHECKING:
-    pass
+from sidecar.web.listener import Listener
 
 BAD_INPUT = 2
-SECOND_SIGNAL = 1
 # Seconds from the start: what was imported and listed stays for good.
 TIDY_AFTER = 5.0
 
@@ -43,25 +38,18 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
         instance = environ.get("POD_NAME") or socket.gethostname()
         uvloop.run(_serve(config, instance))
     except* (BadInput, UnfitDefinitions) as group:
-        sys.stderr.write(f"gm: {_first(group)}\n")
+        sys.stderr.write(f"gm: {first_cause(group)}\n")
         status = BAD_INPUT
     return status
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """A task's failure comes in a group of the group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 async def _serve(config: Config, instance: str) -> None:
-    stopping = _obey_signals()
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    obey_signals(loop, stopping.set, logger=logger)
     raise_descriptor_limit()
     async with AsyncExitStack() as stack:
         gm = _global_manager(config, instance, stack)
-        own = Listener(config.listen, OwnEndpoints(gm).handle)
+        own = listening(config.listen, OwnEndpoints(gm).handle)
         await own.open()
         stack.push_async_callback(own.close)
         async with asyncio.TaskGroup() as group:
@@ -73,9 +61,9 @@ async def _serve(config: Config, instance: str) -> None:
                 task.add_done_callback(tasks.discard)
 
             gm.start(spawn)
-            listening = await _open_doors(config, gm, stack)
-            _say_hello(config, own, listening)
-            asyncio.get_running_loop().call_later(TIDY_AFTER, _tidy)
+            doors = await _open_doors(config, gm, stack)
+            _say_hello(config, own, doors)
+            loop.call_later(TIDY_AFTER, tidy)
             await stopping.wait()
             await gm.stop()
             for task in tuple(tasks):
@@ -145,29 +133,7 @@ def _tls(config: Config) -> Any:
     return Tls(config.tls_cert, config.tls_key, config.client_ca)
 
 
-def _tidy() -> None:
-    """Everything imported and listed stays for good: not to be walked by every collection."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
-
-
-def _obey_signals() -> asyncio.Event:
-    stopping = asyncio.Event()
-
-    def obey() -> None:
-        if stopping.is_set():
-            os._exit(SECOND_SIGNAL)
-        logger.info("terminating")
-        stopping.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, obey)
-    return stopping
-
-
-def _say_hello(config: Config, own: Listener, listening: Mapping[str, object]) -> None:
+def _say_hello(config: Config, own: Listener, doors: Mapping[str, object]) -> None:
     for warning in config.warnings:
         logger.warning(warning)
     logger.info(
@@ -178,6 +144,6 @@ def _say_hello(config: Config, own: Listener, listening: Mapping[str, object]) -
             api=config.api,
             elector=config.elector,
             listen=own.bound,
-            **listening,
+            **doors,
         ),
     )

@@ -4,9 +4,6 @@ Owns signals and exit codes. Answers from its own store before GM, or the relay,
 """
 
 import asyncio
-import gc
-import os
-import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -22,12 +19,13 @@ from lc.store import StoreUnavailable, open_store
 from lc.store.failures import Damaged, DirectoryInUse, NewerSchema
 from lc.version import VERSION
 from lc.web.doors import Loopback, NodeDoor, TokenFile
-from lc.web.listener import Listener, connection_limit
+from lc.web.listener import connection_limit, listening
+from sidecar.process import first_cause, obey_signals, tidy
 from sidecar.values import BadInput
+from sidecar.web.listener import Listener
 
 FAILED = 1
 BAD_INPUT = 2
-SECOND_SIGNAL = 1
 # Seconds from the first answer: what was imported and loaded stays for good.
 TIDY_AFTER = 2.0
 
@@ -39,16 +37,17 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
         setup(config.log_format, config.log_level)
         uvloop.run(_serve(config))
     except* (BadInput, DirectoryInUse, NewerSchema) as group:
-        sys.stderr.write(f"lc: {_first(group)}\n")
+        sys.stderr.write(f"lc: {first_cause(group)}\n")
         status = BAD_INPUT
     except* (Damaged, StoreUnavailable) as group:
-        logger.error("the store cannot be used", extra=fields(error=_first(group)))
+        logger.error("the store cannot be used", extra=fields(error=first_cause(group)))
         status = FAILED
     return status
 
 
 async def _serve(config: Config) -> None:
-    stopping = _obey_signals()
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    obey_signals(loop, stopping.set, logger=logger)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.data_dir))
         remote = Remote()
@@ -63,7 +62,7 @@ async def _serve(config: Config) -> None:
             _say_hello(config, controller, listeners)
             tasks = [group.create_task(each.run()) for each in controller.managers]
             tasks.append(group.create_task(controller.link.run()))
-            asyncio.get_running_loop().call_later(TIDY_AFTER, _tidy)
+            loop.call_later(TIDY_AFTER, tidy)
             await stopping.wait()
             # Workers first: what they have said is answered when it is durable.
             for listener in listeners:
@@ -76,41 +75,11 @@ def _listeners(config: Config, controller: LocalController) -> list[Listener]:
     handle = controller.api.handle
     count = 1 if config.node_listen is None else 2
     limit = connection_limit(count)
-    listeners = [Listener(config.listen, Loopback(handle).handle, limit=limit)]
+    listeners = [listening(config.listen, Loopback(handle).handle, limit=limit)]
     if config.node_listen is not None and config.token_file is not None:
         door = NodeDoor(handle, TokenFile(config.token_file))
-        listeners.append(Listener(config.node_listen, door.handle, limit=limit))
+        listeners.append(listening(config.node_listen, door.handle, limit=limit))
     return listeners
-
-
-def _obey_signals() -> asyncio.Event:
-    stopping = asyncio.Event()
-
-    def obey() -> None:
-        if stopping.is_set():
-            os._exit(SECOND_SIGNAL)
-        logger.info("terminating")
-        stopping.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, obey)
-    return stopping
-
-
-def _tidy() -> None:
-    """Everything imported and loaded stays for good: not to be walked by every collection."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What is inside of all the groups."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
 
 
 def _say_hello(config: Config, controller: LocalController, listeners: list[Listener]) -> None:

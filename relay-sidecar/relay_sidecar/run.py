@@ -4,9 +4,6 @@ Owns signals and exit codes. Answers before the first contact with upstream, fro
 """
 
 import asyncio
-import gc
-import os
-import signal
 import ssl
 import sys
 from collections.abc import Coroutine, Mapping
@@ -21,15 +18,16 @@ from relay_sidecar.log import fields, logger, setup
 from relay_sidecar.relay import Relay, Spawn
 from relay_sidecar.version import VERSION
 from relay_sidecar.web.certificate import ServingCertificate
-from relay_sidecar.web.listener import Listener, connection_limit, raise_descriptor_limit
+from relay_sidecar.web.listener import connection_limit, listening
 from relay_sidecar.web.own_endpoints import OwnEndpoints
+from sidecar.process import obey_signals, raise_descriptor_limit, tidy
 from sidecar.values import BadInput
+from sidecar.web.listener import Listener
 
 if TYPE_CHECKING:
     from relay_sidecar.local_relay import LocalRelay
 
 BAD_INPUT = 2
-SECOND_SIGNAL = 1
 # Seconds from the first answer: what was imported and loaded stays for good.
 TIDY_AFTER = 2.0
 # Descriptors for kubelet, Prometheus and people.
@@ -49,8 +47,9 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 
 
 async def _serve(config: Config) -> None:
-    asyncio.get_running_loop().set_exception_handler(_unforeseen)
-    stopping = _obey_signals()
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.set_exception_handler(_unforeseen)
+    obey_signals(loop, stopping.set, logger=logger)
     async with AsyncExitStack() as stack:
         credentials = None if config.is_local else _credentials(config)
         tls = _tls(config)
@@ -68,10 +67,10 @@ async def _serve(config: Config) -> None:
                 return task
 
             relay = await _relay(config, credentials, stack, spawn)
-            own = Listener(
+            own = listening(
                 config.status_listen, OwnEndpoints(relay).handle, limit=STATUS_CONNECTIONS
             )
-            api = Listener(config.listen, relay.api.handle, limit=limit, tls=tls)
+            api = listening(config.listen, relay.api.handle, limit=limit, tls=tls)
             for listener in (api, own):
                 await listener.open()
                 stack.push_async_callback(listener.close)
@@ -83,7 +82,7 @@ async def _serve(config: Config) -> None:
                 telemetry = Telemetry(relay, namespace=config.namespace, version=VERSION)
                 stack.push_async_callback(telemetry.close)
                 spawn(telemetry.run())
-            asyncio.get_running_loop().call_later(TIDY_AFTER, _tidy)
+            loop.call_later(TIDY_AFTER, tidy)
             await stopping.wait()
             # Clients first: what they have asked for may still be answered.
             for listener in (api, own):
@@ -130,28 +129,6 @@ def _unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
         logger.debug("connection lost", extra=fields(why=context.get("exception")))
         return
     loop.default_exception_handler(context)
-
-
-def _tidy() -> None:
-    """Everything imported and loaded stays for good: not to be walked by every collection."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
-
-
-def _obey_signals() -> asyncio.Event:
-    stopping = asyncio.Event()
-
-    def obey() -> None:
-        if stopping.is_set():
-            os._exit(SECOND_SIGNAL)
-        logger.info("terminating")
-        stopping.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, obey)
-    return stopping
 
 
 def _say_hello(config: Config, relay: "Relay | LocalRelay", api: Listener, own: Listener) -> None:

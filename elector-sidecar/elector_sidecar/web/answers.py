@@ -4,22 +4,19 @@ Guarantee (P1, P2): whatever depends on leadership is computed from a clock that
 request was parsed and after the last await of the handler. Bad input is a 400 that names it.
 """
 
-import json
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
+from json import dumps
 
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
 from elector_sidecar.metrics import measure
 from elector_sidecar.status import Status
-from elector_sidecar.web import aiohttp_web as web
 from elector_sidecar.web.stream import follow
 from sidecar.clock import boottime
-from sidecar.metrics import CONTENT_TYPE, render
 from sidecar.values import BadInput, seconds, whole
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+from sidecar.web import aiohttp_web as web
+from sidecar.web.answers import Route, json, metrics, served, text
 
 VALID_UNTIL_HEADER = "X-Leader-Valid-Until"
 FENCING_TOKEN_HEADER = "X-Leader-Fencing-Token"
@@ -48,7 +45,7 @@ class Answers:
 
     def __init__(self, elector: Elector) -> None:
         self._elector = elector
-        self._routes: dict[str, tuple[str, Handler]] = {
+        self._routes: dict[str, Route] = {
             "/": ("GET", self._name),
             "/leader": ("GET", self._leader),
             "/readyz": ("GET", self._readyz),
@@ -75,31 +72,18 @@ class Answers:
         if route is None or request.path == "/":
             return await self._name(request)
         if request.path == "/resign" and not _is_local(request):
-            return _text(403, "/resign is for this machine only: ask 127.0.0.1")
+            return text(403, "/resign is for this machine only: ask 127.0.0.1")
         return await self._dispatch(request, route)
 
-    async def _dispatch(
-        self, request: web.BaseRequest, route: tuple[str, Handler] | None
-    ) -> web.StreamResponse:
+    async def _dispatch(self, request: web.BaseRequest, route: Route | None) -> web.StreamResponse:
         if route is None:
-            return _text(404, f"unknown path {request.path!r}")
-        method, handler = route
-        allowed = ("GET", "HEAD", "OPTIONS") if method == "GET" else (method, "OPTIONS")
-        if request.method not in allowed:
-            refusal = _text(405, f"{request.method} is not allowed on {request.path}")
-            refusal.headers["Allow"] = ", ".join(allowed)
-            return refusal
-        if request.method == "OPTIONS":
-            return web.Response(status=204, headers={"Allow": ", ".join(allowed)})
-        try:
-            return await handler(request)
-        except BadInput as error:
-            return _text(400, str(error))
+            return text(404, f"unknown path {request.path!r}")
+        return await served(request, route)
 
     async def _name(self, request: web.BaseRequest) -> web.StreamResponse:
         holder = self._elector.status(boottime()).holder
         # Contrib's bytes: json.Marshal of its only field, no newline.
-        return _json(b'{"name":%s}' % _go_json(pod_name(holder)))
+        return json(b'{"name":%s}' % _go_json(pod_name(holder)))
 
     async def _leader(self, request: web.BaseRequest) -> web.StreamResponse:
         watch = _query(request, "watch").get("watch")
@@ -107,7 +91,7 @@ class Answers:
             raise BadInput(f"watch={watch!r}: write watch=true")
         if watch in ("true", "1") and request.method == "GET":
             return await follow(self._elector, request)
-        return _json(self._elector.status(boottime()).json())
+        return json(self._elector.status(boottime()).json())
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         demand = _demand(request)
@@ -121,38 +105,37 @@ class Answers:
                     VALID_UNTIL_HEADER: f"{status.view.valid_until:.6f}",
                     FENCING_TOKEN_HEADER: str(status.view.fencing_token),
                 }
-                return _text(200, "ok", headers)
+                return text(200, "ok", headers)
             if now >= deadline:
-                return _text(503, f"not leader: {status.reason}" if not status.is_leader else lack)
+                return text(503, str(lack) if status.is_leader else f"not leader: {status.reason}")
             await self._elector.changed(min(deadline - now, _patience(demand, status)))
 
     async def _eligible(self, request: web.BaseRequest) -> web.StreamResponse:
         status = self._elector.status(boottime())
         if status.is_eligible:
-            return _text(200, "ok")
-        return _text(503, f"not eligible: {status.reason}")
+            return text(200, "ok")
+        return text(503, f"not eligible: {status.reason}")
 
     async def _livez(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._elector.is_wedged(boottime()):
-            return _text(503, "the election loop is overdue by more than a lease duration")
-        return _text(200, "ok")
+            return text(503, "the election loop is overdue by more than a lease duration")
+        return text(200, "ok")
 
     async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
-        text = render(measure(self._elector, boottime()))
-        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+        return metrics(measure(self._elector, boottime()))
 
     async def _resign(self, request: web.BaseRequest) -> web.StreamResponse:
-        text = _query(request, "cooldown").get("cooldown")
-        cooldown = DEFAULT_COOLDOWN if text is None else _seconds("cooldown", text)
+        told = _query(request, "cooldown").get("cooldown")
+        cooldown = DEFAULT_COOLDOWN if told is None else _seconds("cooldown", told)
         if cooldown < MIN_COOLDOWN:
-            raise BadInput(f"cooldown={text}: at least {MIN_COOLDOWN:g}s")
+            raise BadInput(f"cooldown={told}: at least {MIN_COOLDOWN:g}s")
         match await self._elector.resign(cooldown):
             case None:
-                return _text(409, f"not leader: {self._elector.status(boottime()).reason}")
+                return text(409, f"not leader: {self._elector.status(boottime()).reason}")
             case True:
-                return _text(200, "released")
+                return text(200, "released")
             case _:
-                return _text(503, "stopped leading; whether the Lease was released is unknown")
+                return text(503, "stopped leading; whether the Lease was released is unknown")
 
 
 def _lack(demand: Demand, remaining: float, age: float | None, token: int | None) -> str | None:
@@ -224,17 +207,9 @@ def _is_local(request: web.BaseRequest) -> bool:
         return False
 
 
-def _text(status: int, text: str | None, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(status=status, text=f"{text}\n", headers=headers)
-
-
-def _json(body: bytes) -> web.Response:
-    return web.Response(body=body, headers={"Content-Type": "application/json"})
-
-
 def _go_json(text: str) -> bytes:
     """A JSON string as Go's encoding/json writes it: escaped for HTML and JavaScript."""
-    quoted = json.dumps(text, ensure_ascii=False)
+    quoted = dumps(text, ensure_ascii=False)
     for char in "<>&\u2028\u2029":
         quoted = quoted.replace(char, f"\\u{ord(char):04x}")
     return quoted.encode()

@@ -7,8 +7,8 @@ as what it left unread fills its buffers: only then does it cost memory.
 import socket
 
 from elector_sidecar.elector import Elector
-from elector_sidecar.web import aiohttp_web as web
 from sidecar.clock import boottime
+from sidecar.web import aiohttp_web as web
 
 INTERVAL = 1.0
 # About a minute of documents: kernel's and ours together; a reader that far behind is none.

@@ -11,9 +11,9 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from lc.log import fields, logger
-from lc.web import aiohttp_web as web
-from lc.web.listener import Handler
 from sidecar.values import BadInput
+from sidecar.web import aiohttp_web as web
+from sidecar.web.places import Handler
 
 # Shorter ones are guessed.
 MIN_TOKEN = 16

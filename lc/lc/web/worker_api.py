@@ -22,10 +22,10 @@ from lc.managers import Manager, Unfit
 from lc.metrics import measure
 from lc.status import LcStatus, objects_document
 from lc.store import StoreUnavailable
-from lc.web import aiohttp_web as web
 from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.report import Malformed
-from sidecar.metrics import CONTENT_TYPE, render
+from sidecar.web import aiohttp_web as web
+from sidecar.web.answers import metrics
 
 # Bytes; a report carries at most 64 KiB of it further.
 MAX_BODY = 256 * 1024
@@ -143,8 +143,7 @@ class WorkerApi:
         return web.Response(text="ok\n")
 
     def _metrics(self) -> web.Response:
-        text = render(measure(self._owner.status()))
-        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+        return metrics(measure(self._owner.status()))
 
     def _status(self) -> web.Response:
         return _json(200, self._owner.status().document())

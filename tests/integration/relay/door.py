@@ -20,7 +20,7 @@ from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.status import Refused
 from relay_sidecar.journal import Journal
 from relay_sidecar.web.answers import status_answer
-from relay_sidecar.web.listener import Handler
+from sidecar.web.places import Handler
 from tests.integration.relay.hosted import Hosted
 
 

@@ -8,8 +8,9 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self
 
-from relay_sidecar.web.listener import Handler, Listener
+from relay_sidecar.web.listener import listening
 from sidecar.values import Address
+from sidecar.web.places import Handler
 from tests.controlplane.reservation import LOOPBACK
 
 START_TIMEOUT = 10.0
@@ -58,7 +59,7 @@ class Hosted:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with self._opened() as handler:
-            listener = Listener(Address(LOOPBACK, 0), handler, limit=self._limit, tls=self._tls)
+            listener = listening(Address(LOOPBACK, 0), handler, limit=self._limit, tls=self._tls)
             await listener.open()
             self.port = listener.bound.port
             self._is_open.set()

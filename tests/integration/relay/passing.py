@@ -14,7 +14,7 @@ from relay_sidecar.core.link import Outcome
 from relay_sidecar.core.status import Refused
 from relay_sidecar.proxy import Proxy, answer_of
 from relay_sidecar.web.answers import status_answer
-from relay_sidecar.web.listener import Handler
+from sidecar.web.places import Handler
 from tests.integration.relay.hosted import Hosted
 from tests.pods.raw_client import RawClient
 from tests.pods.raw_server import Connection, RawServer

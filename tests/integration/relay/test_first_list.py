@@ -10,7 +10,7 @@ from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from aiohttp import web
 
 from relay_sidecar.reflector import KEPT_TOGETHER
-from relay_sidecar.web.listener import Handler
+from sidecar.web.places import Handler
 from tests.controlplane.reservation import LOOPBACK
 from tests.integration.relay.hosted import Hosted
 from tests.pods.caller import Caller

@@ -16,8 +16,9 @@ import pytest
 from aiohttp import web
 
 from relay_sidecar.web.certificate import ServingCertificate
-from relay_sidecar.web.listener import MIN_CONNECTIONS, Handler, connection_limit
+from relay_sidecar.web.listener import MIN_CONNECTIONS, connection_limit
 from sidecar.values import BadInput
+from sidecar.web.places import Handler
 from tests.controlplane.certificates import Authority, CertificateFiles
 from tests.controlplane.reservation import LOOPBACK
 from tests.integration.relay.hosted import Hosted, Opened

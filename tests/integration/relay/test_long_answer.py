@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from relay_sidecar.long_answer import PATIENCE, PIECE, in_parts, send_long
-from relay_sidecar.web.listener import Handler
+from sidecar.web.places import Handler
 from tests.controlplane.reservation import LOOPBACK
 from tests.integration.relay.hosted import Hosted
 

@@ -9,8 +9,8 @@ import pytest
 
 from relay_sidecar.metrics import Counters
 from relay_sidecar.status import JournalStatus, LinkStatus, RelayStatus
-from relay_sidecar.web.listener import Handler
 from relay_sidecar.web.own_endpoints import OwnEndpoints
+from sidecar.web.places import Handler
 from tests.integration.relay.hosted import Hosted
 from tests.pods.caller import Caller
 

@@ -115,7 +115,8 @@ def test_every_message_of_the_log_is_explained() -> None:
 
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG by LC, and by what it shares with GM, in so many words."""
-    for path in (*PACKAGE.rglob("*.py"), *(ROOT / "sedna-api" / "sedna_api").glob("follow.py")):
+    shared = (ROOT / "sedna-api" / "sedna_api").glob("follow.py")
+    for path in (*PACKAGE.rglob("*.py"), *shared, *(ROOT / "sidecar" / "sidecar").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in LEVELS:
                 # `logger.log` has the level before its message.

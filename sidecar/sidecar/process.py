@@ -1,0 +1,60 @@
+"""What a process owes its surroundings: it obeys signals, keeps memory small, says why it ends.
+
+Knows no event loop, only what it asks of one. Guarantee: the second signal ends the process,
+whatever it is waiting for.
+"""
+
+import gc
+import logging
+import os
+import resource
+import signal
+from collections.abc import Callable
+from typing import Protocol
+
+SECOND_SIGNAL = 1
+
+
+class Loop(Protocol):
+    """The event loop of the process."""
+
+    def add_signal_handler(self, sig: int, callback: Callable[[], object], /) -> None: ...
+
+
+def obey_signals(loop: Loop, stop: Callable[[], None], *, logger: logging.Logger) -> None:
+    """`stop` is called once, in the loop."""
+    is_second = False
+
+    def obey() -> None:
+        nonlocal is_second
+        if is_second:
+            os._exit(SECOND_SIGNAL)
+        is_second = True
+        logger.info("terminating")
+        stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, obey)
+
+
+def tidy() -> None:
+    """Everything imported and loaded stays for good: not to be walked by every collection."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def raise_descriptor_limit() -> int:
+    """To what the container allows, as Go's runtime does; returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """A task's failure comes in a group of the group."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
