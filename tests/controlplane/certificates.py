@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class Authority:
         )
         self.bundle.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue_server(self, name: str, *, hosts: Sequence[str]) -> CertificateFiles:
+    def issue_server(self, name: str, *, hosts: Collection[str]) -> CertificateFiles:
         """A serving certificate for the host names and IP addresses in `hosts`."""
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         return self._issue(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, names)

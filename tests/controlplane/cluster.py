@@ -1,4 +1,4 @@
-"""A real control plane for tests: kube-apiserver and etcd on free loopback ports.
+"""A real control plane for tests: kube-apiserver and etcd, on free loopback ports or in containers.
 
 Owns: a temporary folder, the two processes, their credentials and the audit log.
 Guarantees: RBAC decides about every request; tokens of service accounts are really issued and
@@ -19,7 +19,7 @@ import signal
 import ssl
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +36,7 @@ from tests.controlplane.certificates import (
     CertificateFiles,
     write_private_key,
 )
-from tests.controlplane.daemon import Daemon
+from tests.controlplane.daemon import Daemon, Runnable
 from tests.controlplane.flags import apiserver_flags, etcd_flags
 from tests.controlplane.guardian import Guardian
 from tests.controlplane.kubeconfig import write_kubeconfig
@@ -48,7 +48,7 @@ START_TIMEOUT = 120.0
 # Seconds for a graceful end, which waits for requests in flight; then SIGKILL.
 STOP_TIMEOUT = 20.0
 READY_POLL_INTERVAL = 0.05
-# What a client may call the server; it listens on 127.0.0.1 only.
+# What a client may call the server, besides by its address.
 SERVER_HOSTS = (LOOPBACK, "localhost", "kubernetes.default.svc")
 ADMIN_USER = "controlplane-admin"
 
@@ -56,19 +56,30 @@ ADMIN_USER = "controlplane-admin"
 class ControlPlane:
     """Starts with `start` or as a context manager; programs are built where missing.
 
-    `features`: feature gates that are switched on; `apis`: group versions served on top.
+    `features`: feature gates that are switched on; `apis`: group versions served on top. `run`:
+    by what a command runs that logs to a file, as processes here unless said otherwise; `host`:
+    where the API server listens then.
     """
 
     scheme = "https"
 
-    def __init__(self, *, features: Sequence[str] = (), apis: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        features: Sequence[str] = (),
+        apis: Sequence[str] = (),
+        host: str = LOOPBACK,
+        run: Callable[[Sequence[str], Path], Runnable] | None = None,
+    ) -> None:
         programs = {name: str(build.binary(name)) for name in ("etcd", "kube-apiserver")}
         self.folder = Path(tempfile.mkdtemp(prefix="edge-sidecars-controlplane-"))
         self.guardian = Guardian(self.folder)
         self._reservations = [Reservation() for _ in range(3)]
         ports = (held.port for held in self._reservations)
         self.port, self._etcd_port, etcd_peer_port = ports
-        self.server = f"https://{LOOPBACK}:{self.port}"
+        self._host = host
+        self._run = run or self._run_here
+        self.server = f"https://{host}:{self.port}"
         self._audit_log = AuditLog(self.folder / "audit.log")
         self._signing_key = ec.generate_private_key(ec.SECP256R1())
         write_private_key(self.folder / "service-account.key", self._signing_key)
@@ -90,14 +101,17 @@ class ControlPlane:
             "kube-apiserver",
             [
                 programs["kube-apiserver"],
-                *apiserver_flags(self.folder, self.port, self._etcd_port),
+                *apiserver_flags(self.folder, host, self.port, self._etcd_port),
                 *(f"--feature-gates={feature}=true" for feature in features),
                 *(f"--runtime-config={api}=true" for api in apis),
             ],
         )
 
-    def _daemon(self, name: str, command: Sequence[str]) -> Daemon:
-        return Daemon(command, log=self.folder / f"{name}.log", guardian=self.guardian)
+    def _daemon(self, name: str, command: Sequence[str]) -> Runnable:
+        return self._run(command, self.folder / f"{name}.log")
+
+    def _run_here(self, command: Sequence[str], log: Path) -> Runnable:
+        return Daemon(command, log=log, guardian=self.guardian)
 
     def __enter__(self) -> Self:
         self.start()
@@ -215,7 +229,7 @@ class ControlPlane:
         """A client that may do what the token's account may, without a token anything; `port`:
         another way there, such as a proxy's."""
         context = self.tls(as_admin=token is None)
-        return AdminClient(LOOPBACK, port or self.port, context, token=token)
+        return AdminClient(self._host, port or self.port, context, token=token)
 
     def tls(self, *, as_admin: bool = True) -> ssl.SSLContext:
         """Trusts the API server; `as_admin`: with the certificate of who may do anything."""
@@ -311,7 +325,7 @@ class ControlPlane:
     def _issue_serving_certificate(self) -> None:
         self._generation += 1
         self._serving_authority = Authority(self.folder, f"serving-ca-{self._generation}")
-        self._serving_authority.issue_server("serving", hosts=SERVER_HOSTS)
+        self._serving_authority.issue_server("serving", hosts={*SERVER_HOSTS, self._host})
 
     def _write_kubeconfig(
         self, name: str, credentials: CertificateFiles | str, server: str | None, namespace: str

@@ -10,11 +10,24 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from tests.controlplane.guardian import Guardian
 
 # How much of the log an error message shows.
 LOG_TAIL_LINES = 15
+
+
+class Runnable(Protocol):
+    """A program that is started and stopped as often as one likes; each is described at Daemon."""
+
+    @property
+    def pid(self) -> int: ...
+    def start(self) -> None: ...
+    def stop(self, number: signal.Signals, *, timeout: float) -> None: ...
+    def freeze(self) -> None: ...
+    def thaw(self) -> None: ...
+    def check_running(self) -> None: ...
 
 
 class Daemon:

@@ -31,13 +31,13 @@ def etcd_flags(folder: Path, client_port: int, peer_port: int) -> Sequence[str]:
     ]
 
 
-def apiserver_flags(folder: Path, port: int, etcd_port: int) -> Sequence[str]:
-    """A server of the files that `ControlPlane` lays out in the folder."""
+def apiserver_flags(folder: Path, host: str, port: int, etcd_port: int) -> Sequence[str]:
+    """A server of the files that `ControlPlane` lays out in the folder, at the address `host`."""
     signing_key = folder / "service-account.key"
     return [
-        f"--bind-address={LOOPBACK}",
+        f"--bind-address={host}",
         # Else the address of a network interface, and a machine may have none.
-        f"--advertise-address={LOOPBACK}",
+        f"--advertise-address={host}",
         f"--secure-port={port}",
         f"--etcd-servers=http://{LOOPBACK}:{etcd_port}",
         f"--tls-cert-file={folder / 'serving.crt'}",

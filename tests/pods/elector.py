@@ -54,10 +54,15 @@ def boottime() -> float:
 
 
 def ask(
-    port: int, path: str, *, method: str = "GET", timeout: float = ANSWER_TIMEOUT
+    port: int,
+    path: str,
+    *,
+    host: str = "127.0.0.1",
+    method: str = "GET",
+    timeout: float = ANSWER_TIMEOUT,
 ) -> Answer | None:
     """One request over a new connection; None without an answer in time."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
     sent = boottime()
     try:
         connection.request(method, path)

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self, TypeVar
 
-from tests.pods.elector import ElectorPod, ask
+from tests.pods.elector import Answer
 
 POLL_INTERVAL = 0.02
 
@@ -40,10 +40,28 @@ class Overlap:
         return self.stale.sent - self.newer.received
 
 
+class Observed(Protocol):
+    """An elector as a process or in a container."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def identity(self) -> str: ...
+    @property
+    def is_running(self) -> bool: ...
+    @property
+    def port(self) -> int: ...
+    def ask(self, path: str) -> Answer | None: ...
+    def is_leader(self) -> bool: ...
+
+
+Pod = TypeVar("Pod", bound=Observed)
+
+
 class Observer:
     """Polls from one thread per pod while it is entered."""
 
-    def __init__(self, pods: Sequence[ElectorPod], *, interval: float = POLL_INTERVAL) -> None:
+    def __init__(self, pods: Sequence[Observed], *, interval: float = POLL_INTERVAL) -> None:
         self._pods = pods
         self._interval = interval
         self._stop = threading.Event()
@@ -86,15 +104,15 @@ class Observer:
         """Fencing tokens in the order in which their terms were first seen."""
         return list(dict.fromkeys(ready.token for ready in self.answers()))
 
-    def _poll(self, pod: ElectorPod) -> None:
+    def _poll(self, pod: Observed) -> None:
         while not self._stop.wait(self._interval):
             self._ask(pod)
         self._ask(pod)  # what the test saw last is in the record too
 
-    def _ask(self, pod: ElectorPod) -> None:
+    def _ask(self, pod: Observed) -> None:
         if not pod.is_running or not pod.port:
             return
-        answer = ask(pod.port, "/readyz")
+        answer = pod.ask("/readyz")
         if answer is None or answer.status != 200:
             return
         ready = Ready(
@@ -138,9 +156,9 @@ def wait_for(
     return time.monotonic() - start
 
 
-def wait_for_leader(pods: Sequence[ElectorPod], *, timeout: float) -> ElectorPod:
+def wait_for_leader(pods: Sequence[Pod], *, timeout: float) -> Pod:
     """The one pod that leads."""
-    leaders: list[ElectorPod] = []
+    leaders: list[Pod] = []
 
     def found() -> bool:
         leaders[:] = [pod for pod in pods if pod.is_running and pod.is_leader()]
