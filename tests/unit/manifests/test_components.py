@@ -1,0 +1,155 @@
+"""The sidecars' components, on workloads that know nothing of them; and what is missing is named."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.kustomize import NotBuilt, kustomize
+from tests.unit.manifests.built import (
+    MANIFESTS,
+    WORKLOADS,
+    Json,
+    containers,
+    named,
+    workload,
+    write_kustomization,
+)
+
+ELECTOR = "elector-sidecar"
+ACCOUNT = {"serviceAccountName": "shop"}
+
+
+def _container(workload: Json, name: str) -> Json:
+    (found,) = [it for it in containers(workload) if it["name"] == name]
+    return found
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_an_elector_is_added_to_whatever_has_pods(kind: str, tmp_path: Path) -> None:
+    folder = write_kustomization(tmp_path, [workload(kind, **ACCOUNT)], components=[ELECTOR])
+    objects = kustomize(folder)
+    found = named(objects, kind, "shop")
+    template = found["spec"]["template"]
+    assert template["metadata"]["annotations"] == {"edge-sidecars.io/lease": "shop"}
+    assert _container(found, "elector")["restartPolicy"] == "Always"
+    assert _container(found, "main") == {"name": "main", "image": "example.com/shop:1"}
+    assert named(objects, "Lease", "shop")
+    assert "spec" not in named(objects, "Lease", "shop")
+    role = named(objects, "Role", "shop-elector")
+    assert role["rules"][0]["resourceNames"] == ["shop"]
+    binding = named(objects, "RoleBinding", "shop-elector")
+    assert binding["roleRef"]["name"] == "shop-elector"
+    assert [it["name"] for it in binding["subjects"]] == ["shop"]
+
+
+def test_a_prefix_reaches_whoever_names_the_lease(tmp_path: Path) -> None:
+    folder = write_kustomization(
+        tmp_path, [workload(**ACCOUNT)], components=[ELECTOR], namePrefix="dev-"
+    )
+    objects = kustomize(folder)
+    template = named(objects, "Deployment", "dev-shop")["spec"]["template"]
+    assert template["metadata"]["annotations"] == {"edge-sidecars.io/lease": "dev-shop"}
+    assert named(objects, "Lease", "dev-shop")
+    role = named(objects, "Role", "dev-shop-elector")
+    assert role["rules"][0]["resourceNames"] == ["dev-shop"]
+
+
+def test_a_users_own_roles_are_left_alone(tmp_path: Path) -> None:
+    own: Json = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "shop"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}],
+    }
+    folder = write_kustomization(tmp_path, [workload(**ACCOUNT), own], components=[ELECTOR])
+    assert named(kustomize(folder), "Role", "shop") == own
+
+
+def test_what_the_workload_says_of_its_elector_is_kept(tmp_path: Path) -> None:
+    url = {"name": "ELECTOR_HEALTH_URL", "value": "http://127.0.0.1:8080/healthz"}
+    own = {"name": "elector", "env": [url]}
+    folder = write_kustomization(
+        tmp_path, [workload(**ACCOUNT, initContainers=[own])], components=[ELECTOR]
+    )
+    elector = _container(named(kustomize(folder), "Deployment", "shop"), "elector")
+    assert url in elector["env"]
+    assert elector["image"].startswith("edge-sidecars/elector-sidecar:")
+
+
+def test_a_registry_is_named_in_one_place(tmp_path: Path) -> None:
+    images = [{"name": "edge-sidecars/relay-sidecar", "newName": "registry.example/relay"}]
+    folder = write_kustomization(
+        tmp_path, [workload()], components=["relay-sidecar"], images=images
+    )
+    found = {it["image"] for it in containers(named(kustomize(folder), "Deployment", "shop"))}
+    ours = {it for it in found if "relay" in it}
+    assert {it.rpartition(":")[0] for it in ours} == {"registry.example/relay"}
+    assert all(it.rpartition(":")[2] for it in ours)
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_a_relay_is_added_and_every_container_led_there(kind: str, tmp_path: Path) -> None:
+    other = {"name": "other", "image": "example.com/other:1", "env": [{"name": "A", "value": "b"}]}
+    body = workload(kind)
+    body["spec"]["template"]["spec"]["containers"].append(other)
+    folder = write_kustomization(tmp_path, [body], components=["relay-sidecar"])
+    found = named(kustomize(folder), kind, "shop")
+    spec = found["spec"]["template"]["spec"]
+    assert [it["name"] for it in spec["initContainers"]] == ["kubeconfig", "relay"]
+    for container in spec["containers"]:
+        assert {"name": "KUBECONFIG", "value": "/var/run/relay/kubeconfig"} in container["env"]
+        mount = {"name": "relay-kubeconfig", "mountPath": "/var/run/relay"}
+        assert mount in container["volumeMounts"]
+    assert {"name": "A", "value": "b"} in _container(found, "other")["env"]
+    assert {"name": "relay-data", "emptyDir": {}} in spec["volumes"]
+
+
+def test_readiness_of_the_leader_alone_comes_with_an_update_that_ends(tmp_path: Path) -> None:
+    folder = write_kustomization(
+        tmp_path, [workload(**ACCOUNT)], components=[ELECTOR, "ready-when-leading"]
+    )
+    found = named(kustomize(folder), "Deployment", "shop")
+    elector = _container(found, "elector")
+    assert elector["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "elector"}
+    assert found["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": "100%", "maxSurge": 0}
+
+
+# ── what is missing is named ──
+
+
+def test_an_elector_without_a_service_account_to_give_rights_to_is_not_built(
+    tmp_path: Path,
+) -> None:
+    folder = write_kustomization(tmp_path, [workload()], components=[ELECTOR])
+    with pytest.raises(NotBuilt, match=r"serviceAccountName` is missing"):
+        kustomize(folder)
+
+
+@pytest.mark.parametrize("component", ["leader-label", "ready-when-leading"])
+def test_what_tells_the_elector_is_not_built_without_one(component: str, tmp_path: Path) -> None:
+    folder = write_kustomization(tmp_path, [workload(**ACCOUNT)], components=[component])
+    with pytest.raises(NotBuilt, match="elector"):
+        kustomize(folder)
+
+
+def test_a_component_without_a_workload_is_not_built(tmp_path: Path) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shop"}}
+    folder = write_kustomization(tmp_path, [account], components=[ELECTOR])
+    with pytest.raises(NotBuilt, match="apps"):
+        kustomize(folder)
+
+
+def test_two_workloads_in_one_kustomization_are_not_built(tmp_path: Path) -> None:
+    two = [workload(**ACCOUNT), workload("DaemonSet", **ACCOUNT)]
+    folder = write_kustomization(tmp_path, two, components=[ELECTOR])
+    with pytest.raises(NotBuilt, match="multiple matches"):
+        kustomize(folder)
+
+
+def test_two_modes_at_once_collide_at_what_says_the_mode(tmp_path: Path) -> None:
+    base = os.path.relpath(MANIFESTS / "overlays", tmp_path.resolve())
+    both = [f"{base}/{name}" for name in ("active-active", "active-standby-service")]
+    (tmp_path / "kustomization.yaml").write_text(f"resources: {both}\n", encoding="utf-8")
+    with pytest.raises(NotBuilt, match=r"ConfigMap.*/ha-mode"):
+        kustomize(tmp_path)

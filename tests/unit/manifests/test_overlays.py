@@ -1,0 +1,181 @@
+"""Each overlay builds, and whatever it names exists: in it, in the images, in the programs."""
+
+import re
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+
+import elector_sidecar.config.flags
+import gm.config.flags
+import lc.config.flags
+import relay_sidecar.config.flags
+from tests.controlplane.kustomize import kustomize
+from tests.unit.manifests.built import (
+    MANIFESTS,
+    OVERLAYS,
+    WORKLOADS,
+    Json,
+    containers,
+    named,
+    of_kind,
+    overlay,
+)
+from tests.unit.repository.checkout import ROOT, block, document
+
+PARSERS: dict[str, Any] = {
+    "ELECTOR": elector_sidecar.config.flags.parser,
+    "RELAY": relay_sidecar.config.flags.parser,
+    "GM": gm.config.flags.parser,
+    "LC": lc.config.flags.parser,
+}
+
+
+def _version() -> str:
+    version: str = tomllib.loads(document("pyproject.toml"))["project"]["version"]
+    return version
+
+
+def _selects(selector: Json, workload: Json) -> bool:
+    return bool(selector.items() <= workload["spec"]["template"]["metadata"]["labels"].items())
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_whatever_pods_refer_to_is_in_the_overlay(name: str) -> None:
+    objects = overlay(name)
+    config = named(objects, "ConfigMap", "ha-mode")["data"]
+    accounts = {it["metadata"]["name"] for it in of_kind(objects, "ServiceAccount")}
+    for workload in of_kind(objects, *WORKLOADS):
+        spec = workload["spec"]["template"]["spec"]
+        assert spec["serviceAccountName"] in accounts
+        volumes = {it["name"] for it in spec.get("volumes", ())}
+        for container in containers(workload):
+            assert {it["name"] for it in container.get("volumeMounts", ())} <= volumes
+            for variable in container.get("env", ()):
+                source = variable.get("valueFrom", {}).get("configMapKeyRef")
+                if source and not source.get("optional"):
+                    assert source["name"] == "ha-mode"
+                    assert source["key"] in config
+            ports = {it["name"] for it in container.get("ports", ())}
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                asked = container.get(probe, {}).get("httpGet", {"port": 0})["port"]
+                assert isinstance(asked, int) or asked in ports
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_whatever_selects_pods_selects_some(name: str) -> None:
+    objects = overlay(name)
+    (deployment,) = of_kind(objects, "Deployment")
+    ports = {port["name"] for it in containers(deployment) for port in it.get("ports", ())}
+    for service in of_kind(objects, "Service"):
+        selector = dict(service["spec"]["selector"])
+        # The elector's doing, at run time.
+        selector.pop("edge-sidecars.io/role", None)
+        assert _selects(selector, deployment)
+        assert {it["targetPort"] for it in service["spec"]["ports"]} <= ports
+    for budget in of_kind(objects, "PodDisruptionBudget"):
+        assert _selects(budget["spec"]["selector"]["matchLabels"], deployment)
+    for policy in of_kind(objects, "NetworkPolicy"):
+        assert _selects(policy["spec"]["podSelector"]["matchLabels"], deployment)
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_whoever_is_bound_has_a_role_and_an_account(name: str) -> None:
+    objects = overlay(name)
+    bindings = of_kind(objects, "RoleBinding", "ClusterRoleBinding")
+    assert bindings
+    for binding in bindings:
+        assert named(objects, binding["roleRef"]["kind"], binding["roleRef"]["name"])
+        for subject in binding["subjects"]:
+            assert subject["namespace"] == "sedna"
+            assert named(objects, "ServiceAccount", subject["name"])
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_images_are_ours_in_the_version_that_is_checked_out(name: str) -> None:
+    images = {it["image"] for each in of_kind(overlay(name), *WORKLOADS) for it in containers(each)}
+    components = {re.sub(r"^edge-sidecars/|:.*$", "", it) for it in images}
+    assert {"elector-sidecar", "relay-sidecar", "gm", "lc"} == components
+    assert {it.rpartition(":")[2] for it in images} == {_version()}
+    for component in components:
+        assert component in (ROOT / "images" / "Dockerfile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_variables_are_twins_of_flags(name: str) -> None:
+    found = 0
+    for workload in of_kind(overlay(name), *WORKLOADS):
+        for container in containers(workload):
+            for variable in container.get("env", ()):
+                prefix, _, flag = variable["name"].partition("_")
+                # Sedna's own name.
+                if prefix not in PARSERS or variable["name"] == "GM_ADDRESS":
+                    continue
+                options = PARSERS[prefix]()._option_string_actions
+                assert f"--{flag.lower().replace('_', '-')}" in options, variable
+                found += 1
+    assert found >= 8
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_no_container_may_more_than_it_needs(name: str) -> None:
+    for workload in of_kind(overlay(name), *WORKLOADS):
+        for container in containers(workload):
+            context = container["securityContext"]
+            assert context["readOnlyRootFilesystem"]
+            assert not context["allowPrivilegeEscalation"]
+            assert context["capabilities"]["drop"] == ["ALL"]
+            assert context["seccompProfile"]["type"] == "RuntimeDefault"
+            # LC works on its node's files.
+            assert context.get("runAsNonRoot") or workload["metadata"]["name"] == "lc"
+            assert container["resources"]["limits"].keys() == {"memory"}
+
+
+def test_gms_sidecars_end_in_an_order_that_releases_the_lease_at_once() -> None:
+    (deployment,) = of_kind(overlay("active-active"), "Deployment")
+    spec = deployment["spec"]["template"]["spec"]
+    # kubelet ends native sidecars in the reverse order of their list.
+    assert [it["name"] for it in spec["initContainers"]] == ["relay", "elector"]
+    assert all(it["restartPolicy"] == "Always" for it in spec["initContainers"])
+
+
+def test_only_lcs_in_mode_relay_have_rights_and_a_token() -> None:
+    for name in OVERLAYS:
+        (daemons,) = of_kind(overlay(name), "DaemonSet")
+        bound = {
+            subject["name"]
+            for it in of_kind(overlay(name), "RoleBinding", "ClusterRoleBinding")
+            for subject in it["subjects"]
+        }
+        has_token = daemons["spec"]["template"]["spec"]["automountServiceAccountToken"]
+        assert has_token == ("lc" in bound) == (name == "relay")
+
+
+def test_the_electors_role_is_that_of_the_readme() -> None:
+    told = list(yaml.safe_load_all(block("README.md", "Add the elector to a pod", "yaml")))
+    (role,) = of_kind(told, "Role")
+    text = (MANIFESTS / "rbac/elector/role.yaml").read_text(encoding="utf-8")
+    (ours,) = of_kind(list(yaml.safe_load_all(text)), "Role")
+    role["rules"][0]["resourceNames"] = ["workload"]
+    assert ours["rules"] == role["rules"]
+
+
+def test_each_rule_has_its_reason_above_it() -> None:
+    for path in sorted((MANIFESTS / "rbac").rglob("role.yaml")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rules = [number for number, line in enumerate(lines) if line.startswith("  - apiGroups:")]
+        assert rules, path
+        for number in rules:
+            # Autoscalers and Deployments stand below one reason.
+            above = [line for line in lines[number - 3 : number] if line.startswith("  # ")]
+            assert above or "deployments" in lines[number + 1], f"{path}: {lines[number]}"
+
+
+def test_renewals_are_told_apart_from_all_else() -> None:
+    schema, level = (
+        named(kustomize(MANIFESTS / "flow-control"), kind, "edge-sidecars-election")
+        for kind in ("FlowSchema", "PriorityLevelConfiguration")
+    )
+    assert schema["spec"]["priorityLevelConfiguration"]["name"] == level["metadata"]["name"]
+    assert schema["spec"]["rules"][0]["resourceRules"][0]["resources"] == ["leases"]
