@@ -4,6 +4,8 @@ Requests go on arriving while a process is frozen and wait in its socket; each 2
 counted, whenever it was asked for. A Lease that the woken ex-leader empties was another's.
 """
 
+from contextlib import ExitStack
+
 from bench.elector.candidate import Contender
 from bench.elector.poller import boottime
 from bench.elector.scenario import Play, Sample, Scenario
@@ -64,13 +66,13 @@ def late_answer(side: Side, leader: Contender) -> Sample:
 
 
 def _freeze_until_followed(side: Side, leader: Contender) -> None:
-    leader.freeze()
-    try:
+    """It stays frozen, unless nobody follows."""
+    with ExitStack() as stack:
+        leader.freeze()
+        stack.callback(leader.thaw)
         side.await_200(side.others(leader), since=boottime())
         sleep(HEAD_START)
-    except BaseException:
-        leader.thaw()
-        raise
+        stack.pop_all()
 
 
 def _wake(side: Side, leader: Contender, *, observation: float) -> Sample:

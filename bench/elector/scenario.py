@@ -7,6 +7,7 @@ every run.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from bench.elector.candidate import Contender
@@ -67,12 +68,12 @@ def play_beside(world: World, scenarios: Sequence[Scenario], *, runs: int) -> li
             threads.submit(_play_side, polled, scenario, setup, result, runs)
             for (scenario, setup), result in zip(jobs, results, strict=True)
         ]
-        try:
+        with ExitStack() as stack:
+            # The other threads are not waited for where one has failed.
+            stack.callback(stop)
             for future in futures:
                 future.result()
-        except BaseException:
-            stop()
-            raise
+            stack.pop_all()
     return results
 
 
