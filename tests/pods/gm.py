@@ -6,13 +6,10 @@ cut), `stop` leaves no process behind. Owns no expectation of what GM does.
 
 import http.client
 import json
-import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,116 +18,45 @@ from tests.controlplane.guardian import Guardian
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.reservation import LOOPBACK, Reservation
 from tests.pods.elector import ElectorPod, ask
+from tests.pods.process import POLL_INTERVAL, START_TIMEOUT, Process
 from tests.pods.relay import RelayProcess
 
-# A start on a busy machine; a quiet one needs a second.
-START_TIMEOUT = 30.0
-POLL_INTERVAL = 0.02
 LEASE = "gm"
 # As short as leaves time for writes, so that failovers are quick.
 LEASE_FLAGS = ("--lease-duration", "6s", "--renew-interval", "1s", "--request-timeout", "2s")
 REQUEST_TIMEOUT = "1500ms"
 
 
-class GmProcess:
+class GmProcess(Process):
     """`flags` as on the command line; `guardian` ends it with whoever started it."""
 
     def __init__(
         self, flags: Sequence[str], *, name: str = "gm", guardian: Guardian | None = None
     ) -> None:
-        self.name = name
-        self._guardian = guardian
+        super().__init__(name, ports=2, environ={"POD_NAME": name}, guardian=guardian)
         self.flags = list(flags)
-        self._log = Path(tempfile.mkstemp(prefix=f"{name}-", suffix=".log")[1])
-        self._log_start = 0
-        self._reservations = (Reservation(), Reservation())
-        self.port, self.stream_port = (held.port for held in self._reservations)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        return self._running().pid
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        self.port, self.stream_port = self.ports
 
     def start(self) -> Self:
         """A new process with the same ports; returns at once."""
         has_streams = "--mode=relay" not in self.flags
         streams = [f"--stream-listen={LOOPBACK}:{self.stream_port}"] if has_streams else []
-        # Appended to: the log spans restarts.
-        self._log_start = self._log.stat().st_size
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    str(Path(sys.executable).parent / "gm"),
-                    f"--listen={LOOPBACK}:{self.port}",
-                    *streams,
-                    "--log-format=json",
-                    *self.flags,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={"PATH": "/usr/bin:/bin", "POD_NAME": self.name},
-                start_new_session=True,
-            )
-        if self._guardian is not None:
-            self._guardian.watch(self._process.pid)
+        self._launch(
+            "gm", f"--listen={LOOPBACK}:{self.port}", *streams, "--log-format=json", *self.flags
+        )
         return self
 
     def wait_answering(self) -> Self:
         """Returns when its own endpoints answer, whatever they say."""
-        deadline = time.monotonic() + START_TIMEOUT
-        while self.readyz() is None:
-            if time.monotonic() > deadline or not self.is_running:
-                raise AssertionError(f"{self.name} does not answer: {self.log_text()[-3000:]}")
-            time.sleep(POLL_INTERVAL)
+        self._wait_until(lambda: self.readyz() is not None, what="answer")
         return self
-
-    def stop(self) -> None:
-        if self.is_running:
-            self.kill()
-        for held in self._reservations:
-            held.release()
-        self._log.unlink(missing_ok=True)
-
-    def freeze(self) -> None:
-        self._running().send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._running().send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """SIGKILL, and gone when it returns."""
-        self._running().kill()
-        self._running().wait()
-
-    def terminate(self) -> int:
-        """SIGTERM; its exit status."""
-        self._running().terminate()
-        return self.wait()
-
-    def wait(self, timeout: float = START_TIMEOUT) -> int:
-        return self._running().wait(timeout)
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A sub-command that is told this process's address."""
-        return subprocess.run(
-            [str(Path(sys.executable).parent / "gm"), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=START_TIMEOUT,
-            check=False,
-            env={"PATH": "/usr/bin:/bin", "GM_LISTEN": f"{LOOPBACK}:{self.port}"},
-        )
+        environ = {"GM_LISTEN": f"{LOOPBACK}:{self.port}"}
+        return self._command("gm", *arguments, environ=environ)
 
     # ── what it says ──
-
-    def log_text(self, *, all_lives: bool = False) -> str:
-        start = 0 if all_lives else self._log_start
-        return self._log.read_bytes()[start:].decode(errors="replace")
 
     def log_messages(self) -> list[str]:
         lines = self.log_text().splitlines()
@@ -151,12 +77,6 @@ class GmProcess:
         assert answer is not None, f"{self.name} does not answer"
         return answer.body.decode()
 
-    def memory(self) -> int:
-        """Resident bytes."""
-        text = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        [line] = [line for line in text.splitlines() if line.startswith("VmRSS:")]
-        return int(line.split()[1]) * 1024
-
     def post(self, path: str, *, timeout: float = START_TIMEOUT) -> int:
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=timeout)
         try:
@@ -164,10 +84,6 @@ class GmProcess:
             return connection.getresponse().status
         finally:
             connection.close()
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        assert self._process is not None, f"{self.name} was not started"
-        return self._process
 
 
 class GmPod:
@@ -223,11 +139,11 @@ class GmPod:
         )
 
     def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
+        with ExitStack() as stack:
+            stack.callback(self.stop)
+            self.start()
+            stack.pop_all()
+        return self
 
     def __exit__(
         self,

@@ -1,35 +1,27 @@
 """An LC as a real process, seen only through its port, its signals and its log.
 
-Guarantees: its port stays its own over restarts; whatever a test does to it (freeze, kill), `stop`
-leaves no process behind and, unless the test brought its own root, no file. `relay_flags` says how
-to reach a relay that the test has; who cuts that relay's link, or kills it, has a pod of both.
+Guarantee: `stop` leaves, unless the test brought its own root, no file. `relay_flags` says how to
+reach a relay that the test has; who cuts that relay's link, or kills it, has a pod of both.
 """
 
 import http.client
 import json
-import shutil
-import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.controlplane.guardian import Guardian
-from tests.controlplane.reservation import LOOPBACK, Reservation
+from tests.controlplane.reservation import LOOPBACK
+from tests.pods.process import POLL_INTERVAL, Process
 from tests.pods.relay import RelayProcess
 
 Json = dict[str, Any]
 
-# Seconds for a start on a busy machine; a quiet one needs half a second.
-START_TIMEOUT = 30.0
 # Seconds in which something that is waited for must be so.
 PATIENCE = 20.0
-POLL_INTERVAL = 0.02
 # Seconds; an answer that takes longer is none: the process is frozen.
 ANSWER_TIMEOUT = 5.0
 
@@ -72,9 +64,8 @@ def ask(
         connection.close()
 
 
-class LcProcess:
-    """`flags` as on the command line; `prefix`: a command that becomes LC, such as setpriv;
-    `guardian` ends it with whoever started it."""
+class LcProcess(Process):
+    """`flags` as on the command line; `root` of the node's file system."""
 
     def __init__(
         self,
@@ -86,104 +77,36 @@ class LcProcess:
         prefix: Sequence[str] = (),
         guardian: Guardian | None = None,
     ) -> None:
+        super().__init__(f"lc-{node}", ports=1, environ=environ, prefix=prefix, guardian=guardian)
         self.node = node
         self.flags = list(flags)
-        self._folder = Path(tempfile.mkdtemp(prefix=f"lc-{node}-"))
         self.root = root or self._folder / "root"
         self.root.mkdir(exist_ok=True)
         self.data_dir = self.root / "var/lib/sedna"
-        self._log = self._folder / "log"
-        self._log_start = 0
-        self._reservation = Reservation()
-        self.port = self._reservation.port
+        [self.port] = self.ports
         self.url = f"http://{LOOPBACK}:{self.port}"
-        self._environ = {"PATH": "/usr/bin:/bin", **(environ or {})}
-        self.prefix = list(prefix)
-        self._guardian = guardian
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     # ── its life ──
 
-    @property
-    def pid(self) -> int:
-        return self._running().pid
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
     def start(self, *, wait: bool = True) -> Self:
         """A new process with the same port, root and data; returns when it answers."""
-        command = [
-            *self.prefix,
-            str(Path(sys.executable).parent / "lc"),
+        self._launch(
+            "lc",
             f"--node={self.node}",
             f"--root={self.root}",
             f"--bind-port={self.port}",
             *self.flags,
-        ]
-        # Appended to: the log spans restarts.
-        self._log.touch()
-        self._log_start = self._log.stat().st_size
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self._environ,
-                start_new_session=True,
-            )
-        if self._guardian is not None:
-            self._guardian.watch(self._process.pid)
+        )
         if wait:
             self.wait_ready()
         return self
 
     def wait_ready(self) -> None:
-        deadline = time.monotonic() + START_TIMEOUT
-        while (answer := ask(self.port, "/readyz")) is None or answer.status != 200:
-            if time.monotonic() > deadline or not self.is_running:
-                raise AssertionError(f"{self.node} did not start: {self.log_text()[-4000:]}")
-            time.sleep(POLL_INTERVAL)
+        self._wait_until(self._is_ready, what="start")
 
-    def freeze(self) -> None:
-        self._running().send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._running().send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """SIGKILL, and gone when it returns."""
-        self._running().kill()
-        self._running().wait()
-
-    def terminate(self) -> int:
-        """SIGTERM; its exit status."""
-        self._running().terminate()
-        return self.wait()
-
-    def wait(self, timeout: float = START_TIMEOUT) -> int:
-        """Its exit status."""
-        return self._running().wait(timeout)
-
-    def stop(self) -> None:
-        """Kills it and gives back everything; may be called again."""
-        if self.is_running:
-            self.kill()
-        self._reservation.release()
-        shutil.rmtree(self._folder, ignore_errors=True)
+    def _is_ready(self) -> bool:
+        answer = ask(self.port, "/readyz")
+        return answer is not None and answer.status == 200
 
     # ── the node ──
 
@@ -195,11 +118,6 @@ class LcProcess:
         return place
 
     # ── what it says ──
-
-    def log_text(self, *, all_lives: bool = False) -> str:
-        """Of the present process, or of all with this log."""
-        start = 0 if all_lives else self._log_start
-        return self._log.read_bytes()[start:].decode(errors="replace")
 
     def ask(self, path: str, **how: Any) -> Reply:
         answer = ask(self.port, path, **how)
@@ -237,21 +155,4 @@ class LcProcess:
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A sub-command that is told this LC's port, to its end."""
-        return subprocess.run(
-            [str(Path(sys.executable).parent / "lc"), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=START_TIMEOUT,
-            check=False,
-            env={**self._environ, "BIND_PORT": str(self.port)},
-        )
-
-    def memory(self) -> int:
-        """Resident bytes."""
-        text = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        [line] = [line for line in text.splitlines() if line.startswith("VmRSS:")]
-        return int(line.split()[1]) * 1024
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        assert self._process is not None, f"{self.node} was not started"
-        return self._process
+        return self._command("lc", *arguments, environ={"BIND_PORT": str(self.port)})

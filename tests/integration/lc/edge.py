@@ -14,7 +14,8 @@ from sedna_api.core.node_report import NodeReport
 from tests.controlplane.accounts import expect
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.relay.place import Kind, Place
-from tests.pods.lc import PATIENCE, POLL_INTERVAL, LcProcess, relay_flags
+from tests.pods.lc import PATIENCE, LcProcess, relay_flags
+from tests.pods.process import POLL_INTERVAL
 
 Json = dict[str, Any]
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from sedna_api.core.document import Document
 from tests.integration.lc.stocked import change, stocked, waiting
-from tests.pods.lc import PATIENCE, POLL_INTERVAL, LcProcess
+from tests.pods.lc import PATIENCE, LcProcess
+from tests.pods.process import POLL_INTERVAL
 from tests.unit.lc.learning.jobs import condition, document
 
 Json = dict[str, Any]
