@@ -25,8 +25,8 @@ from demo.show import TERMINAL_PAUSE
 from demo.stage import Ended, Stage
 from tests.controlplane import sedna_kinds
 from tests.controlplane.api_server import ApiServer
+from tests.pods.course import Course
 from tests.pods.edge_node import RELAY
-from tests.pods.kubelet import Course
 from tests.pods.system import System
 
 GMS = 3

@@ -1,151 +1,40 @@
 """A small stand-in for the kubelets of some nodes, and for the scheduler.
 
-Owns: the Nodes it makes, the status of the pods that are bound to them, and the processes of pods
-whose course says that their command really runs.
+Owns: the Nodes it makes, and the status of the pods that are bound to them.
 Guarantees: phases go Pending, Running, then Succeeded or Failed, as a kubelet's do; a pod that is
 deleted loses its process, then its object; while `cut`, a node's pods run on and nothing is told,
 and what happened is told when it is healed; `close` ends every process.
-Differs from a kubelet: host paths that are mounted, names of services, and LC's address, are
-rewritten in the worker's environment instead of being mounted and resolved (all nodes share one
-loopback device); a pod's address is a loopback one; init containers do not run; probes are not
-made.
+Differs from a kubelet: a pod's address is a loopback one; init containers do not run; probes are
+not made; a process is one of this machine (`node_processes.py`).
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import heapq
-import itertools
 import json
-import os
 import queue
-import signal
 import socket
-import subprocess
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tests.controlplane.guardian import Guardian
+from tests.pods.agenda import Agenda
 from tests.pods.caller import Caller
+from tests.pods.course import Course, PodState
+from tests.pods.node_processes import Machine, NodeProcesses
 
 Json = dict[str, Any]
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
-# The variable that tells workers below which path their mounts stand.
-PREFIX = "DATA_PATH_PREFIX"
-# The variable that tells workers where their node's LC is.
-LC_SERVER = "LC_SERVER"
 # Seconds between two looks at processes.
 POLL_INTERVAL = 0.05
 # Seconds until a container that failed is started again (a kubelet: 10, doubled each time).
 RESTART_DELAY = 0.5
-# Seconds that a process has between SIGTERM and SIGKILL.
-GRACE = 2.0
-
-
-# A worker in a thread: it is given its environment, ends soon after the event, and returns what a
-# process would exit with.
-Work = Callable[[Mapping[str, str], threading.Event], int]
-
-
-@dataclass(frozen=True)
-class Course:
-    """What becomes of a pod: Running after `starts_after` seconds; then its command runs as a
-    process, or `work` in a thread, or it ends with `phase` after `runs_for` seconds (None: it runs
-    on)."""
-
-    starts_after: float = 0.05
-    runs_for: float | None = None
-    phase: str = "Succeeded"
-    is_process: bool = False
-    work: Work | None = None
-
-    @property
-    def is_working(self) -> bool:
-        return self.is_process or self.work is not None
-
-
-class _Errand:
-    """Work in a thread, ended and asked as a process."""
-
-    def __init__(self, work: Work, environment: Mapping[str, str], name: str) -> None:
-        self._told = threading.Event()
-        self._code: int | None = None
-        self._failure: BaseException | None = None
-        self._work = functools.partial(work, environment, self._told)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def poll(self) -> int | None:
-        """Raises what the work died of: a test's worker is not to fail unseen."""
-        if self._failure is not None:
-            raise self._failure
-        return self._code
-
-    def end(self) -> None:
-        self._told.set()
-
-    def _run(self) -> None:
-        try:
-            self._code = self._work()
-        except BaseException as error:
-            self._failure = error
-            raise
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What stands behind a node: the root of its file system, and where its LC is; "": there, where
-    workers are told."""
-
-    root: Path = Path("/")
-    lc_server: str = ""
-
-
-@dataclass
-class _Pod:
-    object: Json
-    course: Course
-    phase: str = "Pending"
-    told: str = ""
-    process: subprocess.Popen[bytes] | _Errand | None = None
-    restarts: int = 0
-    is_leaving: bool = False
-    log: list[Path] = field(default_factory=list)
-
-    @property
-    def uid(self) -> str:
-        return str(self.object["metadata"]["uid"])
-
-    @property
-    def name(self) -> str:
-        return str(self.object["metadata"]["name"])
-
-    @property
-    def node(self) -> str:
-        return str(self.object["spec"].get("nodeName", ""))
-
-    @property
-    def namespace(self) -> str:
-        return str(self.object["metadata"]["namespace"])
-
-    @property
-    def path(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
-
-    @property
-    def address(self) -> str:
-        """Its own one among the loopback addresses."""
-        digest = hashlib.sha256(self.uid.encode()).digest()
-        return f"127.{digest[0]}.{digest[1]}.{1 + digest[2] % 254}"
 
 
 class Kubelet:
@@ -170,16 +59,13 @@ class Kubelet:
         self._caller = caller
         self._nodes = list(nodes)
         self._course_of = course_of
-        self._machines = dict(machines or {})
-        self._folder = folder
-        self._guardian = guardian
-        self._logs = logs
-        logs.mkdir(parents=True, exist_ok=True)
-        self._pods: dict[str, _Pod] = {}
+        self._processes = NodeProcesses(
+            caller, logs=logs, machines=machines or {}, folder=folder, guardian=guardian
+        )
+        self._pods: dict[str, PodState] = {}
         self._gone: set[str] = set()
         self._cut: set[str] = set()
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = itertools.count()
+        self._agenda = Agenda()
         self._events: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._socket: socket.socket | None = None
@@ -214,7 +100,7 @@ class Kubelet:
         for thread in self._threads:
             thread.join()
         for pod in self._pods.values():
-            _end(pod.process)
+            pod.end()
         if self._failure is not None:
             raise self._failure
 
@@ -229,10 +115,7 @@ class Kubelet:
 
     def log_of(self, name: str) -> str:
         """What the processes of the pods of that name printed."""
-        return "".join(
-            path.read_text(encoding="utf-8", errors="replace")
-            for path in sorted(self._logs.glob(f"{name}-*.log"))
-        )
+        return self._processes.log_of(name)
 
     def phase_of(self, name: str) -> str | None:
         """Where the pod of that name stands on its node, told or not; None: not there."""
@@ -275,22 +158,13 @@ class Kubelet:
         try:
             while not self._ended.is_set():
                 with suppress(queue.Empty):
-                    while event := self._events.get(timeout=self._patience()):
+                    while event := self._events.get(timeout=self._agenda.patience(POLL_INTERVAL)):
                         self._hear(event)
-                while self._due and self._due[0][0] <= time.monotonic():
-                    heapq.heappop(self._due)[2]()
+                self._agenda.do_what_is_due()
                 self._look_at_processes()
         except BaseException as error:
             self._failure = error
             raise
-
-    def _patience(self) -> float:
-        if not self._due:
-            return POLL_INTERVAL
-        return min(POLL_INTERVAL, max(0.0, self._due[0][0] - time.monotonic()))
-
-    def _later(self, seconds: float, work: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (time.monotonic() + seconds, next(self._numbers), work))
 
     def _hear(self, event: Json) -> None:
         match event["type"]:
@@ -311,17 +185,17 @@ class Kubelet:
         elif node in self._nodes and node not in self._cut:
             self._meet(found, known)
 
-    def _meet(self, found: Json, pod: _Pod | None) -> None:
+    def _meet(self, found: Json, pod: PodState | None) -> None:
         uid = found["metadata"]["uid"]
         if uid in self._gone:
             return
         if pod is None:
-            pod = self._pods[uid] = _Pod(found, self._course_of(found))
+            pod = self._pods[uid] = PodState(found, self._course_of(found))
             if found.get("status", {}).get("phase") in ("Succeeded", "Failed"):
                 pod.phase = pod.told = found["status"]["phase"]
             else:
                 begun = pod
-                self._later(pod.course.starts_after, lambda: self._begin(begun))
+                self._agenda.later(pod.course.starts_after, lambda: self._begin(begun))
         pod.object = found
         if "deletionTimestamp" in found["metadata"] and not pod.is_leaving:
             pod.is_leaving = True
@@ -334,46 +208,38 @@ class Kubelet:
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/binding"
         self._caller.post(path, {"metadata": {"name": metadata["name"]}, "target": target})
 
-    def _begin(self, pod: _Pod) -> None:
+    def _begin(self, pod: PodState) -> None:
         if pod.is_leaving or pod.uid in self._gone or self._ended.is_set():
             return
         if pod.course.is_working:
-            pod.process = self._start(pod)
+            pod.process = self._processes.start(pod, self._pods.values())
             if pod.process is None:
-                self._later(RESTART_DELAY, lambda: self._begin(pod))
+                self._agenda.later(RESTART_DELAY, lambda: self._begin(pod))
                 return
         elif pod.course.runs_for is not None:
-            self._later(pod.course.runs_for, lambda: self._become(pod, pod.course.phase))
+            self._agenda.later(pod.course.runs_for, lambda: self._become(pod, pod.course.phase))
         self._become(pod, "Running")
 
-    def _become(self, pod: _Pod, phase: str) -> None:
+    def _become(self, pod: PodState, phase: str) -> None:
         if pod.uid in self._gone or pod.phase in ("Succeeded", "Failed"):
             return
         pod.phase = phase
         self._tell(pod)
 
-    def _tell(self, pod: _Pod) -> None:
+    def _tell(self, pod: PodState) -> None:
         """Writes the status, again a little later where the API does not answer."""
         if pod.node in self._cut or pod.told == pod.phase or pod.uid in self._gone:
             return
-        is_running = pod.phase == "Running"
-        ready = {"type": "Ready", "status": "True" if is_running else "False"}
-        status = {
-            "phase": pod.phase,
-            "conditions": [ready],
-            "podIP": pod.address,
-            "startTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
-        body = {"metadata": {"uid": pod.uid}, "status": status}
+        body = {"metadata": {"uid": pod.uid}, "status": pod.status()}
         try:
             answer = self._caller.patch(f"{pod.path}/status", body)
         except OSError:
-            self._later(0.2, lambda: self._tell(pod))
+            self._agenda.later(0.2, lambda: self._tell(pod))
             return
         if answer.status == HTTPStatus.OK:
             pod.told = pod.phase
         elif answer.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
-            self._later(0.2, lambda: self._tell(pod))
+            self._agenda.later(0.2, lambda: self._tell(pod))
 
     def _catch_up(self, nodes: Collection[str]) -> None:
         there = {
@@ -390,8 +256,8 @@ class Kubelet:
         for uid, found in there.items():
             self._meet(found, self._pods.get(uid))
 
-    def _remove(self, pod: _Pod) -> None:
-        _end(pod.process)
+    def _remove(self, pod: PodState) -> None:
+        pod.end()
         body = {
             "gracePeriodSeconds": 0,
             "preconditions": {"uid": pod.uid},
@@ -403,81 +269,14 @@ class Kubelet:
         if status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
             self._forget(pod)
         else:
-            self._later(0.2, lambda: self._remove(pod))
+            self._agenda.later(0.2, lambda: self._remove(pod))
 
-    def _forget(self, pod: _Pod) -> None:
-        _end(pod.process)
+    def _forget(self, pod: PodState) -> None:
+        pod.end()
         self._gone.add(pod.uid)
         self._pods.pop(pod.uid, None)
 
     # Processes
-
-    def _start(self, pod: _Pod) -> subprocess.Popen[bytes] | _Errand | None:
-        """None where a service that it is told of has no pod yet."""
-        container = pod.object["spec"]["containers"][0]
-        command = [*container.get("command", ()), *container.get("args", ())]
-        try:
-            environment = self._environment(pod, container)
-        except LookupError:
-            return None
-        if pod.course.work is not None:
-            return _Errand(pod.course.work, environment, pod.name)
-        with (self._logs / f"{pod.name}-{pod.uid[:8]}.log").open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=self._folder,
-                env={"PATH": os.environ["PATH"], **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        if self._guardian is not None:
-            self._guardian.watch(process.pid)
-        return process
-
-    def _environment(self, pod: _Pod, container: Json) -> dict[str, str]:
-        machine = self._machines.get(pod.node, Machine())
-        mounts = _mounts(pod.object["spec"], container, machine.root)
-        fields = {
-            "metadata.name": pod.name,
-            "metadata.namespace": pod.namespace,
-            "spec.nodeName": pod.node,
-            "status.podIP": pod.address,
-        }
-        found = {}
-        for each in container.get("env", ()):
-            if "valueFrom" in each:
-                found[each["name"]] = fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
-            else:
-                value = self._address_of(each.get("value", ""), pod.namespace)
-                found[each["name"]] = _rewritten(value, mounts)
-        if PREFIX in found:
-            found[PREFIX] = str(machine.root).rstrip("/")
-        if LC_SERVER in found and machine.lc_server:
-            found[LC_SERVER] = machine.lc_server
-        return found
-
-    def _address_of(self, value: str, namespace: str) -> str:
-        """The address of a pod behind `<service>.<namespace>`, any other value as it is. Raises
-        LookupError where none has begun."""
-        service, _, rest = value.partition(".")
-        if rest != namespace:
-            return value
-        answer = self._caller.get(f"/api/v1/namespaces/{namespace}/services/{service}")
-        if answer.status != HTTPStatus.OK:
-            raise LookupError(value)
-        selector = answer.json()["spec"]["selector"].items()
-        begun = [
-            (pod.phase != "Running", pod.address)
-            for pod in self._pods.values()
-            if pod.namespace == namespace
-            and pod.phase != "Pending"
-            and selector <= pod.object["metadata"].get("labels", {}).items()
-        ]
-        if not begun:
-            raise LookupError(value)
-        return min(begun)[1]
 
     def _look_at_processes(self) -> None:
         for pod in list(self._pods.values()):
@@ -487,53 +286,12 @@ class Kubelet:
             policy = pod.object["spec"].get("restartPolicy", "Always")
             if policy == "Always" or (policy == "OnFailure" and code != 0):
                 pod.restarts += 1
-                self._later(RESTART_DELAY, functools.partial(self._again, pod))
+                self._agenda.later(RESTART_DELAY, functools.partial(self._again, pod))
             else:
                 self._become(pod, "Failed" if code else "Succeeded")
 
-    def _again(self, pod: _Pod) -> None:
+    def _again(self, pod: PodState) -> None:
         if not (pod.is_leaving or pod.uid in self._gone or self._ended.is_set()):
-            pod.process = self._start(pod)
+            pod.process = self._processes.start(pod, self._pods.values())
             if pod.process is None:
-                self._later(RESTART_DELAY, functools.partial(self._again, pod))
-
-
-def _mounts(spec: Json, container: Json, root: Path) -> Collection[tuple[str, str]]:
-    """Paths in the container, and where these are on the host; the longest first."""
-    host = {
-        volume["name"]: volume["hostPath"]["path"]
-        for volume in spec.get("volumes", ())
-        if "hostPath" in volume
-    }
-    found = [
-        (mount["mountPath"].rstrip("/"), str(root / host[mount["name"]].lstrip("/")))
-        for mount in container.get("volumeMounts", ())
-        if mount["name"] in host
-    ]
-    return sorted(found, key=lambda pair: -len(pair[0]))
-
-
-def _rewritten(value: str, mounts: Collection[tuple[str, str]]) -> str:
-    """A value, or several joined by ";", with paths in the container made paths on the host."""
-    return ";".join(_on_host(each, mounts) for each in value.split(";"))
-
-
-def _on_host(value: str, mounts: Collection[tuple[str, str]]) -> str:
-    for inside, outside in mounts:
-        if value == inside or value.startswith(f"{inside}/"):
-            return outside.rstrip("/") + value[len(inside) :]
-    return value
-
-
-def _end(process: subprocess.Popen[bytes] | _Errand | None) -> None:
-    if isinstance(process, _Errand):
-        process.end()
-        return
-    if process is None or process.poll() is not None:
-        return
-    os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.wait(GRACE)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+                self._agenda.later(RESTART_DELAY, functools.partial(self._again, pod))

@@ -15,9 +15,11 @@ from sedna_api.core.kinds import kind_named
 from tests.controlplane.accounts import expect
 from tests.controlplane.api_server import ApiServer
 from tests.pods.caller import Caller
+from tests.pods.course import Course
 from tests.pods.edge_node import RELAY, EdgeNode
 from tests.pods.gm import LEASE_FLAGS, GmPod
-from tests.pods.kubelet import Course, Kubelet, Machine
+from tests.pods.kubelet import Kubelet
+from tests.pods.node_processes import Machine
 from tests.pods.witness import Witness
 
 Json = dict[str, Any]

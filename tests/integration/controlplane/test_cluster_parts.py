@@ -11,7 +11,8 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.controller_manager import ControllerManager
 from tests.controlplane.fixtures import require_program
 from tests.pods.caller import Caller
-from tests.pods.kubelet import Course, Kubelet
+from tests.pods.course import Course
+from tests.pods.kubelet import Kubelet
 from tests.pods.observer import wait_for
 
 Json = dict[str, Any]

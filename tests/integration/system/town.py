@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.integration.system.workers import Workers
 from tests.integration.system.workload import Workload
+from tests.pods.course import Course
 from tests.pods.gm import GmPod
-from tests.pods.kubelet import Course
 from tests.pods.system import System
 
 Json = dict[str, Any]

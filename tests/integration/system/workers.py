@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.pods.kubelet import Course
+from tests.pods.course import Course
 
 Json = dict[str, Any]
 
