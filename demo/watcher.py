@@ -4,16 +4,17 @@ Owns one thread per pod. The judgement whether two pods led at once is that of t
 (`tests.pods.observer`): an answer 200 of an older term, asked for after a newer term's first 200.
 """
 
+import itertools
 import threading
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from demo.pod import Pod
 from tests.pods.elector import ask
 from tests.pods.observer import Overlap, Ready, overlaps
+from tests.pods.polling import Polling
 
 # Seconds between two questions to one elector: some 1 % of a core each.
 READY_INTERVAL = 0.05
@@ -25,34 +26,16 @@ ANSWER_TIMEOUT = 1.0
 Document = dict[str, Any]
 
 
-class Watcher:
+class Watcher(Polling):
     """Asks while it is entered."""
 
     def __init__(self, pods: Sequence[Pod]) -> None:
-        self._stop = threading.Event()
+        asks = [(f"watch-{pod.name}", partial(self._ask, pod, itertools.count())) for pod in pods]
+        super().__init__(asks, interval=READY_INTERVAL)
         self._lock = threading.Lock()
         self._answers: list[Ready] = []
         self._electors: dict[str, Document | None] = {}
         self._mains: dict[str, Document | None] = {}
-        self._threads = [
-            threading.Thread(target=self._ask, args=(pod,), name=f"watch-{pod.name}")
-            for pod in pods
-        ]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
 
     def elector(self, pod: Pod) -> Document | None:
         """Its latest `/leader`; None while it does not answer."""
@@ -84,29 +67,19 @@ class Watcher:
     def vacancy(self, since: float) -> float:
         """The longest time since then in which nobody answered 200."""
         times = [ready.received for ready in self.answers(since=since)]
-        return max((after - before for before, after in pairwise(times)), default=0.0)
+        return max((after - before for before, after in itertools.pairwise(times)), default=0.0)
 
-    def _ask(self, pod: Pod) -> None:
-        turn = 0
-        while not self._stop.wait(READY_INTERVAL):
-            answer = ask(pod.port, "/readyz", timeout=ANSWER_TIMEOUT)
-            if answer is not None and answer.status == 200:
-                ready = Ready(
-                    pod=pod.name,
-                    identity=pod.name,
-                    token=int(answer.headers["X-Leader-Fencing-Token"]),
-                    sent=answer.sent,
-                    received=answer.received,
-                    valid_until=float(answer.headers["X-Leader-Valid-Until"]),
-                )
-                with self._lock:
-                    self._answers.append(ready)
-            if turn % DOCUMENT_EVERY == 0:
-                elector = self._document(pod.port, "/leader")
-                main = self._document(pod.main_port, "/healthz")
-                with self._lock:
-                    self._electors[pod.name], self._mains[pod.name] = elector, main
-            turn += 1
+    def _ask(self, pod: Pod, turns: Iterator[int]) -> None:
+        answer = ask(pod.port, "/readyz", timeout=ANSWER_TIMEOUT)
+        ready = Ready.found(answer, pod=pod.name, identity=pod.name)
+        if ready is not None:
+            with self._lock:
+                self._answers.append(ready)
+        if next(turns) % DOCUMENT_EVERY == 0:
+            elector = self._document(pod.port, "/leader")
+            main = self._document(pod.main_port, "/healthz")
+            with self._lock:
+                self._electors[pod.name], self._mains[pod.name] = elector, main
 
     def _document(self, port: int, path: str) -> Document | None:
         answer = ask(port, path, timeout=ANSWER_TIMEOUT)

@@ -6,12 +6,13 @@ remembered for, so that nobody mistakes what was said before a fault for what is
 
 import threading
 import time
-from types import TracebackType
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 from tests.pods.edge_node import EdgeNode
 from tests.pods.elector import ask
 from tests.pods.gm import GmPod
+from tests.pods.polling import Polling
 from tests.pods.system import System
 
 Json = dict[str, Any]
@@ -22,34 +23,17 @@ INTERVAL = 0.1
 ANSWER_TIMEOUT = 2.0
 
 
-class Lookout:
+class Lookout(Polling):
     """Asks while it is entered."""
 
     def __init__(self, system: System) -> None:
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._said: dict[int, tuple[float, Json | None]] = {}
         ports = [pod.gm.port for pod in system.gms]
         ports += [edge.lc.port for edge in system.edges.values()]
-        self._threads = [
-            threading.Thread(target=self._ask, args=(port,), name=f"look-at-{port}")
-            for port in ports
-        ]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        super().__init__(
+            [(f"look-at-{port}", partial(self._ask, port)) for port in ports], interval=INTERVAL
+        )
+        self._lock = threading.Lock()
+        self._said: dict[int, tuple[float, Json | None]] = {}
 
     def gm(self, pod: GmPod, *, since: float = 0.0) -> Json | None:
         """What it last answered to a question asked after that, on the monotonic clock; None where
@@ -66,9 +50,8 @@ class Lookout:
         return document if asked_at >= since else None
 
     def _ask(self, port: int) -> None:
-        while not self._stop.wait(INTERVAL):
-            asked_at = time.monotonic()
-            answer = ask(port, "/status", timeout=ANSWER_TIMEOUT)
-            document = answer.json() if answer is not None and answer.status == 200 else None
-            with self._lock:
-                self._said[port] = (asked_at, document)
+        asked_at = time.monotonic()
+        answer = ask(port, "/status", timeout=ANSWER_TIMEOUT)
+        document = answer.json() if answer is not None and answer.status == 200 else None
+        with self._lock:
+            self._said[port] = (asked_at, document)

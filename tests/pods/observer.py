@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
+from functools import partial
 from typing import Protocol, Self, TypeVar
 
 from tests.pods.elector import Answer
+from tests.pods.polling import Polling
 
 POLL_INTERVAL = 0.02
 
@@ -26,6 +27,20 @@ class Ready:
     sent: float
     received: float
     valid_until: float
+
+    @classmethod
+    def found(cls, answer: Answer | None, *, pod: str, identity: str) -> Self | None:
+        """None for another answer, and for none."""
+        if answer is None or answer.status != 200:
+            return None
+        return cls(
+            pod=pod,
+            identity=identity,
+            token=int(answer.headers["X-Leader-Fencing-Token"]),
+            sent=answer.sent,
+            received=answer.received,
+            valid_until=float(answer.headers["X-Leader-Valid-Until"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -58,34 +73,14 @@ class Observed(Protocol):
 Pod = TypeVar("Pod", bound=Observed)
 
 
-class Observer:
+class Observer(Polling):
     """Polls from one thread per pod while it is entered."""
 
     def __init__(self, pods: Sequence[Observed], *, interval: float = POLL_INTERVAL) -> None:
-        self._pods = pods
-        self._interval = interval
-        self._stop = threading.Event()
+        asks = [(f"observe-{pod.name}", partial(self._ask, pod)) for pod in pods]
+        super().__init__(asks, interval=interval, is_last_seen=True)
         self._lock = threading.Lock()
         self._answers: list[Ready] = []
-        self._threads = [
-            threading.Thread(target=self._poll, args=(pod,), name=f"observe-{pod.name}")
-            for pod in pods
-        ]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
 
     def answers(self) -> list[Ready]:
         """All 200s so far, in the order of their receipt."""
@@ -104,27 +99,13 @@ class Observer:
         """Fencing tokens in the order in which their terms were first seen."""
         return list(dict.fromkeys(ready.token for ready in self.answers()))
 
-    def _poll(self, pod: Observed) -> None:
-        while not self._stop.wait(self._interval):
-            self._ask(pod)
-        self._ask(pod)  # what the test saw last is in the record too
-
     def _ask(self, pod: Observed) -> None:
         if not pod.is_running or not pod.port:
             return
-        answer = pod.ask("/readyz")
-        if answer is None or answer.status != 200:
-            return
-        ready = Ready(
-            pod=pod.name,
-            identity=pod.identity,
-            token=int(answer.headers["X-Leader-Fencing-Token"]),
-            sent=answer.sent,
-            received=answer.received,
-            valid_until=float(answer.headers["X-Leader-Valid-Until"]),
-        )
-        with self._lock:
-            self._answers.append(ready)
+        ready = Ready.found(pod.ask("/readyz"), pod=pod.name, identity=pod.identity)
+        if ready is not None:
+            with self._lock:
+                self._answers.append(ready)
 
 
 def overlaps(answers: Sequence[Ready]) -> list[Overlap]:
