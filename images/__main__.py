@@ -8,6 +8,7 @@ import argparse
 import sys
 import time
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import docker
@@ -32,12 +33,9 @@ def main() -> int:
     options = it.parse_args()
     try:
         with engine() as client:
-            base = options.base or _pulled(client) or base_image(client)
-            fetch([lock(name) for name in COMPONENTS], platform_of(client, base), WHEELS)
-            for name in options.only or COMPONENTS:
-                _say(f"{name}: building")
-                build(client, name, base=base, tag=options.tag)
-            print(table(client, options.only or [*COMPONENTS], base=base, tag=options.tag))
+            wanted = options.only or [*COMPONENTS]
+            images = build_all(client, tag=options.tag, base=options.base, components=wanted)
+            print(table(client, wanted, base=images["base"], tag=options.tag))
     except (NoEngine, NoBase, NoWheels) as error:
         _say(str(error))
         return 1
@@ -61,6 +59,24 @@ def lock(component: str) -> Path:
 def image_name(component: str, tag: str) -> str:
     """As the manifests call it, but for a registry."""
     return f"edge-sidecars/{COMPONENTS[component].program}:{tag}"
+
+
+def build_all(
+    client: docker.DockerClient,
+    *,
+    tag: str,
+    base: str | None = None,
+    components: Iterable[str] = COMPONENTS,
+) -> dict[str, str]:
+    """The name of the image of each component, and of their `base`. Raises NoBase, NoWheels,
+    docker.errors.BuildError."""
+    images = {"base": base or _pulled(client) or base_image(client)}
+    fetch([lock(name) for name in COMPONENTS], platform_of(client, images["base"]), WHEELS)
+    for name in components:
+        _say(f"{name}: building")
+        build(client, name, base=images["base"], tag=tag)
+        images[name] = image_name(name, tag)
+    return images
 
 
 def build(client: docker.DockerClient, component: str, *, base: str, tag: str) -> None:

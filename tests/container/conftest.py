@@ -1,0 +1,71 @@
+"""Fixtures of a whole run: the engine, the images of this checkout, a control plane in containers.
+
+Where no engine runs and none can be started, tests skip on a laptop and fail in CI (`CI=true`).
+"""
+
+import os
+from collections.abc import Iterator
+
+import docker
+import pytest
+
+from images.__main__ import build_all
+from tests.container.engine import NoEngine, engine
+from tests.container.lab import Lab
+from tests.container.network import Network
+from tests.container.plane import control_plane
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fixtures import require_program
+
+# Not a release's: what is tested may be anything.
+TAG = "test"
+
+
+@pytest.fixture(scope="session")
+def docker_engine() -> Iterator[docker.DockerClient]:
+    try:
+        with engine() as client:
+            yield client
+    except NoEngine as error:
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def images(docker_engine: docker.DockerClient) -> dict[str, str]:
+    """The images of this checkout, built now: a name by component, and `base`."""
+    return build_all(docker_engine, tag=TAG)
+
+
+@pytest.fixture(scope="session")
+def lab(docker_engine: docker.DockerClient, images: dict[str, str]) -> Iterator[Lab]:
+    with Lab(docker_engine, base=images["base"]) as it:
+        yield it
+
+
+@pytest.fixture(scope="session")
+def cloud(lab: Lab) -> Network:
+    """Where the API server is."""
+    return Network(lab, f"edge-sidecars-cloud-{os.getpid()}")
+
+
+@pytest.fixture(scope="session")
+def watched(lab: Lab) -> Network:
+    """From where tests look at pods; no fault touches it."""
+    return Network(lab, f"edge-sidecars-watched-{os.getpid()}")
+
+
+@pytest.fixture(scope="session")
+def plane(lab: Lab, cloud: Network) -> Iterator[ControlPlane]:
+    """Shared: who stops or freezes it undoes that."""
+    for name in ("kube-apiserver", "etcd"):
+        require_program(name)
+    with control_plane(lab, cloud) as it:
+        yield it
+
+
+@pytest.fixture
+def namespace(plane: ControlPlane) -> str:
+    """The name of a fresh namespace."""
+    return plane.create_namespace()

@@ -1,0 +1,101 @@
+"""The control plane in containers: kube-apiserver and etcd, from the binaries that all tests use.
+
+The API server stands in the cloud at an address of its own, so that a pod without that network
+does not reach it. The test reaches it as the engine's host.
+"""
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from docker.models.containers import Container
+
+from tests.container.lab import Lab
+from tests.container.network import Network
+from tests.controlplane import build
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.daemon import LOG_TAIL_LINES
+
+
+class PlaneContainer:
+    """One program in a container; as tests.controlplane.daemon.Daemon, but for where it runs."""
+
+    def __init__(
+        self, lab: Lab, command: Sequence[str], folder: Path, settings: dict[str, Any]
+    ) -> None:
+        self._lab = lab
+        self._command = list(command)
+        self._folder = folder
+        self._settings = settings
+        self._container: Container | None = None
+
+    @property
+    def pid(self) -> int:
+        """On this machine."""
+        container = self._running()
+        container.reload()
+        return int(container.attrs["State"]["Pid"])
+
+    def start(self) -> None:
+        if self._container is not None:
+            self._container.start()
+            return
+        program = self._command[0]
+        self._container = self._lab.start(
+            self._lab.base,
+            self._command,
+            # Whose files they are.
+            user=f"{os.getuid()}:{os.getgid()}",
+            volumes=[f"{program}:{program}:ro", f"{self._folder}:{self._folder}"],
+            **self._settings,
+        )
+
+    def stop(self, number: signal.Signals, *, timeout: float) -> None:
+        if self._container is None:
+            return
+        self._container.reload()
+        if self._container.status == "paused":
+            self._container.unpause()
+        if number == signal.SIGKILL:
+            if self._container.status != "exited":
+                self._container.kill()
+            self._container.wait()
+        else:
+            self._container.stop(timeout=int(timeout))
+
+    def freeze(self) -> None:
+        self._running().pause()
+
+    def thaw(self) -> None:
+        self._running().unpause()
+
+    def check_running(self) -> None:
+        container = self._running()
+        container.reload()
+        if container.status not in ("running", "paused"):
+            log = container.logs(tail=LOG_TAIL_LINES).decode(errors="replace")
+            raise ChildProcessError(f"{self._command[0]} is not running, its log ends with:\n{log}")
+
+    def _running(self) -> Container:
+        if self._container is None:
+            raise ChildProcessError(f"{self._command[0]} is not running")
+        return self._container
+
+
+def control_plane(lab: Lab, cloud: Network) -> ControlPlane:
+    """Not started yet."""
+    address = cloud.new_address()
+    holder = lab.start(
+        lab.base,
+        ["python3", "-c", "import signal; signal.pause()"],
+        **cloud.settings(lab, address),
+    )
+
+    def run(command: Sequence[str], log: Path) -> PlaneContainer:
+        return PlaneContainer(lab, command, log.parent, {"network_mode": f"container:{holder.id}"})
+
+    for name in ("etcd", "kube-apiserver"):
+        build.binary(name)
+    return ControlPlane(host=address, run=run)

@@ -1,0 +1,156 @@
+"""Three pods of containers elect a leader, and real faults happen to it.
+
+An observer in another network polls each pod through every fault; at the end of each test, what
+it saw is held to the promises, together with the API server's audit log.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.container.elector import ElectorContainer
+from tests.container.lab import Lab
+from tests.container.network import Network
+from tests.controlplane.cluster import ControlPlane
+from tests.pods.fleet import FAST, FAST_DURATION, LEASE
+from tests.pods.history import assert_backed, assert_polite, writes
+from tests.pods.observer import Observer, wait_for, wait_for_leader
+
+pytestmark = pytest.mark.slow
+# Seconds until another one leads after a leader that is gone: its Lease has to end, and three
+# Pythons and an API server share two processors with whatever else there is.
+TAKEOVER = FAST_DURATION * 1.2 + 20
+
+
+class Trio:
+    """Three electors, and the one that leads."""
+
+    def __init__(self, electors: list[ElectorContainer], observer: Observer) -> None:
+        self.electors = electors
+        self.observer = observer
+
+    def leader(self, *, other_than: ElectorContainer | None = None) -> ElectorContainer:
+        """Waits for one."""
+        there = [it for it in self.electors if it is not other_than]
+        return wait_for_leader(there, timeout=TAKEOVER)
+
+    def terms(self) -> int:
+        """How many have been seen."""
+        return len(self.observer.tokens())
+
+
+@pytest.fixture
+def trio(
+    lab: Lab,
+    images: dict[str, str],
+    plane: ControlPlane,
+    namespace: str,
+    cloud: Network,
+    watched: Network,
+) -> Iterator[Trio]:
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": LEASE, "namespace": namespace},
+    }
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    assert plane.admin.post(leases, body)[0] == 201
+    electors = [
+        ElectorContainer(
+            lab,
+            images["elector"],
+            f"pod-{number}",
+            plane=plane,
+            namespace=namespace,
+            networks=(cloud, watched),
+            flags=FAST,
+        )
+        for number in range(3)
+    ]
+    with Observer(electors) as observer:
+        yield Trio(electors, observer)
+    for elector in electors:
+        elector.pod.remove()
+    history = writes(plane, namespace, lease=LEASE)
+    observer.assert_exclusive()
+    assert_polite(history)
+    assert_backed(observer.answers(), history, duration=FAST_DURATION)
+
+
+def test_another_leads_after_the_leaders_container_was_killed(trio: Trio) -> None:
+    first = trio.leader()
+    first.kill()
+    second = trio.leader(other_than=first)
+    first.start()
+    time.sleep(FAST_DURATION)
+    assert trio.leader() is second
+
+
+def test_who_is_stopped_gives_up_before_it_ends(trio: Trio) -> None:
+    first = trio.leader()
+    assert first.stop() == 0
+    stopped = time.monotonic()
+    trio.leader(other_than=first)
+    # Nobody had to wait for the Lease to end.
+    assert time.monotonic() - stopped < FAST_DURATION
+
+
+def test_who_was_paused_for_longer_than_its_lease_does_not_lead_when_it_goes_on(
+    trio: Trio,
+) -> None:
+    first = trio.leader()
+    first.pause()
+    try:
+        second = trio.leader(other_than=first)
+        time.sleep(FAST_DURATION)
+    finally:
+        first.unpause()
+    wait_for(lambda: first.ask("/readyz") is not None, timeout=TAKEOVER, what="the first answers")
+    assert not first.is_leader()
+    assert trio.leader() is second
+
+
+def test_who_is_cut_off_from_the_api_server_stops_leading_before_another_starts(
+    trio: Trio,
+) -> None:
+    first = trio.leader()
+    terms = trio.terms()
+    first.cut()
+    try:
+        second = trio.leader(other_than=first)
+        answer = first.ask("/readyz")
+        assert answer is not None
+        assert answer.status == 503
+    finally:
+        first.mend()
+    time.sleep(FAST_DURATION)
+    assert trio.leader() is second
+    assert trio.terms() == terms + 1
+
+
+def test_nobody_leads_without_an_api_server_and_one_does_when_it_is_back(
+    trio: Trio, plane: ControlPlane
+) -> None:
+    first = trio.leader()
+    plane.stop_apiserver()
+    try:
+        wait_for(lambda: not first.is_leader(), timeout=FAST_DURATION * 2, what="nobody leads")
+        assert not any(it.is_leader() for it in trio.electors)
+    finally:
+        plane.start_apiserver()
+    trio.leader()
+
+
+def test_an_api_server_that_is_paused_keeps_nobody_in_office(
+    trio: Trio, plane: ControlPlane
+) -> None:
+    first = trio.leader()
+    plane.freeze()
+    try:
+        wait_for(lambda: not first.is_leader(), timeout=FAST_DURATION * 2, what="nobody leads")
+        time.sleep(1)
+        assert not any(it.is_leader() for it in trio.electors)
+    finally:
+        plane.thaw()
+    trio.leader()
