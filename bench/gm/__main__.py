@@ -25,6 +25,7 @@ from bench.gm.targets import rows
 from bench.gm.world import Options, World
 from bench.process import pace_of_machine
 from bench.progress import say
+from kubeapi import ApiError, Unreachable
 from tests.controlplane import sedna_kinds
 from tests.controlplane.build import KUBERNETES_VERSION
 from tests.controlplane.cluster import ControlPlane
@@ -100,7 +101,7 @@ def _measure(
                 paces[family] = pace_of_machine()
                 try:
                     results += FAMILIES[family](world, options)
-                except (AssertionError, pace.TookTooLong) as error:
+                except (AssertionError, pace.TookTooLong, ApiError, Unreachable) as error:
                     say(f"{family} FAILED: {error}")
                     results.append(Result(family, failures=[str(error)[:2000]]))
                 say(f"{family}: took {(time.monotonic() - started_at) / 60:.1f} min")

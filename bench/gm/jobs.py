@@ -6,10 +6,10 @@ jobs there before it began.
 """
 
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,10 +101,10 @@ def doubled(world: World, options: Options) -> list[Result]:
             fleet.stock()
             half = MANY // 2
             manifests = [*FL.jobs(half, fleet.nodes[0]), *IL.jobs(half, fleet.nodes[0])]
-            making = threading.Thread(target=fleet.make, args=(manifests,))
-            making.start()
-            faults = _torment(fleet, witness, random.Random(SEED + run))
-            making.join()
+            with ThreadPoolExecutor(1) as pool:
+                making = pool.submit(fleet.make, manifests)
+                faults = _torment(fleet, witness, random.Random(SEED + run))
+                making.result()
             missing = _unmade(witness, {FL: half, IL: half})
             found = len(witness.doubled)
             for each in witness.doubled[:5]:
