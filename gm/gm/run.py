@@ -13,6 +13,7 @@ from typing import Any
 import uvloop
 
 from gm.config.config import Config, load
+from gm.config.flags import PREFIX, parser
 from gm.definitions import UnfitDefinitions
 from gm.global_manager import GlobalManager
 from gm.log import fields, logger, setup
@@ -21,6 +22,7 @@ from gm.version import VERSION
 from gm.web.listener import listening
 from gm.web.own_endpoints import OwnEndpoints
 from kubeapi import ApiServer, Plain
+from sidecar.flags import is_bare
 from sidecar.process import first_cause, obey_signals, raise_descriptor_limit, tidy
 from sidecar.values import Address, BadInput
 from sidecar.web.listener import Listener
@@ -31,6 +33,8 @@ TIDY_AFTER = 5.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    if is_bare(parser(), arguments, environ, prefix=PREFIX):
+        return BAD_INPUT
     status = 0
     try:
         config = load(arguments, environ)

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 import uvloop
 
 from lc.config.config import Config, load
+from lc.config.flags import PREFIX, SEDNA_TWINS, parser
 from lc.local_controller import LocalController
 from lc.log import fields, logger, setup
 from lc.remote import Remote
@@ -20,6 +21,7 @@ from lc.store.failures import Damaged, DirectoryInUse, NewerSchema
 from lc.version import VERSION
 from lc.web.doors import Loopback, NodeDoor, TokenFile
 from lc.web.listener import connection_limit, listening
+from sidecar.flags import is_bare
 from sidecar.process import first_cause, obey_signals, tidy
 from sidecar.values import BadInput
 from sidecar.web.listener import Listener
@@ -31,6 +33,8 @@ TIDY_AFTER = 2.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    if is_bare(parser(), arguments, environ, prefix=PREFIX, others=SEDNA_TWINS.values()):
+        return BAD_INPUT
     status = 0
     try:
         config = load(arguments, environ, hostname=socket.gethostname())

@@ -14,12 +14,14 @@ import uvloop
 
 from kubeapi import Credentials, InCluster, Plain, UnusableCredentials
 from relay_sidecar.config.config import Config, load
+from relay_sidecar.config.flags import PREFIX, parser
 from relay_sidecar.log import fields, logger, setup
 from relay_sidecar.relay import Relay, Spawn
 from relay_sidecar.version import VERSION
 from relay_sidecar.web.certificate import ServingCertificate
 from relay_sidecar.web.listener import connection_limit, listening
 from relay_sidecar.web.own_endpoints import OwnEndpoints
+from sidecar.flags import is_bare
 from sidecar.process import obey_signals, raise_descriptor_limit, tidy
 from sidecar.values import BadInput
 from sidecar.web.listener import Listener
@@ -35,6 +37,8 @@ STATUS_CONNECTIONS = 64
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    if is_bare(parser(), arguments, environ, prefix=PREFIX):
+        return BAD_INPUT
     status = 0
     try:
         config = load(arguments, environ)
