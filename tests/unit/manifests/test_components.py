@@ -1,4 +1,4 @@
-"""The sidecars' components, on workloads that know nothing of them; and what is missing is named."""
+"""Sidecars' components on workloads that know nothing of them; and what is missing is named."""
 
 import os
 from pathlib import Path

@@ -167,9 +167,8 @@ def test_each_rule_has_its_reason_above_it() -> None:
         rules = [number for number, line in enumerate(lines) if line.startswith("  - apiGroups:")]
         assert rules, path
         for number in rules:
-            # Autoscalers and Deployments stand below one reason.
-            above = [line for line in lines[number - 3 : number] if line.startswith("  # ")]
-            assert above or "deployments" in lines[number + 1], f"{path}: {lines[number]}"
+            above = lines[number - 1]
+            assert above.startswith("  # "), f"{path}: {lines[number]}"
 
 
 def test_renewals_are_told_apart_from_all_else() -> None:

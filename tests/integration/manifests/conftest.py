@@ -1,0 +1,17 @@
+"""A control plane for what would disturb others: cluster-wide objects, and the real controllers."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.controller_manager import ControllerManager
+from tests.controlplane.fixtures import require_program
+
+
+@pytest.fixture(scope="package")
+def own_plane() -> Iterator[ControlPlane]:
+    for name in ("kube-apiserver", "etcd", "kube-controller-manager"):
+        require_program(name)
+    with ControlPlane() as plane, ControllerManager(plane):
+        yield plane

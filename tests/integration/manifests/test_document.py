@@ -1,0 +1,101 @@
+"""docs/manifests.md: what it says to type works, word for word, and says what it says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.controlplane.accounts import expect
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fixtures import require_program
+from tests.unit.manifests.built import workload
+from tests.unit.repository.checkout import ROOT, block
+
+DOCUMENT = "docs/manifests.md"
+# Seconds on a busy machine.
+TIMEOUT = 120.0
+
+
+def _type(plane: ControlPlane, folder: Path, title: str) -> str:
+    """What the commands under a heading print; they end at the first that fails."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin/kubectl").symlink_to(require_program("kubectl"))
+    (folder / "edge-sidecars").symlink_to(ROOT)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shop"}}
+    body = [account, workload(serviceAccountName="shop")]
+    (folder / "deployment.yaml").write_text(yaml.safe_dump_all(body), encoding="utf-8")
+    done = subprocess.run(
+        ["bash", "-c", f"set -e\n{block(DOCUMENT, title, 'sh')}"],
+        cwd=folder,
+        env={
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "KUBECONFIG": str(plane.admin_kubeconfig()),
+        },
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "title", ["Add the elector in five minutes", "Add the relay in five minutes"]
+)
+def test_a_sidecar_is_added_as_it_says(own_plane: ControlPlane, tmp_path: Path, title: str) -> None:
+    told = _type(own_plane, tmp_path, title)
+    assert "deployment.apps/shop serverside-applied" in told
+    path = "/apis/apps/v1/namespaces/default/deployments/shop"
+    found = expect(own_plane.admin.get(path))
+    name = title.split()[2]
+    sidecars = {it["name"]: it for it in found["spec"]["template"]["spec"]["initContainers"]}
+    names = {it["name"] for it in sidecars[name]["env"]}
+    assert names & {"ELECTOR_HEALTH_URL", "RELAY_PRELOAD"}
+    expect(own_plane.admin.delete(path))
+
+
+def test_a_mode_is_applied_as_it_says(own_plane: ControlPlane, tmp_path: Path) -> None:
+    told = _type(own_plane, tmp_path, "Choosing an HA mode")
+    assert "configmap/ha-mode serverside-applied" in told
+    assert "validatingadmissionpolicy" in told
+    own_plane.admin.get("/apis/apps/v1/namespaces/sedna/deployments/gm")
+    lease = "/apis/coordination.k8s.io/v1/namespaces/sedna/leases/gm"
+    assert "holderIdentity" not in expect(own_plane.admin.get(lease)).get("spec", {})
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "missing"),
+    [
+        ("elector-sidecar", {"ELECTOR_LEASE": "a"}, "--namespace is missing"),
+        ("lc", {"LC_MODE": "stream"}, "--gm-address is missing"),
+    ],
+)
+def test_a_program_that_lacks_something_names_it(
+    program: str, given: dict[str, str], missing: str
+) -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / program)],
+        env={"PATH": "/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "198.51.100.1", **given},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert missing in done.stderr
+
+
+def test_every_folder_that_it_names_exists() -> None:
+    text = (ROOT / DOCUMENT).read_text(encoding="utf-8")
+    folders = set(re.findall(r"manifests/([a-z/-]+[a-z])", text))
+    folders |= {f"overlays/{it}" for it in re.findall(r"`overlays/([a-z-]+)`", text)}
+    assert len(folders) > 8
+    for folder in folders:
+        assert (ROOT / "manifests" / folder).is_dir(), folder

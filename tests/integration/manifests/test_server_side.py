@@ -1,0 +1,182 @@
+"""Every manifest is what a real API server takes, field by field; and what it says to one is so."""
+
+import http.client
+import subprocess
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.controlplane import sedna_kinds
+from tests.controlplane.accounts import expect
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fixtures import require_program
+from tests.controlplane.kustomize import kustomize
+from tests.controlplane.reservation import LOOPBACK
+from tests.integration.manifests.site import rules
+from tests.unit.manifests.built import (
+    MANIFESTS,
+    OVERLAYS,
+    Json,
+    workload,
+    write_kustomization,
+)
+
+# Seconds on a busy machine.
+TIMEOUT = 120.0
+FLOW_CONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+
+
+def _kubectl(plane: ControlPlane, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [require_program("kubectl"), f"--kubeconfig={plane.admin_kubeconfig()}", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+def _apply(plane: ControlPlane, folder: Path, *more: str) -> "subprocess.CompletedProcess[str]":
+    """Judged in full and stored nowhere."""
+    strict = ("--server-side", "--dry-run=server", "--validate=strict")
+    return _kubectl(plane, "apply", *strict, "-k", str(folder), *more)
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> ControlPlane:
+    """With the namespaces that manifests name, since a dry run makes none."""
+    sedna_kinds.install(control_plane)
+    for name in ("sedna", "monitoring"):
+        control_plane.admin.post("/api/v1/namespaces", {"metadata": {"name": name}})
+    return control_plane
+
+
+@pytest.mark.parametrize("name", [*(f"overlays/{it}" for it in OVERLAYS), "flow-control"])
+def test_an_overlay_is_taken_field_by_field(plane: ControlPlane, name: str) -> None:
+    done = _apply(plane, MANIFESTS / name)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(kustomize(MANIFESTS / name))
+    assert "Warning" not in done.stderr, done.stderr
+
+
+def test_monitoring_is_taken(plane: ControlPlane) -> None:
+    done = _apply(plane, MANIFESTS / "monitoring")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_whatever_has_pods_is_taken_with_both_sidecars(
+    plane: ControlPlane, namespace: str, tmp_path: Path, kind: str
+) -> None:
+    components = ["elector-sidecar", "leader-label", "relay-sidecar"]
+    body = workload(kind, serviceAccountName="shop")
+    done = _apply(
+        plane, write_kustomization(tmp_path, [body], components=components), "-n", namespace
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_misspelt_field_is_refused(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    body = workload()
+    body["spec"]["template"]["spec"]["serviceAcountName"] = "shop"
+    done = _apply(plane, write_kustomization(tmp_path, [body]), "-n", namespace)
+    assert done.returncode != 0
+    assert "serviceAcountName" in done.stderr
+
+
+def test_a_relay_without_its_data_volume_is_refused_by_name(
+    plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    without: Json = {"spec": {"template": {"spec": {"volumes": [{"name": "relay-data"}]}}}}
+    without["spec"]["template"]["spec"]["volumes"][0]["$patch"] = "delete"
+    patch = {"target": {"kind": "Deployment"}, "patch": _yaml({**_HEAD, **without})}
+    folder = write_kustomization(
+        tmp_path, [workload()], components=["relay-sidecar"], patches=[patch]
+    )
+    done = _apply(plane, folder, "-n", namespace)
+    assert done.returncode != 0
+    assert 'volumeMounts[0].name: Not found: "relay-data"' in done.stderr
+
+
+def test_a_base_without_a_namespace_is_refused_by_name(plane: ControlPlane, namespace: str) -> None:
+    done = _apply(plane, MANIFESTS / "base/gm", "-n", namespace)
+    assert done.returncode != 0
+    assert "subjects[0].namespace" in done.stderr
+
+
+def test_an_overlay_in_a_cluster_without_its_namespace_says_so(plane: ControlPlane) -> None:
+    done = _kubectl(
+        plane, "apply", "--server-side", "--dry-run=server", "-f",
+        str(MANIFESTS / "base/lc/daemonset.yaml"), "-n", "no-such-namespace",
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert 'namespaces "no-such-namespace" not found' in done.stderr
+
+
+def test_renewals_have_a_queue_of_their_own(plane: ControlPlane, namespace: str) -> None:
+    made = [_make(plane, body) for body in kustomize(MANIFESTS / "flow-control")]
+    (schema,) = [it for it in made if it["kind"] == "FlowSchema"]
+    try:
+        allowed = rules("relay", "Role", "gm-elector")
+        directory = plane.service_account_dir(namespace, "gm", allowed)
+        token = (directory.path / "token").read_text()
+        for _ in _attempts():
+            if _flow_schema(plane, token, f"{LEASES.format(namespace)}/gm") == _uid(schema):
+                break
+        else:
+            pytest.fail("a renewal is handled by another FlowSchema")
+        elsewhere = f"/api/v1/namespaces/{namespace}/configmaps"
+        assert _flow_schema(plane, token, elsewhere) != _uid(schema)
+    finally:
+        for body in made:
+            plane.admin.delete(_flow_path(body))
+
+
+_HEAD = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "any"}}
+
+
+def _yaml(body: Json) -> str:
+    text: str = yaml.safe_dump(body)
+    return text
+
+
+def _flow_path(body: Json, *, is_collection: bool = False) -> str:
+    plural = f"{body['kind'].lower()}s"
+    return f"{FLOW_CONTROL}/{plural}" + ("" if is_collection else f"/{body['metadata']['name']}")
+
+
+def _make(plane: ControlPlane, body: Json) -> Json:
+    return expect(plane.admin.post(_flow_path(body, is_collection=True), body))
+
+
+def _uid(body: Json) -> str:
+    uid: str = body["metadata"]["uid"]
+    return uid
+
+
+def _attempts() -> Iterator[int]:
+    """Until the API server goes by what it was told."""
+    for number in range(100):
+        yield number
+        time.sleep(0.2)
+
+
+def _flow_schema(plane: ControlPlane, token: str, path: str) -> str | None:
+    """The uid of the one that handled the request: kube-apiserver tells it in a header."""
+    connection = http.client.HTTPSConnection(
+        LOOPBACK, plane.port, context=plane.tls(as_admin=False), timeout=TIMEOUT
+    )
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        response: Any = connection.getresponse()
+        assert response.status != HTTPStatus.UNAUTHORIZED
+        found: str | None = response.headers.get("X-Kubernetes-PF-FlowSchema-UID")
+        return found
+    finally:
+        connection.close()
