@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("docs/elector.md", "docs/relay.md", "docs/gm.md", "docs/lc.md"),
+    *("docs/elector.md", "docs/relay.md", "docs/gm.md", "docs/lc.md", "docs/manifests.md"),
 )
 # Of the README: what adds each sidecar to a pod.
 MANIFESTS = ("Add the elector to a pod", "Add the relay to a pod")
