@@ -6,11 +6,15 @@ from http import HTTPStatus
 import pytest
 
 from tests.controlplane import sedna_kinds
+from tests.controlplane.accounts import expect
 from tests.controlplane.audit import AuditEvent
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.manifests.confined import unused
-from tests.integration.manifests.site import CLOUD, EDGE, OTHER, Site, rules
+from tests.integration.manifests.site import CLOUD, EDGE, OTHER, Site, rules, until
+from tests.pods.elector import ElectorPod
 
+# As in components/leader-label.
+LABEL = "edge-sidecars.io/role=leader"
 MODES = {"active-standby": "active-standby-service", "relay": "relay"}
 
 
@@ -62,3 +66,36 @@ def test_each_rule_of_lc_is_used_in_mode_relay_and_none_in_others(
     events = _events(control_plane, worked["relay"].lc_user)
     assert unused(rules("relay", "ClusterRole", "sedna-lc"), events) == []
     assert _events(control_plane, worked["active-standby"].lc_user) == []
+
+
+@pytest.mark.slow
+def test_the_leader_label_needs_its_role_and_no_more(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    overlay_name = "active-standby-service"
+    own, label = (rules(overlay_name, "Role", name) for name in ("gm-elector", "gm-label"))
+    annotations = {"edge-sidecars.io/lease": "gm"}
+    body = {
+        "metadata": {"name": "gm-0", "annotations": annotations},
+        "spec": {"containers": [{"name": "gm", "image": "example.com/gm:1"}]},
+    }
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    expect(control_plane.admin.post(pods, body))
+    kubeconfig = control_plane.kubeconfig_for(namespace, "gm", [*own, *label])
+    flags = ["--namespace", namespace, "--kubeconfig", str(kubeconfig), "--on-missing", "take"]
+    flags += ["--leader-label", LABEL]
+    with ElectorPod(
+        "gm-0", "gm", flags, environ={"POD_NAME": "gm-0"}, guardian=control_plane.guardian
+    ) as elector:
+        elector.start()
+        key, _, value = LABEL.partition("=")
+        until(
+            lambda: (
+                control_plane.admin.get(f"{pods}/gm-0")[1]["metadata"].get("labels", {}).get(key)
+                == value
+            ),
+            what="the leader's pod bears the label",
+        )
+        events = _events(control_plane, f"system:serviceaccount:{namespace}:gm")
+    assert _refused(events) == set()
+    assert unused(label, events) == []
