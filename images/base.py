@@ -16,7 +16,8 @@ import docker
 from docker.errors import ImageNotFound
 
 SUITE = "bookworm"
-PACKAGES = ("python3", "ca-certificates")
+# libstdc++6: extensions in C++ need it, and every Debian with apt has it.
+PACKAGES = ("python3", "ca-certificates", "libstdc++6")
 LABEL = "edge-sidecars.made-of"
 # Packages are unpacked, not configured (there is no shell in it to do that), so the file of all
 # certificates is put together here, from the outside. Nothing of it is for people to read.

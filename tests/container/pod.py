@@ -52,6 +52,8 @@ class Pod:
             list(arguments),
             environment={"POD_NAME": self.name, **(environ or {})},
             network_mode=f"container:{self.pause.id}",
+            # Kubelet does not look at an image's health check either.
+            healthcheck={"test": ["NONE"]},
             volumes=[
                 *(f"{path}:{path}:ro" for path in files),
                 *(f"{name}:{path}" for name, path in (volumes or {}).items()),

@@ -17,7 +17,8 @@ from tests.pods.fleet import FAST, FAST_DURATION, LEASE
 from tests.pods.history import assert_backed, assert_polite, writes
 from tests.pods.observer import Observer, wait_for, wait_for_leader
 
-pytestmark = pytest.mark.slow
+# Images are built, a control plane is started: for the first test that needs them.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
 # Seconds until another one leads after a leader that is gone: its Lease has to end, and three
 # Pythons and an API server share two processors with whatever else there is.
 TAKEOVER = FAST_DURATION * 1.2 + 20

@@ -1,0 +1,211 @@
+"""What is in the images, and that each runs as manifests run it: as nobody, read-only, no shell."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import docker
+import pytest
+from docker.errors import ContainerError
+from docker.models.containers import Container
+
+from images.__main__ import lock
+from images.assemble import COMPONENTS
+from tests.container.lab import Lab
+
+# Images are built, a control plane is started: for the first test that needs them.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
+NOBODY = 65532
+# MB over the base image.
+LARGEST = {"elector": 45, "relay": 50, "gm": 110, "lc": 110}
+# With these each runs and answers, though it reaches nobody.
+FLAGS = {
+    "elector": ["--lease=it", "--namespace=default", "--server=http://127.0.0.1:1"],
+    "relay": ["--origin=local"],
+    "gm": ["--mode=active-active"],
+    "lc": ["--gm-address=127.0.0.1:1", "--node=n1"],
+}
+DATA = {"relay": "/var/lib/relay-sidecar", "lc": "/rootfs/var/lib/sedna"}
+# Seconds until an engine has asked and been answered: it first asks after 30.
+HEALTHY_TIMEOUT = 120.0
+EACH = pytest.mark.parametrize("component", COMPONENTS)
+
+# The top level of what is in an image, and each folder that no import needs.
+_CONTENTS = """
+import importlib.metadata as metadata, json, os
+library = metadata.distributions(path=["/app/lib"])
+folders = list(os.walk("/app"))
+sources = [(root, name[:-3]) for root, _, names in os.walk("/app/src") for name in names
+           if name.endswith(".py")]
+compiled = lambda root: {it.partition(".")[0] for it in os.listdir(f"{root}/__pycache__")}
+print(json.dumps({
+    "own": sorted(os.listdir("/app/src")),
+    "programs": sorted(os.listdir("/app/bin")),
+    "locked": sorted(f"{it.name.lower().replace('_', '-')}=={it.version}" for it in library),
+    "ballast": [root for root, _, _ in folders if root.endswith(("/tests", "/test", "/pip"))],
+    "uncompiled": [f"{root}/{name}" for root, name in sources if name not in compiled(root)],
+    "writable": [root for root, _, _ in folders if os.access(root, os.W_OK)],
+    "uid": os.getuid(),
+}))
+"""
+
+
+def python(lab: Lab, image: str, code: str) -> str:
+    """What a program says in a container of the image, where nothing can be written."""
+    told = lab.client.containers.run(
+        image,
+        ["-c", code],
+        entrypoint=["python3"],
+        read_only=True,
+        network_disabled=True,
+        remove=True,
+        stderr=True,
+    )
+    return bytes(told).decode()
+
+
+@pytest.fixture(scope="module")
+def running(lab: Lab, images: dict[str, str]) -> Iterator[dict[str, Container]]:
+    """One container of each image; whoever looks for a shell in it finds an empty file."""
+    it = {
+        component: lab.start(
+            images[component],
+            FLAGS[component],
+            network_mode="none",
+            volumes=["/dev/null:/bin/sh:ro", *([DATA[component]] if component in DATA else [])],
+        )
+        for component in COMPONENTS
+    }
+    yield it
+    for container in it.values():
+        container.remove(force=True, v=True)
+
+
+@EACH
+def test_an_image_is_small(lab: Lab, images: dict[str, str], component: str) -> None:
+    def size(image: str) -> int:
+        return int(lab.client.images.get(image).attrs["Size"])
+
+    over = size(images[component]) - size(images["base"])
+    assert over <= LARGEST[component] * 1_000_000
+
+
+@EACH
+def test_an_image_holds_its_component_and_what_that_imports(
+    lab: Lab, images: dict[str, str], component: str
+) -> None:
+    contents: dict[str, Any] = json.loads(python(lab, images[component], _CONTENTS))
+    assert contents["uid"] == NOBODY
+    assert contents["own"] == sorted(COMPONENTS[component].packages)
+    assert contents["programs"] == [COMPONENTS[component].program]
+    locked = [line for line in lock(component).read_text().splitlines() if "==" in line]
+    wanted = {line.split()[0].lower() for line in locked}
+    assert set(contents["locked"]) <= wanted
+    # What is missing is not for this Python.
+    missing = {name.partition("==")[0] for name in wanted - set(contents["locked"])}
+    conditional = {line.partition("==")[0] for line in locked if ";" in line}
+    assert missing <= conditional
+    assert contents["ballast"] == contents["writable"] == contents["uncompiled"] == []
+
+
+@EACH
+def test_an_image_holds_no_foreign_component(
+    lab: Lab, images: dict[str, str], component: str
+) -> None:
+    foreign = {name for it in COMPONENTS.values() for name in it.packages}
+    foreign -= set(COMPONENTS[component].packages)
+    code = (
+        "import sys, importlib.util as it; sys.path[:0] = ['/app/src', '/app/lib']\n"
+        f"print([name for name in {sorted(foreign)} if it.find_spec(name)])"
+    )
+    assert python(lab, images[component], code).strip() == "[]"
+
+
+@EACH
+def test_each_module_of_an_image_can_be_imported(
+    lab: Lab, images: dict[str, str], component: str
+) -> None:
+    """Whatever is imported late is there too, but for what an extra brings."""
+    own = COMPONENTS[component].packages
+    code = f"""
+import importlib, json, pkgutil, sys
+sys.path[:0] = ["/app/src", "/app/lib"]
+lacking = set()
+for package in {list(own)}:
+    for it in pkgutil.walk_packages([f"/app/src/{{package}}"], f"{{package}}."):
+        if it.name.endswith("__main__"):
+            continue
+        try:
+            importlib.import_module(it.name)
+        except ModuleNotFoundError as error:
+            lacking.add((it.name, error.name))
+print(json.dumps(sorted(lacking)))
+"""
+    lacking = json.loads(python(lab, images[component], code))
+    # The extras kubeconfig and otel, of which an image for pods needs none; and what of the shared
+    # packages is for other components.
+    allowed = {"opentelemetry", "kubernetes", "grpc", "google", "re2", "msgspec", "uvloop", "yaml"}
+    shared = {package for package in own if package != own[-1]}
+    for module, name in lacking:
+        top = name.partition(".")[0]
+        is_of_an_extra = top in ("opentelemetry", "kubernetes")
+        assert is_of_an_extra or (module.partition(".")[0] in shared and top in allowed), module
+
+
+@EACH
+def test_an_image_without_arguments_prints_its_usage_and_exits_with_2(
+    lab: Lab, images: dict[str, str], component: str
+) -> None:
+    with pytest.raises(ContainerError) as caught:
+        lab.client.containers.run(images[component], remove=True, network_disabled=True)
+    assert caught.value.exit_status == 2
+    program = COMPONENTS[component].program
+    assert f"usage: {program} " in str(caught.value)
+
+
+@EACH
+def test_the_engine_finds_a_container_healthy(
+    running: dict[str, Container], component: str
+) -> None:
+    container = running[component]
+    deadline = time.monotonic() + HEALTHY_TIMEOUT
+    health: dict[str, Any] = {}
+    while time.monotonic() < deadline:
+        container.reload()
+        assert container.status == "running", container.logs().decode()
+        health = container.attrs["State"]["Health"]
+        if health["Status"] == "healthy":
+            return
+        time.sleep(0.5)
+    pytest.fail(f"{health}: {container.logs().decode()}")
+
+
+@EACH
+def test_the_health_check_fails_where_nobody_answers(
+    lab: Lab, images: dict[str, str], component: str
+) -> None:
+    with pytest.raises(ContainerError) as caught:
+        lab.client.containers.run(
+            images[component], ["livez"], remove=True, network_disabled=True, read_only=True
+        )
+    assert caught.value.exit_status == 1
+    assert "no answer from" in str(caught.value)
+
+
+@EACH
+def test_a_container_obeys_sigterm(running: dict[str, Container], component: str) -> None:
+    """The program is the container's first process: no shell stands between."""
+    container = running[component]
+    started = time.monotonic()
+    container.stop(timeout=60)
+    assert container.wait()["StatusCode"] == 0
+    assert time.monotonic() - started < 60
+
+
+def test_no_image_needs_the_engine_to_make_a_volume(
+    docker_engine: docker.DockerClient, images: dict[str, str]
+) -> None:
+    """One that nobody asked for would hide that the data is lost with its container."""
+    for component in COMPONENTS:
+        assert not docker_engine.images.get(images[component]).attrs["Config"]["Volumes"]
