@@ -1,4 +1,4 @@
-.PHONY: demo test test-container images check bench bench-relay bench-gm nemesis nemesis-gm lock clean
+.PHONY: demo test test-container images check bench bench-relay bench-gm nemesis nemesis-gm nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -36,6 +36,9 @@ nemesis: .venv ## random faults for half an hour; ARGS=--help
 
 nemesis-gm: .venv ## the same of GM and LC; ARGS="--minutes 10 --seed 1 --mode relay"
 	@.venv/bin/python -m tests.nemesis_gm $(ARGS)
+
+nemesis-vip: .venv ## the same of keepalived's address; ARGS="--faults 100 --seed 1 --on containers"
+	@.venv/bin/python -m tests.vip $(ARGS)
 
 lock: .venv ## resolve pyproject.toml into requirements/*.txt
 	@scripts/lock

@@ -7,7 +7,7 @@ node's cable can be broken, each by itself.
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,16 @@ from typing import Self
 
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
-from tests.pods.elector import ElectorPod, boottime
+from tests.pods.elector import ElectorPod
 from tests.pods.fleet import Fleet
 from tests.pods.main import MainServer
-from tests.pods.observer import Observer, wait_for
+from tests.pods.observer import Observer
+from tests.vip.faults import faults
 from tests.vip.keepalived import Keepalived
 from tests.vip.lines import Lines
+from tests.vip.nemesis import Fault
 from tests.vip.network import INTERFACE, PREFIX, Network
-from tests.vip.ownership import Finding, Spell, owners, seen_twice, shared, spells, unfounded
+from tests.vip.outlook import Outlook
 
 HERE = Path(__file__).parent
 ADDRESS = "198.18.0.100"
@@ -31,12 +33,6 @@ CLIENT = "client"
 # The shortest lease whose slack covers a slow renewal besides what the checks demand.
 LEASE_DURATION = 6.0
 TIMING = ("--lease-duration", "6s", "--renew-interval", "1s", "--request-timeout", "2s")
-# keepalived.conf: CHECK_FALL x CHECK_INTERVAL + CHECK_TIMEOUT.
-HOLD = 2.0
-# Seconds by which an outsider on a busy machine sees a 200 too late.
-SLACK = 0.5
-# From nothing to an owner: electors and keepalived start, the hold, a check, three adverts.
-SETTLE_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
@@ -69,13 +65,21 @@ class Site:
             self.fleet.create_empty_lease()
             for _ in range(self._count):
                 self.nodes.append(self._add(stack))
-            for node in self.nodes:
-                node.elector.wait_listening()
             self.network.add(CLIENT)
             asking = ["python3", "-I", "-S", HERE / "ask_network.py", INTERFACE, ADDRESS]
             command = [*self.network.inside(CLIENT), *asking]
-            self._client = stack.enter_context(Lines(command))
-            self._observer = stack.enter_context(Observer(self.fleet.pods, interval=0.05))
+            self.outlook = Outlook(
+                self.fleet.pods,
+                kernels=self._watches,
+                client=stack.enter_context(Lines(command)),
+                observer=stack.enter_context(Observer(self.fleet.pods, interval=0.05)),
+            )
+            # Whoever looks on is there first.
+            for node in self.nodes:
+                node.keepalived.start()
+                node.elector.start(wait=False)
+            for node in self.nodes:
+                node.elector.wait_listening()
             self._stack = stack.pop_all()
         return self
 
@@ -101,54 +105,24 @@ class Site:
         values = {"VIRTUAL_IP": f"{ADDRESS}/{PREFIX}", "INTERFACE": INTERFACE, "ELECTOR": socket}
         keepalived = Keepalived(inside, values, guardian=self._plane.guardian)
         stack.enter_context(keepalived)
-        keepalived.start()
-        elector.start(wait=False)
         return Node(elector.name, elector, main, self.fleet.link(elector), keepalived)
 
-    # ── what is seen ──
+    # ── what a nemesis does ──
 
-    def spells(self) -> list[Spell]:
-        return spells({name: watch.so_far() for name, watch in self._watches.items()})
+    @property
+    def names(self) -> Sequence[str]:
+        return [each.name for each in self.nodes]
 
-    def owners(self) -> list[str]:
-        return owners(self.spells(), boottime())
+    def faults(self, name: str) -> Mapping[str, Mapping[str, Fault]]:
+        node = self.node(name)
+        return faults(name, node.elector, node.main, node.link, self.network)
 
-    def answering(self) -> Sequence[str]:
-        """Whose hardware address the client was told last."""
-        told: list[str] = self._client.so_far()[-1]["owners"]
-        return told
-
-    def findings(self) -> list[Finding]:
-        """All broken promises up to now."""
-        found, answers = self.spells(), self._observer.answers()
-        return [
-            *shared(found),
-            *seen_twice(self._client.so_far()),
-            *unfounded(found, answers, hold=HOLD + SLACK),
-        ]
+    def log_text(self, name: str) -> str:
+        node = self.node(name)
+        return node.elector.log_text() + node.keepalived.log_text()
 
     def node(self, name: str) -> Node:
         return next(each for each in self.nodes if each.name == name)
 
-    def settled(self, *, timeout: float = SETTLE_TIMEOUT) -> Node:
-        """The one that leads and owns the address, when the client sees so too."""
-
-        def is_settled() -> bool:
-            leaders = [each.name for each in self.nodes if _leads(each.elector)]
-            return len(leaders) == 1 and leaders == self.owners() and len(self.answering()) == 1
-
-        wait_for(is_settled, timeout=timeout, what="an owner that leads", interval=0.1)
-        return self.node(self.owners()[0])
-
-    def hand_over(self, old: Node, *, since: float, timeout: float) -> float:
-        """Seconds from `since` until another node owned the address."""
-
-        def another() -> list[Spell]:
-            return [each for each in self.spells() if each.since > since and each.node != old.name]
-
-        wait_for(lambda: bool(another()), timeout=timeout, what="another owner")
-        return another()[0].since - since
-
-
-def _leads(elector: ElectorPod) -> bool:
-    return elector.is_running and elector.is_leader()
+    def settled(self) -> Node:
+        return self.node(self.outlook.settled())

@@ -40,11 +40,11 @@ def site(namespaces: None, control_plane: ControlPlane, namespace: str) -> Itera
     """Two nodes; at the end no promise was broken."""
     with Site(control_plane, namespace) as two:
         yield two
-        assert two.findings() == []
+        assert two.outlook.findings() == []
 
 
 @pytest.fixture
 def site_of_three(namespaces: None, control_plane: ControlPlane, namespace: str) -> Iterator[Site]:
     with Site(control_plane, namespace, nodes=3) as three:
         yield three
-        assert three.findings() == []
+        assert three.outlook.findings() == []

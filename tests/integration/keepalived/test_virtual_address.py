@@ -11,7 +11,8 @@ import pytest
 
 from tests.pods.elector import boottime
 from tests.pods.observer import wait_for
-from tests.vip.site import HOLD, LEASE_DURATION, Node, Site
+from tests.vip.outlook import HOLD
+from tests.vip.site import LEASE_DURATION, Node, Site
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +23,7 @@ BY_EXPIRY = LEASE_DURATION + 4.0
 def test_the_address_is_where_the_leader_is_and_a_client_sees_it_there(site_of_three: Site) -> None:
     owner = site_of_three.settled()
     assert owner.elector.is_leader()
-    assert site_of_three.owners() == [owner.name]
+    assert site_of_three.outlook.owners() == [owner.name]
 
 
 @pytest.mark.parametrize("how", ["terminated", "resigned"])
@@ -37,7 +38,7 @@ def test_a_leader_that_gives_up_in_order_hands_the_address_over_before_a_lease_w
         answer = old.elector.ask("/resign?cooldown=10s", method="POST", timeout=10)
         assert answer is not None
         assert answer.status == 200
-    took = site.hand_over(old, since=since, timeout=BY_EXPIRY)
+    took = site.outlook.hand_over(old.name, since=since, timeout=BY_EXPIRY)
     record_property("seconds", round(took, 2))
     assert took < LEASE_DURATION
     assert site.settled() is not old
@@ -62,9 +63,9 @@ def test_a_leader_that_is_gone_loses_the_address_before_another_leads_who_then_g
     old = site.settled()
     since = boottime()
     fault(old)
-    took = site.hand_over(old, since=since, timeout=BY_EXPIRY)
+    took = site.outlook.hand_over(old.name, since=since, timeout=BY_EXPIRY)
     record_property("seconds", round(took, 2))
-    last = [each for each in site.spells() if each.node == old.name][-1]
+    last = [each for each in site.outlook.spells() if each.node == old.name][-1]
     assert last.until < since + LEASE_DURATION
     if fault is _freeze:
         old.elector.thaw()  # and sees nobody's address wrongly: the fixture
@@ -75,7 +76,7 @@ def test_a_node_off_the_network_loses_the_address_to_the_next_leader(site_of_thr
     since = boottime()
     site_of_three.network.silence(old.name)
     old.link.black_hole()
-    site_of_three.hand_over(old, since=since, timeout=BY_EXPIRY)
+    site_of_three.outlook.hand_over(old.name, since=since, timeout=BY_EXPIRY)
     site_of_three.network.restore(old.name)
     old.link.heal()
     site_of_three.settled()
@@ -85,17 +86,17 @@ def test_a_main_that_is_gone_takes_the_address_with_it(site: Site) -> None:
     old = site.settled()
     since = boottime()
     old.main.close()
-    assert site.hand_over(old, since=since, timeout=BY_EXPIRY) < LEASE_DURATION
+    assert site.outlook.hand_over(old.name, since=since, timeout=BY_EXPIRY) < LEASE_DURATION
 
 
 def test_nobody_owns_the_address_while_nobody_leads(site: Site) -> None:
     site.settled()
     for node in site.nodes:
         node.link.black_hole()
-    wait_for(lambda: not site.owners(), timeout=LEASE_DURATION, what="no owner")
+    wait_for(lambda: not site.outlook.owners(), timeout=LEASE_DURATION, what="no owner")
     time.sleep(LEASE_DURATION)
-    assert site.owners() == []
-    assert site.answering() == []
+    assert site.outlook.owners() == []
+    assert site.outlook.answering() == []
     for node in site.nodes:
         node.link.heal()
     site.settled()
@@ -107,7 +108,7 @@ def test_nodes_that_do_not_hear_each_other_still_have_one_owner(site: Site) -> N
     for node in site.nodes:
         site.network.silence(node.name)
     time.sleep(LEASE_DURATION)
-    assert site.owners() == [owner.name]
+    assert site.outlook.owners() == [owner.name]
     for node in site.nodes:
         site.network.restore(node.name)
 
@@ -117,11 +118,11 @@ def test_an_address_that_a_killed_keepalived_left_behind_is_taken_off_by_the_nex
 ) -> None:
     old = site.settled()
     old.keepalived.kill()
-    assert site.owners() == [old.name]
+    assert site.outlook.owners() == [old.name]
     since = boottime()
     old.keepalived.start()
     wait_for(
-        lambda: any(each.node == old.name and since < each.until for each in site.spells()),
+        lambda: any(each.node == old.name and since < each.until for each in site.outlook.spells()),
         timeout=HOLD * 5,
         what="taken off",
     )
@@ -137,8 +138,10 @@ def test_what_a_frozen_keepalived_owns_is_fenced_by_the_electors_word(
     old.keepalived.freeze()
     old.elector.terminate()
     old.elector.wait()
-    assert site.owners() == [old.name]
+    assert site.outlook.owners() == [old.name]
     assert not old.elector.is_running
     old.keepalived.thaw()
-    wait_for(lambda: old.name not in site.owners(), timeout=HOLD * 5, what="gone after its thaw")
+    wait_for(
+        lambda: old.name not in site.outlook.owners(), timeout=HOLD * 5, what="gone after its thaw"
+    )
     assert site.settled() is not old

@@ -4,11 +4,15 @@ keepalived starts a check each INTERVAL, takes it for failed after TIMEOUT, and 
 after FALL failures in a row; check-leader demands FALL x INTERVAL + TIMEOUT of age and validity.
 """
 
+import re
 from dataclasses import dataclass
 from math import inf
 
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.vip.keepalived import SHIPPED
+from tests.vip.outlook import HOLD
 
 # Of the elector: a lease as long as any hold that is drawn, at least.
 VALIDITY = 60.0
@@ -62,6 +66,16 @@ def taken(checks: Checks, *, leads_from: float, rise: int = 1) -> float:
         successes = successes + 1 if answered >= leads_from + checks.hold else 0
         started += checks.interval
     return answered
+
+
+def test_the_shipped_configuration_holds_for_as_long_as_tests_and_documents_say() -> None:
+    text = (SHIPPED / "keepalived.conf").read_text(encoding="utf-8")
+    number = dict(re.findall(r"^\$CHECK_(INTERVAL|TIMEOUT|FALL)=(\d+)$", text, re.MULTILINE))
+    hold = int(number["FALL"]) * int(number["INTERVAL"]) + int(number["TIMEOUT"])
+    assert hold == HOLD
+    for name in ("interval", "timeout", "fall"):
+        assert f"    {name} $CHECK_{name.upper()}\n" in text
+    assert "${CHECK_INTERVAL} ${CHECK_TIMEOUT} ${CHECK_FALL}'" in text
 
 
 @given(CHECKS, CHECKS, st.floats(0, 10))
