@@ -23,6 +23,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.pods.edge_node import EdgeNode
 from tests.pods.gm import LEASE_FLAGS, GmPod
 from tests.pods.lc import ask
+from tests.pods.relay import RelayProcess
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -175,6 +176,11 @@ class Fleet:
             )
             for node in self.nodes[:edges]
         ]
+        if not is_quick:
+            for pod in self.pods:
+                _use_defaults(pod.relay)
+            for edge in self.edges:
+                _use_defaults(edge.relay)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -223,6 +229,12 @@ class Fleet:
     def stock(self) -> None:
         """What jobs refer to; the dataset is on the first node."""
         self.make([dataset(SHARED_DATASET, self.nodes[0]), *map(model, SHARED_MODELS)])
+
+
+def _use_defaults(relay: RelayProcess | None) -> None:
+    """Tests' relays look at their link more often than others, which costs traffic and time."""
+    if relay is not None:
+        relay.flags = [it for it in relay.flags if not it.startswith("--probe-interval")]
 
 
 def known(edge: EdgeNode, kind: str = "dataset") -> set[str]:
