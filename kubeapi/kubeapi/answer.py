@@ -7,6 +7,7 @@ on as soon as they are there; whoever does not read stops the server, not our me
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Protocol
 
 import aiohttp
@@ -91,24 +92,24 @@ class Answer:
         """
         begun: list[bytes] = []
         size = 0
-        gathering = _Gathering(self._response)
-        async for chunk in self.chunks(idle_timeout=idle_timeout):
-            end = chunk.rfind(b"\n")
-            if end < 0:
-                begun.append(chunk)
-                size += len(chunk)
-                if size > max_line:
-                    raise Unreachable(f"{self._url} sends a line without an end")
-                continue
-            begun.append(chunk[:end])
-            lines = [line for line in b"".join(begun).split(b"\n") if line]
-            begun, size = [chunk[end + 1 :]], len(chunk) - end - 1
-            if lines:
-                gathering.begin()
-                try:
-                    yield lines
-                finally:
-                    gathering.end()
+        with closing(_Gathering(self._response)) as gathering:
+            async for chunk in self.chunks(idle_timeout=idle_timeout):
+                end = chunk.rfind(b"\n")
+                if end < 0:
+                    begun.append(chunk)
+                    size += len(chunk)
+                    if size > max_line:
+                        raise Unreachable(f"{self._url} sends a line without an end")
+                    continue
+                begun.append(chunk[:end])
+                lines = [line for line in b"".join(begun).split(b"\n") if line]
+                begun, size = [chunk[end + 1 :]], len(chunk) - end - 1
+                if lines:
+                    gathering.begin()
+                    try:
+                        yield lines
+                    finally:
+                        gathering.end()
         if size:
             raise Unreachable(f"{self._url} ended its answer within a line")
 
@@ -142,8 +143,13 @@ class _Gathering:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         connection = response.connection
         self._protocol = None if connection is None else connection.protocol
-        transport = None if self._protocol is None else self._protocol.transport
-        self._socket = None if transport is None else transport.get_extra_info("socket")
+        self._socket: socket.socket | None = None
+        if self._protocol is not None and self._protocol.is_connected():
+            transport = self._protocol.transport
+            found = None if transport is None else transport.get_extra_info("socket")
+            if found is not None:
+                # uvloop's makes such a one for each option that is set.
+                self._socket = socket.socket(fileno=found.fileno())
 
     def begin(self) -> None:
         self._wake_at(GATHERED)
@@ -151,8 +157,13 @@ class _Gathering:
     def end(self) -> None:
         self._wake_at(1)
 
+    def close(self) -> None:
+        if self._socket is not None:
+            # The descriptor is the transport's.
+            self._socket.detach()
+
     def _wake_at(self, size: int) -> None:
-        # uvloop's socket goes by the descriptor's number, which may be another's after the end.
+        # The descriptor's number may be another's after the end.
         if (
             self._socket is not None
             and self._protocol is not None

@@ -136,6 +136,13 @@ class _Bookmark(Struct, gc=False):
     metadata: _BookmarkMeta
 
 
+# Up to the object's first byte, as Go's encoder writes them (WatchEvent in
+# k8s.io/apimachinery/pkg/apis/meta/v1): what is between that and the last byte is read once.
+_BEGINNINGS: Final = {
+    kind: f'{{"type":"{kind}","object":{{'.encode()
+    for kind in (EventType.MODIFIED, EventType.ADDED, EventType.DELETED)
+}
+
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _LIST: Final = msgspec.json.Decoder(_List)
 _TABLE: Final = msgspec.json.Decoder(_Table)
@@ -159,6 +166,20 @@ def read_item(raw: bytes) -> Item:
 
 def read_event(line: bytes) -> Event:
     """One line of a watch. Raises `Malformed`, also for a line that was cut off."""
+    if line.endswith(b"}}"):
+        for kind, beginning in _BEGINNINGS.items():
+            if line.startswith(beginning):
+                try:
+                    item = _item(line[len(beginning) - 1 : -1])
+                except Malformed:
+                    # Nor is it one object where members follow it.
+                    break
+                return Event(kind, item.version, item)
+    return _read_event(line)
+
+
+def _read_event(line: bytes) -> Event:
+    """However its members are ordered and spaced."""
     frame = decode(_FRAME, line)
     match frame.type:
         case EventType.BOOKMARK:

@@ -33,6 +33,8 @@ class Scope:
     fields: FieldSelector = field(default_factory=FieldSelector)
     # With the namespace, which is a field like others: `metadata.namespace=`.
     _facts: FieldSelector = field(init=False, repr=False, compare=False)
+    # Asked for with each event.
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         facts = self.fields
@@ -40,6 +42,11 @@ class Scope:
             of_namespace = FieldRequirement(NAMESPACE, True, self.namespace)
             facts = FieldSelector.of((*facts.requirements, of_namespace))
         object.__setattr__(self, "_facts", facts)
+        told = (self.resource, self.namespace, self.labels, self.fields)
+        object.__setattr__(self, "_hash", hash(told))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def path(self) -> str:

@@ -119,7 +119,7 @@ def test_a_version_that_cannot_be_compared_is_malformed(text: str) -> None:
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
 def test_an_event_carries_the_bytes_of_its_object(kind: str) -> None:
-    event = read_event(line(kind, NESTED))
+    event = read_event(line(kind, NESTED).rstrip())
 
     assert event.type is EventType(kind)
     assert event.version == 42
@@ -134,6 +134,33 @@ def test_the_object_of_an_event_may_come_before_its_type_and_with_spaces() -> No
 
     assert event.item is not None
     assert event.item.raw == raw
+
+
+def test_of_members_behind_the_object_of_an_event_the_last_one_counts() -> None:
+    first, last = pod("first", 3), pod("last", 4)
+
+    event = read_event(
+        b'{"type":"ADDED","object":%s,"type":"MODIFIED","object":%s}' % (first, last)
+    )
+
+    assert event.type is EventType.MODIFIED
+    assert event.item is not None
+    assert event.item.raw == last
+
+
+def test_an_event_may_have_members_that_nobody_knows() -> None:
+    event = read_event(b'{"type":"ADDED","object":%s,"more":{}}' % NESTED)
+
+    assert event.item is not None
+    assert event.item.raw == NESTED
+
+
+@pytest.mark.parametrize("beyond", [b"}", b"{}", b",{}", b',"a":{}}', b"]"])
+def test_an_event_with_something_behind_its_object_that_is_no_member_is_malformed(
+    beyond: bytes,
+) -> None:
+    with pytest.raises(Malformed):
+        read_event(b'{"type":"MODIFIED","object":%s%s}' % (NESTED, beyond))
 
 
 def test_a_bookmark_has_a_version_and_no_object() -> None:
