@@ -6,6 +6,7 @@ each goes on from its cursor. Knows no rule of reflection: those are in `core`.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Coroutine, Sequence
@@ -33,6 +34,9 @@ from relay_sidecar.stream import Stream
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
 # Seconds between two steps of a stream: each costs a transaction and a wake-up of two threads.
 COALESCED = 0.006
+# Seconds from a step on, after which an event has come alone: to wait for company behind it would
+# cost a wake-up for nothing.
+LONE = 1.5 * COALESCED
 # Bytes of objects of a list that is still arriving, which are kept together.
 KEPT_TOGETHER = 1024 * 1024
 FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
@@ -124,8 +128,10 @@ class Reflector:
 
     async def _settled(self) -> None:
         """The step before is taken; whatever went wrong with it is raised."""
-        if self._taking is not None:
+        if self._taking is not None and not self._taking.done():
             await asyncio.shield(self._taking)
+        elif self._taking is not None:
+            self._taking.result()
 
     # ── requests ──
 
@@ -216,6 +222,7 @@ class Reflector:
             "timeoutSeconds": str(command.timeout_seconds),
         }
         batches = self._source.batches(stream.scope.path, params, open_timeout=self._timeout)
+        lone_at = -math.inf
         async with aclosing(batches):
             async for lines in batches:
                 if not lines:
@@ -227,14 +234,18 @@ class Reflector:
                 trouble = next((e for e in events if e.type is EventType.ERROR), None)
                 if trouble is not None:
                     events = events[: events.index(trouble)]
-                come = _come(stream, events)
+                come = stream.growth(events)
                 if come > 0 and not self._owner.has_room(come):
                     self._owner.refused(stream, FULL)
                     return
                 if events:
-                    await self._take(self._apply(events))
-                    # What comes meanwhile is taken together; a lone event has not waited.
-                    await asyncio.sleep(COALESCED)
+                    is_lone = time.monotonic() >= lone_at
+                    await self._begin(self._apply(events))
+                    await self._settled()
+                    lone_at = time.monotonic() + LONE
+                    if not is_lone:
+                        # What comes meanwhile is taken together.
+                        await asyncio.sleep(COALESCED)
                 if trouble is not None and trouble.status is not None:
                     status = trouble.status
                     self._failed(_trouble(status.code), status, status.message, retry_after=0.0)
@@ -242,13 +253,8 @@ class Reflector:
         reflection.ended(time.monotonic(), random.random())
         self._kick.set()
 
-    async def _take(self, step: Coroutine[None, None, None]) -> None:
-        """A request that is cancelled meanwhile does not tear a step in two."""
-        await self._begin(step)
-        await self._settled()
-
     async def _begin(self, step: Coroutine[None, None, None]) -> None:
-        """After the step before."""
+        """After the step before. A request that is cancelled meanwhile does not tear it in two."""
         try:
             await self._settled()
         except BaseException:
@@ -277,13 +283,6 @@ class Reflector:
         self._stream.confirmed_at = time.time()
         self._stream.apply(events)
         self.reflection.received(events[-1].version, time.monotonic())
-
-
-def _come(stream: Stream, events: Sequence[Event]) -> int:
-    """How many objects more there are after these events."""
-    objects = stream.collection.objects
-    last = {e.item.key: e.type is not EventType.DELETED for e in events if e.item is not None}
-    return sum(is_there - (key in objects) for key, is_there in last.items())
 
 
 def _trouble(status: int) -> Trouble:

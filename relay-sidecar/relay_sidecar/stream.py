@@ -97,6 +97,12 @@ class Stream:
             )
         return body
 
+    def growth(self, events: Iterable[Event]) -> int:
+        """How many objects more there are after these events."""
+        objects = self.collection.objects
+        last = {e.item.key: e.type is not EventType.DELETED for e in events if e.item is not None}
+        return sum(is_there - (key in objects) for key, is_there in last.items())
+
     # ── moves ──
 
     def replace(self, page: Page, *, gone: Status) -> None:
