@@ -141,9 +141,9 @@ def idle(world: World, options: Options) -> list[Result]:
         if mode == RELAY:
             with Fleet(world, mode=mode) as fleet:
                 _fill(fleet)
-                _rest(fleet.edges[0], result, options)
+                _rest(fleet, result, options)
         else:
-            _rest(_stocked(world).edges[0], result, options)
+            _rest(_stocked(world), result, options)
         results.append(result)
     return results
 
@@ -235,14 +235,23 @@ def _lines_of(world: World, fleet: Fleet) -> int:
     return max(_counts(world, fleet)) - LINES
 
 
-def _rest(edge: EdgeNode, result: Result, options: Options) -> None:
+def _rest(fleet: Fleet, result: Result, options: Options) -> None:
+    [edge] = fleet.edges
     for _ in range(options.runs):
+        wait_for(lambda: _is_at_rest(fleet), timeout=PATIENCE, what="rest", interval=0.5)
         sleep(SETTLE)
         before = edge_bytes(edge)
         sleep(options.seconds)
         rate = (edge_bytes(edge) - before) / options.seconds
         result.samples.append({"bytes_per_second": rate})
         _told(result)
+
+
+def _is_at_rest(fleet: Fleet) -> bool:
+    """What was counted stands in statuses, and has left the NodeReport, which travels too."""
+    backlog = fleet.pods[0].gm.status()["backlog"]
+    waiting = fleet.edges[0].lc.status()["reports"]["waiting"]
+    return not waiting and not any(backlog.values())
 
 
 def edge_bytes(edge: EdgeNode) -> int:
