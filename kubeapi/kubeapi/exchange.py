@@ -30,8 +30,12 @@ from .wire import TRANSPORT_ERRORS, describe, end_with_connection, never_resent
 # RFC 9110, 9.2.1: what a server may be asked twice.
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # Seconds; a write that meets the end of a kept connection has an unknown outcome, where a new one
-# would have told that nothing was sent.
-KEPT_FOR_WRITES = 1.0
+# would have told that nothing was sent. No API server ends a connection so soon after an answer,
+# and a controller's writes follow each other closer than this.
+KEPT_FOR_WRITES = 0.2
+# So many idle connections at a time, of each kind: a controller has some dozens of requests on
+# their way, and makes the next ones when these are answered.
+MAX_IDLE = 32
 # Bytes of a body that are handed over at a time.
 PIECE = 64 * 1024
 # Bytes; Go's servers and clients take 1 MiB of headers, one of which may be all of it.
@@ -57,8 +61,8 @@ class ApiTransport:
         self._dialers: WeakSet[Dialer] = WeakSet()
         self._openings: set[_Opening] = set()
         # Apart: a connection with our certificate would lend our identity to a caller.
-        self._ours = KeptConnections(_session, idle=kept_for, connector=self._dialer)
-        self._callers = KeptConnections(_session, idle=kept_for, connector=self._dialer)
+        self._ours = self._pool(kept_for)
+        self._callers = self._pool(kept_for)
 
     @property
     def url(self) -> str:
@@ -149,6 +153,9 @@ class ApiTransport:
             if authorization is not None:
                 complete["Authorization"] = authorization
         return complete
+
+    def _pool(self, kept_for: float) -> KeptConnections:
+        return KeptConnections(_session, idle=kept_for, connector=self._dialer, max_idle=MAX_IDLE)
 
     def _dialer(self, *, limit: int, keepalive_timeout: float) -> Dialer:
         dialer = Dialer(limit=limit, keepalive_timeout=keepalive_timeout, resolver=self._resolver)

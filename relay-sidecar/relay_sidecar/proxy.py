@@ -184,8 +184,6 @@ class Proxy:
             headers=headers.items(),
             body=body,
             as_caller=hdrs.AUTHORIZATION in headers,
-            # What was not sent over a connection of its own was certainly not sent.
-            is_fresh=request.method not in READS,
             is_upgrade=hdrs.UPGRADE in headers,
         )
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from kubeapi import NotSent, Plain, Unreachable
+from kubeapi.exchange import KEPT_FOR_WRITES
 from relay_sidecar.core.link import Outcome
 from tests.integration.relay.passing import MODE, UNANSWERED, Passing, through
 from tests.pods.raw_client import PATIENCE, RawClient
@@ -477,7 +478,9 @@ def test_r6_a_write_that_got_no_answer_is_sent_once_and_is_not_to_be_sent_again(
 
 @pytest.mark.parametrize("mode", ["forward", "write"])
 @pytest.mark.parametrize("method", WRITES)
-def test_r6_a_write_has_a_connection_of_its_own(method: str, mode: str) -> None:
+def test_r6_a_write_takes_a_connection_of_its_own_where_no_answer_has_just_come(
+    method: str, mode: str
+) -> None:
     """On one that was kept, nobody could tell whether it was sent before that had ended."""
 
     def serve(connection: Connection) -> None:
@@ -487,8 +490,29 @@ def test_r6_a_write_has_a_connection_of_its_own(method: str, mode: str) -> None:
 
     with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
         assert status(relay.port) == 200
+        time.sleep(KEPT_FOR_WRITES)
         assert ask(relay.port, method, headers={MODE: mode}, body=b"{}")[0].status == 200
     assert (len(server.requests), server.connections) == (2, 2)
+
+
+@pytest.mark.parametrize("mode", ["forward", "write"])
+@pytest.mark.parametrize("method", WRITES)
+def test_r6_a_write_on_a_kept_connection_that_ends_is_never_sent_twice(
+    method: str, mode: str
+) -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"whole")
+        connection.request()
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        assert status(relay.port) == 200
+        response, _ = ask(relay.port, method, headers={MODE: mode}, body=b"{}")
+        written = [each for each in server.requests if each.startswith(method.encode())]
+    # Over another one, where the end of the first was seen before.
+    assert response.status in (200, 504)
+    assert len(written) <= 1
+    assert (response.headers["Retry-After"] is None) or not written
 
 
 @pytest.mark.parametrize("mode", ["forward", "fetch"])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kubeapi.exchange import KEPT_FOR_WRITES
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.integration.relay.conftest import check_logs
@@ -96,12 +97,41 @@ def test_r6_a_write_that_was_not_sent_is_unavailable_and_may_be_sent_again(
 ) -> None:
     prepare(unwatched, contents, method)
     fault(unwatched.link)
+    # Into a connection that answered a moment ago it would be sent.
+    time.sleep(KEPT_FOR_WRITES)
     reply = write(unwatched, contents, method)
     status = reply.expect(503)
     assert (status["kind"], status["reason"]) == ("Status", "ServiceUnavailable")
     assert int(reply.headers["Retry-After"]) >= 1
     unwatched.link.heal()
     assert METHODS[method] not in verbs(requests(unwatched.plane, contents.namespace))
+
+
+def test_r6_a_write_that_follows_another_into_a_black_hole_is_not_said_to_be_unsent(
+    unwatched: Place, contents: Contents
+) -> None:
+    """Unless it took a connection of its own, and was not."""
+    contents.configmap("a", key="old")
+    assert write(unwatched, contents, "PATCH").status == 200
+    unwatched.link.black_hole()
+    reply = write(unwatched, contents, "PATCH")
+    assert reply.status in (503, 504), reply.body
+    assert (reply.headers["Retry-After"] is None) == (reply.status == 504)
+    unwatched.link.heal()
+    time.sleep(0.5)
+    late = verbs(requests(unwatched.plane, contents.namespace)).count("patch") - 1
+    # What was on its way may arrive when nobody waits any more, but only once.
+    assert late <= (reply.status == 504)
+
+
+def test_writes_that_follow_each_other_share_a_connection(
+    unwatched: Place, contents: Contents
+) -> None:
+    contents.configmap("a", key="old")
+    before = unwatched.link.traffic().connections
+    for _ in range(20):
+        assert write(unwatched, contents, "PATCH").status == 200
+    assert unwatched.link.traffic().connections - before < 10
 
 
 def test_r6_a_write_that_was_answered_late_is_answered(
