@@ -603,7 +603,11 @@ def test_r9_over_the_link_answers_come_packed_whatever_the_client_takes() -> Non
         assert (response.headers["Content-Encoding"], gzip.decompress(body)) == ("gzip", plain)
 
 
-@pytest.mark.parametrize("broken", [b"no gzip at all", gzip.compress(b"content" * 100)[:-9], b""])
+@pytest.mark.parametrize(
+    "broken",
+    [b"no gzip at all", gzip.compress(b"content" * 100)[:-9], b""],
+    ids=["none", "cut", "empty"],
+)
 def test_r6_what_cannot_be_unpacked_is_no_answer(broken: bytes) -> None:
     def serve(connection: Connection) -> None:
         connection.request()

@@ -133,7 +133,9 @@ CASES: list[tuple[Any, str, str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("made", "kind", "name", "expected"), CASES, ids=lambda it: str(it)[:40])
+@pytest.mark.parametrize(
+    ("made", "kind", "name", "expected"), CASES, ids=lambda it: it if isinstance(it, str) else None
+)
 def test_the_environment_of_each_worker(
     made: Any, kind: str, name: str, expected: dict[str, str]
 ) -> None:

@@ -140,7 +140,11 @@ def has_children_at_once(cluster: Cluster) -> bool:
     return any(not worker.stage or worker.is_initial for worker in cluster.kind.workers)
 
 
-@pytest.mark.parametrize(("made", "break_", "field", "remedy"), CASES, ids=lambda it: str(it)[:60])
+@pytest.mark.parametrize(
+    ("made", "break_", "field", "remedy"),
+    CASES,
+    ids=lambda it: it[:60] if isinstance(it, str) else None,
+)
 def test_nonsense_has_a_condition_and_an_event_and_goes_on_when_it_is_mended(
     made: Callable[[], Json], break_: Broken, field: str, remedy: str
 ) -> None:
