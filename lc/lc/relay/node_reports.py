@@ -1,8 +1,9 @@
 """This node's reports into its NodeReports, one per namespace, by optimistic lock.
 
 Guarantees: a report is acknowledged to the store when the API has taken the NodeReport in which it
-stands; what an object has taken in is pruned, and so is what belongs to objects that are gone,
-which only a read while the relay reaches the API tells. Nobody else writes a node's NodeReports.
+stands; what an object has taken in is pruned, also after it left for another node, and so is what
+belongs to objects that are gone, which only a read while the relay reaches the API tells. Nobody
+else writes a node's NodeReports.
 """
 
 import asyncio
@@ -12,13 +13,14 @@ from dataclasses import dataclass
 
 from kubeapi import ApiError, Unreachable
 from lc.log import fields, logger
-from lc.relay.report_api import ReportApi
+from lc.relay.report_api import NotKnown, ReportApi
 from lc.store import Change, Store, StoreUnavailable
-from sedna_api.core.document import Document, ObjectKey
+from sedna_api.core.document import Document, Json, ObjectKey
 from sedna_api.core.node_report import (
     RETIRED_STORE,
     AlreadyStored,
     Applied,
+    Entry,
     NodeReport,
     Outcome,
     RefusedReport,
@@ -31,8 +33,10 @@ from sidecar.clock import boottime
 
 # Seconds that go by before what objects have taken in is pruned: the next report does it as well.
 PRUNE_AFTER = 10.0
-# Seconds between two looks for entries whose object is gone; so many of them are read each time.
+# Seconds between two looks for entries whose object is not here, and while reports of one wait;
+# so many of them are read each time.
 COLLECT_INTERVAL = 60.0
+WAITING_INTERVAL = 10.0
 COLLECTED_AT_ONCE = 16
 # Seconds until it is asked again whether the link is up.
 LOOK_INTERVAL = 2.0
@@ -72,7 +76,11 @@ class NodeReports:
         self._may_prune(document)
 
     def object_gone(self, document: Document) -> None:
-        """Gone or only not selected: a look for what is gone will tell."""
+        """Gone or only not selected: a look will tell."""
+        known = self._known.get(document.namespace)
+        if known is not None and known.pending(document.uid):
+            self._collect_at = min(self._collect_at, boottime() + WAITING_INTERVAL)
+            self._wanted.set()
 
     def report_enqueued(self, report: Report) -> None:
         self._wanted.set()
@@ -88,13 +96,18 @@ class NodeReports:
             for namespace in self._due():
                 pause += await self._attempt(namespace)
             if boottime() >= self._collect_at:
-                # While cut off nobody can tell what is gone.
-                is_done = self._api.is_link_up()
-                self._collect_at = boottime() + (COLLECT_INTERVAL if is_done else LOOK_INTERVAL)
+                self._collect_at = boottime() + self._until_collection()
             await asyncio.sleep(pause)
 
+    def _until_collection(self) -> float:
+        """Seconds; while cut off nobody can tell what is gone."""
+        if not self._api.is_link_up():
+            return LOOK_INTERVAL
+        strange = (entry for known in self._known.values() for entry in self._strange(known))
+        return WAITING_INTERVAL if any(it.reports for it in strange) else COLLECT_INTERVAL
+
     async def _wait(self) -> None:
-        """For a report, or the time to try again, to prune, or to look for what is gone."""
+        """For a report, or the time to try again, to prune, or to look for what is not here."""
         times = [self._collect_at, *(failed.again_at for failed in self._failed.values())]
         if self._prune_at is not None:
             times.append(self._prune_at)
@@ -152,8 +165,11 @@ class NodeReports:
             namespace, store_id=self._store.store_id
         )
         reports = [each for each in self._store.pending() if each.namespace == namespace]
-        gone = await self._gone(known) if boottime() >= self._collect_at else frozenset[str]()
-        pruned = known.pruned(dict(self._applied(known)), gone)
+        applied, gone = dict(self._applied(known)), set[str]()
+        if boottime() >= self._collect_at:
+            elsewhere, gone = await self._collected(known)
+            applied |= elsewhere
+        pruned = known.pruned(applied, gone)
         grown, outcomes = pruned.stored(reports)
         pause = 0.0
         if grown is not known:
@@ -194,15 +210,15 @@ class NodeReports:
                 key = ObjectKey(entry.kind, known.namespace, entry.name)
                 document = self._store.get(key)
                 if document is not None and document.uid == uid:
-                    applied = self._applied_of(document)
+                    applied = self._applied_of(key, document.json())
                     if applied is not None:
                         yield uid, applied
 
-    def _applied_of(self, document: Document) -> Applied | None:
+    def _applied_of(self, key: ObjectKey, document: Json) -> Applied | None:
         try:
-            return applied_of(document.json().get("status")).get(self._node)
+            return applied_of(document.get("status")).get(self._node)
         except Malformed as error:
-            logger.warning("unreadable status", extra=fields(object=document.key, why=error))
+            logger.warning("unreadable status", extra=fields(object=key, why=error))
             return None
 
     def _may_prune(self, document: Document) -> None:
@@ -215,32 +231,49 @@ class NodeReports:
             self._prune_at = boottime() + PRUNE_AFTER
             self._wanted.set()
 
-    async def _gone(self, known: NodeReport) -> frozenset[str]:
-        """Of a few entries whose object is not here: those that the API has no object for."""
-        strange = [
+    async def _collected(self, known: NodeReport) -> tuple[dict[str, Applied], set[str]]:
+        """Of a few entries whose object is not here, those of which reports wait first: what it has
+        taken in elsewhere, and which are gone."""
+        strange = self._strange(known)
+        random.shuffle(strange)
+        strange.sort(key=lambda entry: not entry.reports)
+        applied, gone = dict[str, Applied](), set[str]()
+        for entry in strange[:COLLECTED_AT_ONCE]:
+            key = ObjectKey(entry.kind, known.namespace, entry.name)
+            try:
+                found = await self._api.find(entry.uid, key)
+            except NotKnown:
+                continue
+            if found is None:
+                gone.add(entry.uid)
+            elif done := self._applied_of(key, found):
+                applied[entry.uid] = done
+        return applied, gone
+
+    def _strange(self, known: NodeReport) -> list[Entry]:
+        """Entries whose object is not here."""
+        return [
             entry
             for uid, entry in known.entries.items()
             if not self._is_here(uid, ObjectKey(entry.kind, known.namespace, entry.name))
         ]
-        some = random.sample(strange, min(len(strange), COLLECTED_AT_ONCE))
-        found = [
-            entry.uid
-            for entry in some
-            if await self._api.is_gone(
-                entry.uid, ObjectKey(entry.kind, known.namespace, entry.name)
-            )
-        ]
-        return frozenset(found)
 
     async def _refuse_what_is_gone(self, namespace: str) -> None:
         """Where no NodeReport can be written: with a namespace goes all that is in it (G5)."""
         try:
             for report in [each for each in self._store.pending() if each.namespace == namespace]:
                 key = ObjectKey(report.kind, namespace, report.name)
-                if not self._is_here(report.uid, key) and await self._api.is_gone(report.uid, key):
+                if not self._is_here(report.uid, key) and await self._is_gone(report.uid, key):
                     await self._store.refused(report.uid, report.seq, "its object is gone")
         except (ApiError, Unreachable, StoreUnavailable) as error:
             logger.debug("not known whether objects are gone", extra=fields(why=error))
+
+    async def _is_gone(self, uid: str, key: ObjectKey) -> bool:
+        """False also where nobody can tell now."""
+        try:
+            return await self._api.find(uid, key) is None
+        except NotKnown:
+            return False
 
     def _is_here(self, uid: str, key: ObjectKey) -> bool:
         document = self._store.get(key)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kubeapi import ApiServer, NotFound
 from kubeapi.server import JSON, MERGE_PATCH
-from sedna_api.core.document import ObjectKey
+from sedna_api.core.document import Json, ObjectKey
 from sedna_api.core.kinds import NODE_REPORT, kind_named
 from sedna_api.core.node_report import NodeReport
 
@@ -17,6 +17,10 @@ from sedna_api.core.node_report import NodeReport
 REQUEST_TIMEOUT = 10.0
 # In managedFields, as whose words these are.
 FIELD_MANAGER = "sedna-lc"
+
+
+class NotKnown(Exception):
+    """Nobody can tell now."""
 
 
 class ReportApi:
@@ -56,14 +60,18 @@ class ReportApi:
         )
         return NodeReport.parse(answer)
 
-    async def is_gone(self, uid: str, key: ObjectKey) -> bool:
-        """False also where nobody can tell now."""
+    async def find(self, uid: str, key: ObjectKey) -> Json | None:
+        """The object as it stands there; None where it is gone. Raises `NotKnown`."""
         kind = kind_named(key.kind)
         if kind is None or not self.is_link_up():
-            return False
+            raise NotKnown
         path = kind.path(key.namespace, key.name)
         try:
-            found = await self._api.request("GET", path, timeout=REQUEST_TIMEOUT)
+            found: Json | None = await self._api.request("GET", path, timeout=REQUEST_TIMEOUT)
         except NotFound:
-            return self.is_link_up()
-        return found.get("metadata", {}).get("uid") != uid and self.is_link_up()
+            found = None
+        if found is not None and found.get("metadata", {}).get("uid") == uid:
+            return found
+        if not self.is_link_up():
+            raise NotKnown
+        return None

@@ -200,6 +200,26 @@ def test_entries_of_objects_that_are_gone_go_and_those_of_objects_that_left_stay
     cloud.until(lambda: _entries(cloud) == {left, second})
 
 
+def test_what_an_object_took_in_that_left_for_another_node_is_pruned(
+    edge: Edge, cloud: Cloud
+) -> None:
+    """GM takes such a report in without effect, after it left."""
+    edge.lc.write("/srv/a.txt", "1\n")
+    uid = cloud.dataset("a", "/srv/a.txt", node=NODE)["metadata"]["uid"]
+    cloud.until(lambda: cloud.bodies(NODE, uid))
+    report = cloud.report(NODE)
+    assert report is not None
+    [stored] = report.pending(uid)
+    cloud.edit(DATASET, "a", {"spec": {"nodeName": "edge-b"}})
+    edge.lc.until(lambda status: not status["objects"])
+    applied = applied_json({NODE: Applied.of(NODE, stored)})
+    cloud.set_status(DATASET, "a", {"appliedReports": applied})
+    cloud.until(lambda: not cloud.bodies(NODE, uid))
+    pruned = cloud.report(NODE)
+    assert pruned is not None
+    assert pruned.entries[uid].seq == stored.seq
+
+
 def _entries(cloud: Cloud) -> set[str]:
     report = cloud.report(NODE)
     return set() if report is None else set(report.entries)
