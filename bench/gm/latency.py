@@ -20,11 +20,12 @@ from kubeapi import ApiServer
 from sedna_api.core.kinds import DATASET
 from tests.pods.edge_node import RELAY
 
-COUNT = 200
+COUNT = 100
 # Not timed: connections are made, code is loaded.
 WARM_UP = 10
-# Seconds between two datasets, and between two questions.
-SPACING = 0.03
+# Seconds between two datasets, in which the one before is counted, reported and taken in; and
+# between two questions.
+SPACING = 0.3
 INTERVAL = 0.001
 LATENCIES = {"active-standby": "latency-stream", RELAY: "latency-relay"}
 
