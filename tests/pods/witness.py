@@ -137,11 +137,7 @@ class Witness:
         return found
 
     def unapplied(self) -> list[str]:
-        """Reports that stand in a NodeReport and in no status, of objects that there are.
-
-        But for what a node says of a dataset that has left it: that must change nothing (G7).
-        """
-        homes = {uid: it["spec"]["nodeName"] for uid, it in self._of("dataset").items()}
+        """Reports that stand in a NodeReport and in no status, of objects that there are."""
         applied = {
             (uid, it["node"]): (it["epoch"], it["seq"])
             for kind in KINDS
@@ -155,7 +151,6 @@ class Witness:
             for entry in it.get("entries", ())
             for report in entry.get("reports", ())
             if entry["uid"] in there
-            and homes.get(entry["uid"], it["node"]) == it["node"]
             and (report["epoch"], report["seq"]) > applied.get((entry["uid"], it["node"]), (0, 0))
         ]
 

@@ -2,8 +2,8 @@
 
 Guarantees: a report is acknowledged to the store when the API has taken the NodeReport in which it
 stands; what an object has taken in is pruned, also after it left for another node, and so is what
-belongs to objects that are gone, which only a read while the relay reaches the API tells. Nobody
-else writes a node's NodeReports.
+nothing ever takes in: of objects that are gone, and of datasets that are another node's now, which
+only a read while the relay reaches the API tells. Nobody else writes a node's NodeReports.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from lc.log import fields, logger
 from lc.relay.report_api import NotKnown, ReportApi
 from lc.store import Change, Store, StoreUnavailable
 from sedna_api.core.document import Document, Json, ObjectKey
+from sedna_api.core.kinds import DATASET
 from sedna_api.core.node_report import (
     RETIRED_STORE,
     AlreadyStored,
@@ -232,8 +233,8 @@ class NodeReports:
             self._wanted.set()
 
     async def _collected(self, known: NodeReport) -> tuple[dict[str, Applied], set[str]]:
-        """Of a few entries whose object is not here, those of which reports wait first: what it has
-        taken in elsewhere, and which are gone."""
+        """Of a few entries whose object is not here, those of which reports wait first: what is
+        done with, and which are gone."""
         strange = self._strange(known)
         random.shuffle(strange)
         strange.sort(key=lambda entry: not entry.reports)
@@ -246,9 +247,17 @@ class NodeReports:
                 continue
             if found is None:
                 gone.add(entry.uid)
+            elif entry.reports and self._is_elsewhere(entry, found):
+                applied[entry.uid] = Applied.of(self._node, entry.reports[-1])
             elif done := self._applied_of(key, found):
                 applied[entry.uid] = done
         return applied, gone
+
+    def _is_elsewhere(self, entry: Entry, found: Json) -> bool:
+        """Its spec alone says whose a dataset is, and GM takes in no other node's words of it. What
+        other kinds concern, GM derives and may derive anew: their words wait."""
+        home = found.get("spec", {}).get("nodeName")
+        return entry.kind == DATASET.singular and home != self._node
 
     def _strange(self, known: NodeReport) -> list[Entry]:
         """Entries whose object is not here."""

@@ -200,24 +200,45 @@ def test_entries_of_objects_that_are_gone_go_and_those_of_objects_that_left_stay
     cloud.until(lambda: _entries(cloud) == {left, second})
 
 
-def test_what_an_object_took_in_that_left_for_another_node_is_pruned(
+def test_what_a_job_takes_in_after_it_left_for_another_node_is_pruned_and_not_before(
     edge: Edge, cloud: Cloud
 ) -> None:
-    """GM takes such a report in without effect, after it left."""
+    owner = job(cloud, "job")
+    edge.knows("job")
+    say(edge, "job", "train-0", 1)
+    cloud.until(lambda: _rounds(cloud, owner) == [1])
+    cloud.edit(FEDERATED_LEARNING_JOB, "job", {"metadata": {"labels": {node_label(NODE): None}}})
+    edge.lc.until(lambda status: not status["objects"])
+    # A look goes by, at which this dataset's entry leaves.
     edge.lc.write("/srv/a.txt", "1\n")
     uid = cloud.dataset("a", "/srv/a.txt", node=NODE)["metadata"]["uid"]
     cloud.until(lambda: cloud.bodies(NODE, uid))
+    cloud.delete(DATASET, "a")
+    cloud.until(lambda: uid not in _entries(cloud))
     report = cloud.report(NODE)
     assert report is not None
-    [stored] = report.pending(uid)
-    cloud.edit(DATASET, "a", {"spec": {"nodeName": "edge-b"}})
-    edge.lc.until(lambda status: not status["objects"])
+    [stored] = report.pending(owner)
     applied = applied_json({NODE: Applied.of(NODE, stored)})
-    cloud.set_status(DATASET, "a", {"appliedReports": applied})
-    cloud.until(lambda: not cloud.bodies(NODE, uid))
+    cloud.set_status(FEDERATED_LEARNING_JOB, "job", {"appliedReports": applied})
+    cloud.until(lambda: not cloud.bodies(NODE, owner))
     pruned = cloud.report(NODE)
     assert pruned is not None
-    assert pruned.entries[uid].seq == stored.seq
+    assert pruned.entries[owner].seq == stored.seq
+
+
+def test_what_nobody_takes_in_of_a_dataset_that_left_is_pruned_and_news_arrive_when_it_is_back(
+    edge: Edge, cloud: Cloud
+) -> None:
+    """Of a node that is not the dataset's, GM writes nothing (G7)."""
+    edge.lc.write("/srv/a.txt", "1\n")
+    uid = cloud.dataset("a", "/srv/a.txt", node=NODE)["metadata"]["uid"]
+    cloud.until(lambda: cloud.bodies(NODE, uid))
+    cloud.edit(DATASET, "a", {"spec": {"nodeName": "edge-b"}})
+    cloud.until(lambda: not cloud.bodies(NODE, uid))
+    cloud.edit(DATASET, "a", {"spec": {"nodeName": NODE}})
+    edge.lc.until(lambda status: status["objects"])
+    edge.lc.write("/srv/a.txt", "1\n2\n")
+    cloud.until(lambda: cloud.bodies(NODE, uid) == [{"numberOfSamples": 2}])
 
 
 def _entries(cloud: Cloud) -> set[str]:
