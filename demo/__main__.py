@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 from demo.cluster import CLUSTERS, Cluster
 from demo.ending import Ending, Terminated
-from demo.pod import Timing
+from demo.processes import ProcessGround
 from demo.sedna.show import SednaShow
 from demo.show import Show
+from demo.timing import Timing
 from tests.controlplane import build
 from tests.pods.system import MODES
 
@@ -52,7 +53,7 @@ def _show(
     given: argparse.Namespace, cluster: Cluster, timing: Timing, ending: Ending
 ) -> Show | SednaShow:
     if given.mode is None:
-        return Show(cluster, timing, ending, pause=given.pause, is_plain=given.plain)
+        return Show(ProcessGround(cluster), timing, ending, pause=given.pause, is_plain=given.plain)
     return SednaShow(
         cluster, timing, ending, mode=given.mode, pause=given.pause, is_plain=given.plain
     )

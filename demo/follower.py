@@ -1,6 +1,6 @@
 """A program on an edge node: lists ConfigMaps once, and follows them by a watch from then on.
 
-It knows nothing of relays and links, only an address on localhost, and behaves as the reflectors of
+It knows nothing of relays and links, only an address, and behaves as the reflectors of
 Kubernetes' clients do: a watch that ends is begun again where it ended, and only a 410 makes it
 list again. Guarantee: `objects` never goes back to what it was before.
 """
@@ -12,8 +12,6 @@ import time
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
-
-from tests.controlplane.reservation import LOOPBACK
 
 # Seconds without a byte: a server sends a bookmark each minute or so.
 SILENCE_LIMIT = 300.0
@@ -34,7 +32,8 @@ class News:
 class Follower:
     """Works in its own thread from `start` until what it reads from ends after `stop`."""
 
-    def __init__(self, port: int, path: str) -> None:
+    def __init__(self, host: str, port: int, path: str) -> None:
+        self._host = host
         self._port = port
         self._path = path
         self._lock = threading.Lock()
@@ -93,7 +92,7 @@ class Follower:
 
     def _follow(self) -> None:
         while not self._stop.is_set():
-            connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=SILENCE_LIMIT)
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=SILENCE_LIMIT)
             try:
                 if self._version or self._list(connection):
                     self._watch(connection)

@@ -4,19 +4,20 @@ It knows nothing of Kubernetes, Leases or other pods, only localhost: it follows
 elector, answers `/healthz`, and stops at once when its elector POSTs `/drain`.
 Guarantee: a unit of work is begun only before `validUntil` of the last document, by this
 machine's CLOCK_BOOTTIME, and never in a term that was drained.
-Runs as `python -m demo.main --elector URL --listen PORT --ledger FILE`.
+Runs as `python -m demo.main --elector URL --listen HOST:PORT --ledger FILE`.
 """
 
 import argparse
 import http.client
 import json
+import os
 import signal
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import FrameType
 
-HOST = "127.0.0.1"
 # Seconds that one unit of work takes; short, so that an overlap of two mains would show.
 WORK_INTERVAL = 0.05
 # The elector may start after the main, and may be replaced.
@@ -90,8 +91,8 @@ def follow(url: str, permission: Permission) -> None:
 class Answers(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, port: int, permission: Permission) -> None:
-        super().__init__((HOST, port), Handler)
+    def __init__(self, host: str, port: int, permission: Permission) -> None:
+        super().__init__((host, port), Handler)
         self.permission = permission
 
 
@@ -124,16 +125,22 @@ class Handler(BaseHTTPRequestHandler):
         """Silence: the log is for what goes wrong."""
 
 
+def end(number: int, frame: FrameType | None) -> None:
+    """At once: as soon as the process is gone, so is its work. Not left to the signal's default,
+    which the first process of a container does not have."""
+    os._exit(0)
+
+
 def main() -> None:
+    signal.signal(signal.SIGTERM, end)
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--elector", required=True, metavar="URL", help="http://127.0.0.1:4040")
-    parser.add_argument("--listen", required=True, type=int, metavar="PORT")
+    parser.add_argument("--listen", required=True, metavar="HOST:PORT")
     parser.add_argument("--ledger", required=True, type=Path, metavar="FILE")
     given = parser.parse_args()
     permission = Permission(given.ledger)
-    # The default action ends the process at once: as soon as it is gone, so is its work.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    answers = Answers(given.listen, permission)
+    host, _, port = given.listen.rpartition(":")
+    answers = Answers(host, int(port), permission)
     threading.Thread(target=answers.serve_forever, daemon=True).start()
     threading.Thread(target=follow, args=(given.elector, permission), daemon=True).start()
     while True:

@@ -5,6 +5,7 @@ Owns what steps and screens share; nothing here knows how it is shown.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from demo.cloud import Cloud
 from demo.edge import Edge
@@ -19,6 +20,7 @@ class Scene:
     watcher: Watcher
     edge: Edge
     cloud: Cloud
+    ledger: Path
     stage: Stage
 
     def leader(self) -> Pod:

@@ -11,20 +11,20 @@ from collections import deque
 from contextlib import ExitStack
 
 from demo.cloud import Cloud
-from demo.cluster import Cluster
 from demo.edge import Edge
 from demo.ending import Ending
 from demo.keys import Keys
-from demo.pod import LEASE, Pod, Timing
+from demo.place import Ground, Place
+from demo.pod import LEASE, Pod
 from demo.scene import Scene, fallen, patience
 from demo.screen import Glass, Screen, summary_table
 from demo.stage import Ended, Stage
 from demo.steps import BY_HAND, SCRIPT, Step
 from demo.tables import KEYS, picture
+from demo.timing import Timing
 from demo.watcher import Watcher, check_ledger
 from sidecar.values import seconds
 from tests.controlplane.accounts import expect
-from tests.controlplane.api_server import ApiServer
 
 PODS = 3
 # Seconds between steps, for people to look; where nobody looks, none are needed.
@@ -36,14 +36,14 @@ LAST_CALL = 15.0
 class Show:
     def __init__(
         self,
-        cluster: Cluster,
+        ground: Ground,
         timing: Timing,
         ending: Ending,
         *,
         pause: float | None,
         is_plain: bool,
     ) -> None:
-        self._cluster = cluster
+        self._ground = ground
         self._timing = timing
         self._ending = ending
         self._glass = Glass(is_plain=is_plain)
@@ -54,34 +54,33 @@ class Show:
     def run(self) -> int:
         """The exit status: 0 if everything went as promised."""
         headline = (
-            f"{self._cluster.title}: {PODS} pods (main + elector), 1 edge node (relay), "
+            f"{self._ground.title}: {PODS} pods (main + elector), 1 edge node (relay), "
             f"lease {self._timing.lease_duration}"
         )
         screen = self._glass.screen(headline)
         with ExitStack() as stack:
             with screen:
-                screen.say(f"starting {self._cluster.title}")
+                screen.say(f"starting {self._ground.title}")
                 self._ending.note_signals()
-                plane = stack.enter_context(self._cluster.make())
-                scene = self._scene(stack, plane, screen)
+                place = stack.enter_context(self._ground.open())
+                scene = self._scene(stack, place, screen)
                 with Keys(lambda key: self._pressed(scene, key)) as keys:
                     screen.open(lambda: picture(scene), KEYS if keys.is_there else "")
                     self._play(scene, has_keys=keys.is_there)
             # While the pods still live: below the table, which stays as it was last.
             return self._conclude(scene)
 
-    def _scene(self, stack: ExitStack, plane: ApiServer, screen: Screen) -> Scene:
+    def _scene(self, stack: ExitStack, place: Place, screen: Screen) -> Scene:
+        plane = place.plane
         namespace = plane.create_namespace("demo")
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
         expect(plane.admin.post(leases, {**lease, "metadata": {"name": LEASE}}))
-        pods = [
-            stack.enter_context(Pod(f"pod-{number}", plane, namespace, self._timing))
-            for number in range(PODS)
-        ]
+        names = [f"pod-{number}" for number in range(PODS)]
+        pods = [Pod(name, place.pod(name, namespace, self._timing)) for name in names]
         cloud = Cloud(plane, namespace)
         cloud.publish()
-        edge = stack.enter_context(Edge(plane, namespace))
+        edge = stack.enter_context(Edge(place.edge(namespace), namespace))
         watcher = stack.enter_context(Watcher(pods))
         stage = Stage(
             self._ending,
@@ -90,7 +89,7 @@ class Show:
             pause=self._pause,
             patience=patience(seconds(self._timing.lease_duration)),
         )
-        return Scene(pods, watcher, edge, cloud, stage)
+        return Scene(pods, watcher, edge, cloud, place.ledger, stage)
 
     def _pressed(self, scene: Scene, key: str) -> None:
         """In the thread of the keys."""
@@ -133,7 +132,7 @@ class Show:
         """Prints the summary and the verdict."""
         overlaps = scene.watcher.overlaps()
         answers = scene.watcher.answers()
-        units, terms, late = check_ledger(scene.pods[0].ledger)
+        units, terms, late = check_ledger(scene.ledger)
         self._console.print()
         self._console.print(summary_table(scene.stage.results))
         self._console.print()
@@ -151,9 +150,8 @@ class Show:
         early = ", as far as it was shown" if scene.stage.ending.is_asked else ""
         self._console.print(f"verdict: {verdict}{early}")
         if problems:
-            logs = {pod.name: pod.log for pod in scene.pods} | {"edge": scene.edge.log}
-            for name, log in logs.items():
-                if log.exists():
-                    tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+            tails = {pod.name: pod.log_tail() for pod in scene.pods}
+            for name, tail in (tails | {"edge": scene.edge.log_tail()}).items():
+                if tail:
                     self._console.print(f"{name}:", *tail, sep="\n  ", soft_wrap=True)
         return 0 if is_good else 1

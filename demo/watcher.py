@@ -70,19 +70,19 @@ class Watcher(Polling):
         return max((after - before for before, after in itertools.pairwise(times)), default=0.0)
 
     def _ask(self, pod: Pod, turns: Iterator[int]) -> None:
-        answer = ask(pod.port, "/readyz", timeout=ANSWER_TIMEOUT)
+        answer = ask(pod.port, "/readyz", host=pod.host, timeout=ANSWER_TIMEOUT)
         ready = Ready.found(answer, pod=pod.name, identity=pod.name)
         if ready is not None:
             with self._lock:
                 self._answers.append(ready)
         if next(turns) % DOCUMENT_EVERY == 0:
-            elector = self._document(pod.port, "/leader")
-            main = self._document(pod.main_port, "/healthz")
+            elector = self._document(pod, pod.port, "/leader")
+            main = self._document(pod, pod.main_port, "/healthz")
             with self._lock:
                 self._electors[pod.name], self._mains[pod.name] = elector, main
 
-    def _document(self, port: int, path: str) -> Document | None:
-        answer = ask(port, path, timeout=ANSWER_TIMEOUT)
+    def _document(self, pod: Pod, port: int, path: str) -> Document | None:
+        answer = ask(port, path, host=pod.host, timeout=ANSWER_TIMEOUT)
         return answer.json() if answer is not None and answer.status == 200 else None
 
 

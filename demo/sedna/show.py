@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from demo.cluster import Cluster
 from demo.ending import Ending
 from demo.keys import Keys
-from demo.pod import Timing
 from demo.screen import Glass, Screen, summary_table
 from demo.sedna.jobs import Jobs
 from demo.sedna.lookout import Lookout
@@ -23,6 +22,7 @@ from demo.sedna.tables import KEYS, picture
 from demo.sedna.workload import EXAMPLES, ROUND_SECONDS, ROUNDS, Workload
 from demo.show import TERMINAL_PAUSE
 from demo.stage import Ended, Stage
+from demo.timing import Timing
 from tests.controlplane import sedna_kinds
 from tests.controlplane.api_server import ApiServer
 from tests.pods.course import Course
