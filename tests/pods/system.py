@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from sedna_api.core.kinds import kind_named
 from tests.controlplane.accounts import expect
@@ -20,6 +20,7 @@ from tests.pods.edge_node import RELAY, EdgeNode
 from tests.pods.gm import LEASE_FLAGS, GmPod
 from tests.pods.kubelet import Kubelet
 from tests.pods.node_processes import Machine
+from tests.pods.parts import EdgePart, GmPart
 from tests.pods.witness import Witness
 
 Json = dict[str, Any]
@@ -32,10 +33,14 @@ POLL_INTERVAL = 0.1
 # So that a test need not wait for what takes a minute in the field.
 LC_FLAGS = ("--dataset-interval=1s", "--redial-cap=2s")
 
+GmT_co = TypeVar("GmT_co", bound=GmPart, covariant=True)
+EdgeT_co = TypeVar("EdgeT_co", bound=EdgePart, covariant=True)
 
-class System:
-    """`edges` and `clouds` name nodes; only the former have an LC. `folder` holds their file
-    systems."""
+
+class AnySystem(Generic[GmT_co, EdgeT_co]):
+    """Of parts that are made already, in a namespace of their own, and that it starts and stops:
+    `edges` by what tests call their nodes. `clouds` names nodes without an LC, whose file systems
+    are in `folder`; what workers print is there too."""
 
     def __init__(
         self,
@@ -43,45 +48,30 @@ class System:
         folder: Path,
         *,
         mode: str,
-        gms: int = 2,
-        edges: Sequence[str] = ("edge-a", "edge-b"),
-        clouds: Sequence[str] = ("cloud-1",),
-        course_of: Callable[[Json], Course] = lambda pod: Course(),
+        namespace: str,
+        gms: Sequence[GmT_co],
+        edges: Mapping[str, EdgeT_co],
+        clouds: Sequence[str],
+        course_of: Callable[[Json], Course],
         image: Path | None = None,
-        lease_flags: Sequence[str] = LEASE_FLAGS,
     ) -> None:
         self.plane = plane
         self.mode = mode
-        self.namespace = plane.create_namespace("system")
+        self.namespace = namespace
         self._admin = plane.admin
         self._stack = ExitStack()
         self._folder = folder
-        self.gms = [
-            GmPod(plane, self.namespace, name=f"gm-{number}", mode=mode, lease_flags=lease_flags)
-            for number in range(gms)
-        ]
-        self.edges: Mapping[str, EdgeNode] = {
-            name: EdgeNode(
-                self.node(name),
-                plane,
-                self.gms,
-                mode=mode,
-                namespace=self.namespace,
-                root=folder / name,
-                flags=LC_FLAGS,
-            )
-            for name in edges
-        }
+        self.gms = list(gms)
+        self.edges: Mapping[str, EdgeT_co] = dict(edges)
         self.caller = Caller(plane.server, context=plane.tls())
+        machines = {self.node(name): Machine(folder / name) for name in clouds}
+        machines |= {it.name: Machine(it.lc.root, it.lc.url) for it in edges.values()}
         self.kubelet = Kubelet(
             self.caller,
-            [self.node(name) for name in (*clouds, *edges)],
+            list(machines),
             logs=folder / "logs",
             course_of=course_of,
-            machines={
-                self.node(name): self._machine(folder / name, self.edges.get(name))
-                for name in (*clouds, *edges)
-            },
+            machines=machines,
             folder=image,
             guardian=plane.guardian,
         )
@@ -116,15 +106,11 @@ class System:
         # What is left there is the namespace controller's to remove.
         self._admin.delete(f"/api/v1/namespaces/{self.namespace}")
 
-    @staticmethod
-    def _machine(root: Path, edge: EdgeNode | None) -> Machine:
-        return Machine(root, "" if edge is None else edge.lc.url)
-
     # ── the API ──
 
     def node(self, name: str) -> str:
         """A node's name in the cluster, which other systems share."""
-        return f"{name}.{self.namespace}"
+        return node(name, self.namespace)
 
     def apply(self, manifest: Json) -> Json:
         """Creates an object; its nodes are named as in the constructor."""
@@ -229,3 +215,55 @@ class System:
                 f"{edge.name}: refused: {it}" for it in reports["refusals"] if it["uid"] in there
             ]
         return found + self.witness.unapplied()
+
+
+class System(AnySystem[GmPod, EdgeNode]):
+    """Of processes of this machine. `edges` and `clouds` name nodes; only the former have an LC.
+    `folder` holds their file systems."""
+
+    def __init__(
+        self,
+        plane: ApiServer,
+        folder: Path,
+        *,
+        mode: str,
+        gms: int = 2,
+        edges: Sequence[str] = ("edge-a", "edge-b"),
+        clouds: Sequence[str] = ("cloud-1",),
+        course_of: Callable[[Json], Course] = lambda pod: Course(),
+        image: Path | None = None,
+        lease_flags: Sequence[str] = LEASE_FLAGS,
+    ) -> None:
+        namespace = plane.create_namespace("system")
+        pods = [
+            GmPod(plane, namespace, name=f"gm-{number}", mode=mode, lease_flags=lease_flags)
+            for number in range(gms)
+        ]
+        nodes = {
+            name: EdgeNode(
+                node(name, namespace),
+                plane,
+                pods,
+                mode=mode,
+                namespace=namespace,
+                root=folder / name,
+                flags=LC_FLAGS,
+            )
+            for name in edges
+        }
+        super().__init__(
+            plane,
+            folder,
+            mode=mode,
+            namespace=namespace,
+            gms=pods,
+            edges=nodes,
+            clouds=clouds,
+            course_of=course_of,
+            image=image,
+        )
+
+
+def node(name: str, namespace: str) -> str:
+    """A node's name in the cluster, which other systems share."""
+    return f"{name}.{namespace}"

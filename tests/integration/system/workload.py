@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.integration.system.workers import ROUNDS, Workers
-from tests.pods.system import System
+from tests.pods.parts import EdgePart, GmPart
+from tests.pods.system import AnySystem
 
 Json = dict[str, Any]
 
@@ -25,7 +26,7 @@ _INFERENCE, _LEARNING = "JointInferenceService", "IncrementalLearningJob"
 class Workload:
     """`deed` does one thing; `wrongs` says what is not as it must be."""
 
-    def __init__(self, system: System, workers: Workers, *, seed: int) -> None:
+    def __init__(self, system: AnySystem[GmPart, EdgePart], workers: Workers, *, seed: int) -> None:
         self._system = system
         self._workers = workers
         self._random = random.Random(seed)

@@ -1,0 +1,126 @@
+"""A pod of GM as its manifest has it: containers of the gm, the elector and the relay image.
+
+As tests.pods.gm.GmPod, but for where it runs. It is asked through another network than the one that
+faults touch, at the ports that kubelet asks.
+"""
+
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from tests.container.lab import Lab
+from tests.container.manifest import Manifest, Place
+from tests.container.network import Network
+from tests.container.pod import Pod
+from tests.container.program import Variables, programs
+from tests.container.router import Router
+from tests.controlplane.answer import Answer, ask
+
+Json = dict[str, Any]
+
+STREAM, STATUS, PROBES = 9000, 9001, 4041
+# Seconds until it has listed everything, on a busy machine.
+START_TIMEOUT = 120.0
+POLL_INTERVAL = 0.1
+# Seconds; as short as leaves time for writes, so that failovers are quick.
+LEASE_DURATION = 6.0
+TIMING: Variables = {
+    "elector": {
+        "ELECTOR_LEASE_DURATION": "6s",
+        "ELECTOR_RENEW_INTERVAL": "1s",
+        "ELECTOR_REQUEST_TIMEOUT": "2s",
+    },
+    "relay": {"RELAY_PROBE_INTERVAL": "300ms"},
+    "gm": {"GM_REQUEST_TIMEOUT": "1500ms"},
+}
+
+
+class GmContainers:
+    """`networks`: the cloud, and that from which tests look; `router`: of the cloud, to the edge;
+    `variables`: on top of the manifest's."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        images: Mapping[str, str],
+        manifest: Manifest,
+        place: Place,
+        *,
+        networks: tuple[Network, Network],
+        router: Router,
+        variables: Variables,
+    ) -> None:
+        self.name = place.pod
+        self._cloud, watched = networks
+        self._router = router
+        self._pod = Pod(lab, f"{place.pod}.{place.namespace}", watched=watched, cloud=self._cloud)
+        # For LCs.
+        self.address = f"{self._pod.cloud_address}:{STREAM}"
+        self._pause_id = str(self._pod.pause.id)
+        router.lead(self._pause_id, of=self._cloud)
+        specs = manifest.containers("Deployment", "gm", place)
+        self.programs = programs(self._pod, specs, images, variables=variables)
+        self.gm, self.elector = self.programs["gm"], self.programs["elector"]
+
+    # ── its life ──
+
+    def start(self, *, wait: bool = True) -> None:
+        """What does not run, with its data."""
+        for it in self.programs.values():
+            it.start()
+        if wait:
+            self.wait_ready()
+
+    def stop(self) -> None:
+        """For good."""
+        self._pod.remove()
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        while (answer := self._ask(STATUS, "/readyz")) is None or answer.status != HTTPStatus.OK:
+            assert time.monotonic() < deadline, f"{self.name} is not ready: {self.gm.log_text()}"
+            time.sleep(POLL_INTERVAL)
+
+    # ── what befalls it ──
+
+    def kill(self) -> None:
+        """All containers, as when the machine dies."""
+        for it in self.programs.values():
+            it.kill()
+
+    def freeze(self) -> None:
+        """All containers, as when the machine stands still."""
+        for it in self.programs.values():
+            it.freeze()
+
+    def thaw(self) -> None:
+        for it in self.programs.values():
+            it.thaw()
+
+    def cut(self) -> None:
+        """From API server and LCs."""
+        self._pod.cut()
+
+    def heal(self) -> None:
+        self._pod.mend()
+        self._router.lead(self._pause_id, of=self._cloud)
+
+    # ── what it says ──
+
+    @property
+    def may_act(self) -> bool:
+        """As the leader, by its own account and by its elector's; False without an answer, too."""
+        answer = self._ask(PROBES, "/readyz")
+        if answer is None or answer.status != HTTPStatus.OK:
+            return False
+        status = self.status()
+        return status is not None and bool(status["leader"]["mayAct"])
+
+    def status(self) -> Json | None:
+        """The /status document of gm; None without an answer."""
+        answer = self._ask(STATUS, "/status")
+        return answer.json() if answer else None
+
+    def _ask(self, port: int, path: str) -> Answer | None:
+        return ask(port, path, host=self._pod.address)
