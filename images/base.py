@@ -1,20 +1,23 @@
-"""The base image where no registry can be reached: Debian's Python and nothing that it lacks.
+"""What images are built on: what a Dockerfile names, or where no registry can be reached, Debian.
 
-Made by mmdebstrap from the machine's own package sources where it is a Debian of that suite, and
-imported into the engine. No shell, no package manager, no pip: what runs on it needs none. Other
-images of Debian packages (for tests) are made the same way. Made once; again when what it is made
-from has changed.
+Components then stand on Debian's Python and nothing that it lacks: made by mmdebstrap, from the
+machine's own package sources where it is a Debian of that suite, and imported into the engine. No
+shell, no package manager, no pip: what runs on it needs none. Other images of Debian packages are
+made the same way. Made once; again when what it is made from has changed.
 """
 
 import hashlib
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import docker
-from docker.errors import ImageNotFound
+from docker.errors import APIError, ImageNotFound
 
+ROOT = Path(__file__).parent.parent
 SUITE = "bookworm"
 # libstdc++6: extensions in C++ need it, and every Debian with apt has it.
 PACKAGES = ("python3", "ca-certificates", "libstdc++6")
@@ -30,6 +33,23 @@ _HOOKS = (
 
 class NoBase(Exception):
     """The base image cannot be made; the message says why."""
+
+
+def pulled(client: docker.DockerClient, dockerfile: Path) -> str:
+    """The Dockerfile's own base image; "" where it is neither there nor can be fetched."""
+    lines = dockerfile.read_text(encoding="utf-8").splitlines()
+    line = next(line for line in lines if line.startswith("ARG BASE_IMAGE="))
+    name = line.partition("=")[2]
+    try:
+        client.images.get(name)
+    except ImageNotFound:
+        say(f"fetching {name}")
+        try:
+            client.images.pull(name)
+        except APIError as error:
+            say(f"it cannot be fetched ({error.explanation}): the base image is made here")
+            return ""
+    return name
 
 
 def base_image(client: docker.DockerClient) -> str:
@@ -81,3 +101,8 @@ def _debootstrap(
         raise NoBase("no mmdebstrap in PATH: apt-get install mmdebstrap") from error
     if done.returncode != 0:
         raise NoBase(f"mmdebstrap failed: {done.stderr.strip()[-2000:]}")
+
+
+def say(message: str) -> None:
+    """A line of progress."""
+    print(f"[images {time.strftime('%H:%M:%S')}] {message}", file=sys.stderr, flush=True)

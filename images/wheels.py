@@ -1,15 +1,23 @@
-"""Wheels of the locked packages for the base image's Python, fetched on this machine.
+"""Wheels of the locked packages for the base image's Python, fetched once for all checkouts.
 
-For a build that reaches no index, and for one that need not ask twice. What is fetched is held to
-the hashes of requirements/*.txt, as it is again when it is installed. Pip itself is among them,
-for a base image that has none; it stays in the build stage.
+For a build that reaches no index, and for one that need not ask twice: they stay in the cache
+folder, by what the lock files say. What is fetched is held to the hashes of requirements/*.txt, as
+it is again when it is installed. Pip itself is among them, for a base image that has none; it stays
+in the build stage.
 """
 
+import fcntl
+import hashlib
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -51,24 +59,43 @@ def platform_of(client: docker.DockerClient, image: str) -> Platform:
     return Platform(**json.loads(told))
 
 
-def fetch(locks: list[Path], platform: Platform, folder: Path) -> None:
-    """All wheels of the lock files into the folder; nothing for what is there. Raises NoWheels."""
-    wanted = folder / ".fetched"
-    state = "\n".join([repr(platform), *(lock.read_text(encoding="ascii") for lock in locks)])
-    if wanted.exists() and wanted.read_text(encoding="ascii") == state:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.whl"):
-        old.unlink()
-    for lock in locks:
-        needed = folder / f".{lock.name}"
-        needed.write_text(_needed(lock.read_text(encoding="ascii"), platform), encoding="ascii")
-        _download(["--require-hashes", f"--requirement={needed}"], platform, folder)
-        needed.unlink()
-    from importlib.metadata import version
+def provide(locks: Sequence[Path], platform: Platform, folder: Path) -> None:
+    """All wheels of the lock files in the folder, and no others. Raises NoWheels."""
+    texts = [lock.read_text(encoding="ascii") for lock in locks]
+    state = hashlib.sha256("\n".join([repr(platform), version("pip"), *texts]).encode()).hexdigest()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edge-sidecars"
+    cached = cache / "wheels" / state[:16]
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with (cached.parent / ".lock").open("w", encoding="ascii") as lock:
+        # Two runs at the same time fetch once, and do not fill one folder both.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not cached.exists():
+            # Whoever is interrupted leaves no half of it.
+            with tempfile.TemporaryDirectory(prefix=".new-", dir=cached.parent) as new:
+                whole = Path(new, "wheels")
+                whole.mkdir()
+                _fetch(texts, platform, whole)
+                whole.rename(cached)
+        _fill(folder, cached)
 
+
+def _fill(folder: Path, cached: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = {wheel.name for wheel in cached.iterdir()}
+    there = {path.name for path in folder.iterdir()}
+    for name in there - wanted:
+        (folder / name).unlink()
+    for name in wanted - there:
+        shutil.copy(cached / name, folder)
+
+
+def _fetch(locks: Sequence[str], platform: Platform, folder: Path) -> None:
+    for lock in locks:
+        with tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".txt") as needed:
+            needed.write(_needed(lock, platform))
+            needed.flush()
+            _download(["--require-hashes", f"--requirement={needed.name}"], platform, folder)
     _download([f"pip=={version('pip')}"], platform, folder)
-    wanted.write_text(state, encoding="ascii")
 
 
 def _needed(lock: str, platform: Platform) -> str:

@@ -1,5 +1,12 @@
-"""Fixtures for all tests; each is described where it is defined."""
+"""Fixtures and hooks for all tests; each is described where it is defined."""
 
 from tests.controlplane.fixtures import control_plane, fault_proxy, namespace
+from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 
-__all__ = ["control_plane", "fault_proxy", "namespace"]
+__all__ = [
+    "control_plane",
+    "fault_proxy",
+    "namespace",
+    "pytest_collection_modifyitems",
+    "pytest_xdist_make_scheduler",
+]

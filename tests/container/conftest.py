@@ -1,6 +1,7 @@
 """Fixtures of a whole run: the engine, the images of this checkout, a control plane in containers.
 
-Where no engine runs and none can be started, tests skip on a laptop and fail in CI (`CI=true`).
+Where no engine runs and none can be started, or nothing can be had that images stand on, tests skip
+on a laptop and fail in CI (`CI=true`).
 """
 
 import os
@@ -10,12 +11,13 @@ import docker
 import pytest
 
 from images.__main__ import build_all
+from images.base import NoBase
 from tests.container.engine import NoEngine, engine
 from tests.container.lab import Lab
 from tests.container.network import Network
 from tests.container.plane import control_plane
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.fixtures import require_program
+from tests.controlplane.fixtures import lack, require_program
 
 # Not a release's: what is tested may be anything.
 TAG = "test"
@@ -27,15 +29,16 @@ def docker_engine() -> Iterator[docker.DockerClient]:
         with engine() as client:
             yield client
     except NoEngine as error:
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        lack(str(error))
 
 
 @pytest.fixture(scope="session")
 def images(docker_engine: docker.DockerClient) -> dict[str, str]:
     """The images of this checkout, built now: a name by component, and `base`."""
-    return build_all(docker_engine, tag=TAG)
+    try:
+        return build_all(docker_engine, tag=TAG)
+    except NoBase as error:
+        lack(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ class Lab:
         for labels in self._labels_of_all():
             pid, _, started = labels[LABEL].partition(".")
             if _started(int(pid)) != started:
-                self._remove({LABEL: labels[LABEL]})
+                remove(self.client, f"{LABEL}={labels[LABEL]}")
         return self
 
     def __exit__(
@@ -39,7 +39,7 @@ class Lab:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._remove(self._labels)
+        remove(self.client, f"{LABEL}={self._labels[LABEL]}")
 
     def start(self, image: str, command: list[str], **settings: Any) -> Container:
         """A container that runs, with the SDK's settings. No capabilities, no way to new ones, and
@@ -64,15 +64,17 @@ class Lab:
         networks = self.client.networks.list(filters=wanted)
         return [it.labels for it in containers] + [it.attrs["Labels"] for it in networks]
 
-    def _remove(self, labels: dict[str, str]) -> None:
-        wanted: Filters = {"label": [f"{name}={value}" for name, value in labels.items()]}
-        for container in self.client.containers.list(all=True, filters=wanted):
-            try:
-                container.remove(force=True, v=True)
-            except NotFound:
-                continue
-        for network in self.client.networks.list(filters=wanted):
-            network.remove()
+
+def remove(client: docker.DockerClient, label: str) -> None:
+    """Whatever bears the label: `name`, or `name=value`."""
+    wanted: Filters = {"label": label}
+    for container in client.containers.list(all=True, filters=wanted):
+        try:
+            container.remove(force=True, v=True)
+        except NotFound:
+            continue
+    for network in client.networks.list(filters=wanted):
+        network.remove()
 
 
 def _started(pid: int) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 import docker
 import pytest
 
+from images.keepalived import keepalived_image
 from tests.container.lab import Lab
 from tests.container.network import Network
-from tests.container.vip import LEASE_DURATION, RIGHTS, TAG, VipPod, VipPods, keepalived_image
+from tests.container.vip import LEASE_DURATION, RIGHTS, TAG, VipPod, VipPods
 from tests.controlplane.cluster import ControlPlane
 from tests.pods.elector import boottime
 from tests.pods.observer import wait_for

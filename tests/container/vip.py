@@ -15,11 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import docker
 from docker.models.containers import Container
 
 from images.__main__ import build_all
-from images.base import debian_image
+from images.keepalived import keepalived_image
 from tests.container.elector import ElectorContainer
 from tests.container.engine import engine
 from tests.container.lab import Lab
@@ -29,7 +28,6 @@ from tests.controlplane.cluster import ControlPlane
 from tests.pods.fleet import LEASE
 from tests.pods.observer import Observer, wait_for
 from tests.vip.faults import pair
-from tests.vip.keepalived import SHIPPED
 from tests.vip.nemesis import Fault
 from tests.vip.outlook import Outlook
 
@@ -54,23 +52,6 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
     flags = struct.unpack_from("16sH", fcntl.ioctl(s, 0x8913, struct.pack("16sH14x", name, 0)))[1]
     fcntl.ioctl(s, 0x8914, struct.pack("16sH14x", name, flags | 1 if up else flags & ~1))
 """
-
-
-def keepalived_image(client: docker.DockerClient, *, tag: str) -> str:
-    """Of this checkout, built now; Debian's keepalived and curl are fetched once."""
-    base = debian_image(
-        client, "edge-sidecars/keepalived-base:bookworm", packages=("keepalived", "curl")
-    )
-    name = f"edge-sidecars/keepalived:{tag}"
-    client.images.build(
-        path=str(SHIPPED),
-        dockerfile="container/Dockerfile",
-        tag=name,
-        buildargs={"BASE_IMAGE": base},
-        rm=True,
-        forcerm=True,
-    )
-    return name
 
 
 class ContainerLines:

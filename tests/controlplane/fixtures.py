@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
@@ -20,11 +21,15 @@ def require_program(name: str) -> str:
     """The path of the program that is built already; skips, or in CI fails, where it is not."""
     found = build.find(name)
     if found is None:
-        message = f"{name} is missing: run python3 tests/controlplane/build.py"
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(message)
-        pytest.skip(message)
+        lack(f"{name} is missing: run python3 tests/controlplane/build.py")
     return str(found)
+
+
+def lack(what: str) -> NoReturn:
+    """Skips, or in CI fails, for want of what the message says."""
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(what)
+    pytest.skip(what)
 
 
 @pytest.fixture(scope="session")

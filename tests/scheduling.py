@@ -1,0 +1,38 @@
+"""What runs before what, and what stays in one process where several run tests (pytest-xdist).
+
+A file stays together, as its fixtures are its own; all tests of containers do, so that one process
+builds the images and has the one control plane in them. Unit tests come first: they tell soonest,
+and nothing of the others runs beside them. Then what has most slow tests, so that the processes
+end together.
+"""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+UNIT = "tests/unit/"
+TOGETHER = "tests/container/"
+
+
+def scope(nodeid: str) -> str:
+    """What is not divided."""
+    return TOGETHER if nodeid.startswith(TOGETHER) else nodeid.partition("::")[0]
+
+
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """`--dist loadfile`, but for what else is not divided."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = Counter(scope(item.nodeid) for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda it: (not it.nodeid.startswith(UNIT), -slow[scope(it.nodeid)]))
