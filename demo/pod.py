@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from demo.place import PodParts
 from demo.timing import Timing
-from tests.pods.elector import ask
+from tests.controlplane.answer import ask
 
 LEASE = "demo"
 # The Role of the README: what an elector needs, and nothing else. `create` cannot be limited to

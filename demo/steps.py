@@ -10,7 +10,7 @@ from demo.outage import outage
 from demo.pod import Pod
 from demo.scene import Scene
 from demo.stage import Failed, Result
-from tests.pods.elector import boottime
+from tests.controlplane.answer import boottime
 from tests.pods.observer import Ready
 
 Step = Callable[[Scene], None]

@@ -11,7 +11,7 @@ from demo.edge import Edge
 from demo.pod import RUNNING, Pod
 from demo.scene import Scene
 from demo.watcher import Document
-from tests.pods.elector import boottime
+from tests.controlplane.answer import boottime
 
 # Characters of the longest text of each column; the reason gets the rest.
 COLUMNS = {"pod": 5, "role": 7, "valid for": 9, "token": 6, "main": 14}

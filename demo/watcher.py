@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.pod import Pod
-from tests.pods.elector import ask
+from tests.controlplane.answer import ask
 from tests.pods.observer import Overlap, Ready, overlaps
 from tests.pods.polling import Polling
 

@@ -19,11 +19,11 @@ from bench.progress import say
 from kubeapi import ApiServer
 from kubeapi.server import MERGE_PATCH
 from sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB, MODEL
+from tests.controlplane.answer import ask
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.pods.caller import Caller, Watching
 from tests.pods.edge_node import EdgeNode
-from tests.pods.lc import ask
 from tests.pods.system import MODES
 
 Json = dict[str, Any]

@@ -19,10 +19,10 @@ from bench.pace import wait_for
 from kubeapi import ApiServer
 from kubeapi.kubeconfig import Kubeconfig
 from sedna_api.core.kinds import kind_named
+from tests.controlplane.answer import ask
 from tests.controlplane.cluster import ControlPlane
 from tests.pods.edge_node import EdgeNode
 from tests.pods.gm import LEASE_FLAGS, GmPod
-from tests.pods.lc import ask
 from tests.pods.relay import RelayProcess
 
 Json = dict[str, Any]

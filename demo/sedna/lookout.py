@@ -9,8 +9,8 @@ import time
 from functools import partial
 from typing import Any
 
+from tests.controlplane.answer import ask
 from tests.pods.edge_node import EdgeNode
-from tests.pods.elector import ask
 from tests.pods.gm import GmPod
 from tests.pods.polling import Polling
 from tests.pods.system import System

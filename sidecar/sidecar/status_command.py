@@ -44,10 +44,10 @@ class Document:
         try:
             with closing(connection):
                 connection.request("GET", self.path)
-                answer = connection.getresponse()
-                if answer.status != HTTPStatus.OK:
-                    raise HTTPException(f"{answer.status} {answer.reason}")
-                told = json.loads(answer.read(self.longest))
+                with connection.getresponse() as answer:
+                    if answer.status != HTTPStatus.OK:
+                        raise HTTPException(f"{answer.status} {answer.reason}")
+                    told = json.loads(answer.read(self.longest))
         except (OSError, HTTPException) as error:
             why = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(

@@ -10,8 +10,9 @@ from typing import Any
 from tests.container.lab import Lab
 from tests.container.network import Network
 from tests.container.pod import Pod
+from tests.controlplane.answer import Answer, ask
 from tests.controlplane.cluster import ControlPlane
-from tests.pods.elector import ELECTOR_RULES, Answer, ask
+from tests.pods.elector import ELECTOR_RULES
 from tests.pods.fleet import LEASE
 from tests.pods.observer import wait_for
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.controlplane.admin import AdminClient, Answer, Json
+from tests.controlplane.admin import AdminClient, Json, Told
 from tests.controlplane.service_account import TOKEN_REQUEST_MINIMUM, sign_token
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -94,7 +94,7 @@ class ServiceAccounts:
         expect(answer)
 
 
-def expect(answer: Answer) -> Json:
+def expect(answer: Told) -> Json:
     """The object of a successful answer. Raises RequestRefusedError."""
     status, body = answer
     if status >= HTTPStatus.BAD_REQUEST:

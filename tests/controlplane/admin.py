@@ -11,6 +11,8 @@ import json
 import ssl
 from typing import Any
 
+from tests.controlplane.answer import exchange
+
 # The name under which the administrator's requests stand in the audit log.
 USER_AGENT = "controlplane-admin"
 # Seconds; the API server answers within milliseconds or is being tormented on purpose.
@@ -18,7 +20,8 @@ TIMEOUT = 10.0
 MERGE_PATCH = "application/merge-patch+json"
 
 Json = dict[str, Any]
-Answer = tuple[int, Json]
+# Status and document.
+Told = tuple[int, Json]
 
 
 class AdminClient:
@@ -32,48 +35,41 @@ class AdminClient:
         self._context = context
         self._token = token
 
-    def get(self, path: str, *, timeout: float = TIMEOUT) -> Answer:
+    def get(self, path: str, *, timeout: float = TIMEOUT) -> Told:
         """GET; raises OSError where there is no answer within `timeout` seconds."""
         return self._request("GET", path, None, "application/json", timeout)
 
-    def put(self, path: str, body: Json, *, timeout: float = TIMEOUT) -> Answer:
+    def put(self, path: str, body: Json, *, timeout: float = TIMEOUT) -> Told:
         """PUT; raises OSError as `get` does."""
         return self._request("PUT", path, body, "application/json", timeout)
 
-    def post(self, path: str, body: Json, *, timeout: float = TIMEOUT) -> Answer:
+    def post(self, path: str, body: Json, *, timeout: float = TIMEOUT) -> Told:
         """POST; raises OSError as `get` does."""
         return self._request("POST", path, body, "application/json", timeout)
 
     def patch(
         self, path: str, body: Json, *, content_type: str = MERGE_PATCH, timeout: float = TIMEOUT
-    ) -> Answer:
+    ) -> Told:
         """PATCH, by default a JSON merge patch; raises OSError as `get` does."""
         return self._request("PATCH", path, body, content_type, timeout)
 
-    def delete(self, path: str, body: Json | None = None, *, timeout: float = TIMEOUT) -> Answer:
+    def delete(self, path: str, body: Json | None = None, *, timeout: float = TIMEOUT) -> Told:
         """DELETE; raises OSError as `get` does."""
         return self._request("DELETE", path, body, "application/json", timeout)
 
     def _request(
         self, method: str, path: str, body: Json | None, content_type: str, timeout: float
-    ) -> Answer:
+    ) -> Told:
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         if body is not None:
             headers["Content-Type"] = content_type
-        connection = self._connection(timeout)
-        try:
-            connection.request(
-                method, path, json.dumps(body) if body is not None else None, headers
-            )
-            response = connection.getresponse()
-            content = response.read()
-        except http.client.HTTPException as error:
-            raise ConnectionError(f"{method} {path}: {error!r}") from error
-        finally:
-            connection.close()
-        return response.status, _decode(content)
+        content = json.dumps(body).encode() if body is not None else None
+        answer = exchange(
+            self._connection(timeout), path, method=method, body=content, headers=headers
+        )
+        return answer.status, _decode(answer.body)
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
         if self._context is None:

@@ -11,7 +11,6 @@ Terminating), and etcd does not sync to disk (data survives kills, not a loss of
 from __future__ import annotations
 
 import base64
-import contextlib
 import http.client
 import json
 import secrets
@@ -30,6 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.controlplane import build
 from tests.controlplane.accounts import TOKEN_LIFETIME, Rule, ServiceAccounts, expect
 from tests.controlplane.admin import AdminClient
+from tests.controlplane.answer import exchange
 from tests.controlplane.audit import POLICY, RESPONSE_COMPLETE, AuditEvent, AuditLog, AuditSelectors
 from tests.controlplane.certificates import (
     Authority,
@@ -186,13 +186,10 @@ class ControlPlane:
     def _ask_etcd(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Over etcd's gateway: https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/"""
         connection = http.client.HTTPConnection(LOOPBACK, self._etcd_port, timeout=STOP_TIMEOUT)
-        with contextlib.closing(connection):
-            connection.request("POST", path, json.dumps(body))
-            response = connection.getresponse()
-            answer: dict[str, Any] = json.loads(response.read())
-        if response.status != HTTPStatus.OK:
-            raise ChildProcessError(f"etcd: {path}: {answer}")
-        return answer
+        answer = exchange(connection, path, method="POST", body=json.dumps(body).encode())
+        if answer.status != HTTPStatus.OK:
+            raise ChildProcessError(f"etcd: {path}: {answer.body!r}")
+        return answer.json()
 
     def wait_ready(self) -> None:
         """Returns when /readyz answers 200. Raises ChildProcessError if a server has ended,

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from tests.controlplane.answer import boottime
 from tests.nemesis import faults
 from tests.nemesis.arena import BOGUS, Arena
 from tests.nemesis.faults import Draw, Misbehaviour, NotApplicable
 from tests.nemesis.history import History
 from tests.nemesis.verdict import Rules, Verdict, judge, transitions
-from tests.pods.elector import boottime
 from tests.pods.fleet import FAST_DURATION
 
 # Seconds between two groups of faults: at most so long is quiet, in which a leader settles.

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.controlplane.answer import ask
 from tests.peers.build import candidate_binary
-from tests.pods.elector import POLL_INTERVAL, START_TIMEOUT, ask
+from tests.pods.elector import POLL_INTERVAL, START_TIMEOUT
 
 # Beside an elector at 4s/1s/2s: the same lease, the same time between two renewals, and the
 # renew deadline in the proportion of client-go's defaults (15/10/2), rounded up.

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
 
+from tests.controlplane.answer import exchange
 from tests.peers.build import informer_binary
 
 # Seconds; a quiet machine needs a tenth.
@@ -171,9 +172,5 @@ class InformerProcess:
 
     def _get(self, path: str) -> list[dict[str, Any]]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_TIMEOUT)
-        try:
-            connection.request("GET", path)
-            found: list[dict[str, Any]] = json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
+        found: list[dict[str, Any]] = json.loads(exchange(connection, path).body)
         return found

@@ -21,6 +21,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
+from tests.controlplane.answer import exchange
+
 Json = dict[str, Any]
 Parameters = Mapping[str, str | int]
 # Query parameters; a sequence of pairs repeats a name.
@@ -110,15 +112,14 @@ class Caller:
         """One request; a dictionary is sent as JSON unless `headers` say what it is."""
         content = json.dumps(body).encode() if isinstance(body, dict) else body
         kind = {"Content-Type": "application/json"} if isinstance(body, dict) else {}
-        started = time.monotonic()
-        with self.connected(timeout) as connection:
-            connection.request(
-                method, _target(path, query), content, {**self._headers, **kind, **(headers or {})}
-            )
-            response = connection.getresponse()
-            answer = response.read()
-            seconds = time.monotonic() - started
-            return Reply(response.status, response.headers, answer, seconds)
+        answer = exchange(
+            self.open(timeout),
+            _target(path, query),
+            method=method,
+            body=content,
+            headers={**self._headers, **kind, **(headers or {})},
+        )
+        return Reply(answer.status, answer.headers, answer.body, answer.received - answer.sent)
 
     def get(self, path: str, query: Query = (), **headers: str) -> Reply:
         """GET; `headers` with underscores: `accept="…"`, `accept_encoding="gzip"`."""
@@ -149,13 +150,8 @@ class Caller:
     @contextlib.contextmanager
     def connected(self, timeout: float = TIMEOUT) -> Iterator[http.client.HTTPConnection]:
         """A connection; closed at the end of the block."""
-        connection = self.open(timeout)
-        try:
+        with contextlib.closing(self.open(timeout)) as connection:
             yield connection
-        except http.client.HTTPException as error:
-            raise ConnectionError(f"{self._parts.netloc}: {error!r}") from error
-        finally:
-            connection.close()
 
     def open(self, timeout: float | None) -> http.client.HTTPConnection:
         """A connection that the caller closes."""
@@ -175,17 +171,15 @@ class Watching:
     def __init__(self, caller: Caller, target: str, headers: Mapping[str, str]) -> None:
         self.seen: list[Seen] = []
         self.ended_at: float | None = None
-        self._connection = caller.open(TIMEOUT)
-        try:
-            self._connection.connect()
+        with contextlib.ExitStack() as stack:
+            connection = stack.enter_context(contextlib.closing(caller.open(TIMEOUT)))
+            connection.connect()
             # Answers without a length make http.client forget its socket.
-            self._socket: socket.socket = self._connection.sock
-            self._connection.request("GET", target, headers={**caller.headers, **headers})
-            self.response = self._connection.getresponse()
+            self._socket: socket.socket = connection.sock
+            connection.request("GET", target, headers={**caller.headers, **headers})
+            self.response = stack.enter_context(connection.getresponse())
             self._socket.settimeout(None)
-        except BaseException:
-            self._connection.close()
-            raise
+            self._stack = stack.pop_all()
         self.status = self.response.status
         self.headers = self.response.headers
         self.started_at = time.monotonic()
@@ -204,8 +198,7 @@ class Watching:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(TIMEOUT)
-        self.response.close()
-        self._connection.close()
+        self._stack.close()
 
     @property
     def is_open(self) -> bool:

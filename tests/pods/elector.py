@@ -3,7 +3,6 @@
 Guarantee: whatever a test does to it (freeze, kill), `stop` leaves no process behind.
 """
 
-import http.client
 import json
 import signal
 import subprocess
@@ -16,13 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.controlplane.answer import ANSWER_TIMEOUT, Answer, ask
 from tests.controlplane.guardian import Guardian
 
 # A start on a busy machine; a quiet one needs half a second.
 START_TIMEOUT = 30.0
 POLL_INTERVAL = 0.02
-# An answer that takes longer is none: the process is frozen.
-ANSWER_TIMEOUT = 2.0
 
 # What an elector needs; the manifests ship the same (get, watch and update by name).
 ELECTOR_RULES: list[dict[str, list[str]]] = [
@@ -32,47 +30,6 @@ ELECTOR_RULES: list[dict[str, list[str]]] = [
         "verbs": ["get", "watch", "create", "update"],
     }
 ]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """`sent` and `received` on CLOCK_BOOTTIME, outside of the pod."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
-    sent: float
-    received: float
-
-    def json(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self.body)
-        return document
-
-
-def boottime() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def ask(
-    port: int,
-    path: str,
-    *,
-    host: str = "127.0.0.1",
-    method: str = "GET",
-    timeout: float = ANSWER_TIMEOUT,
-) -> Answer | None:
-    """One request over a new connection; None without an answer in time."""
-    connection = http.client.HTTPConnection(host, port, timeout=timeout)
-    sent = boottime()
-    try:
-        connection.request(method, path)
-        response = connection.getresponse()
-        body = response.read()
-        return Answer(response.status, body, dict(response.headers), sent, boottime())
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
 
 
 @dataclass

@@ -19,8 +19,8 @@ from tests.pods.observer import wait_for, wait_for_leader
 # The shortest lease with room for faults between two renewals; renewal each second.
 FAST = ("--lease-duration", "4s", "--renew-interval", "1s", "--request-timeout", "2s")
 FAST_DURATION = 4.0
-# Renews as often, and neither a term nor a request ends because the machine stood still for seconds:
-# for what must not happen, such as the end of a term.
+# Renews as often, and no term and no request ends because the machine stood still for seconds: for
+# what must not happen, such as the end of a term.
 STEADY = ("--lease-duration", "20s", "--renew-interval", "1s", "--request-timeout", "8s")
 STEADY_DURATION = 20.0
 LEASE = "controller"

@@ -13,11 +13,12 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from tests.controlplane.answer import ask, exchange
 from tests.controlplane.api_server import ApiServer
 from tests.controlplane.guardian import Guardian
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.reservation import LOOPBACK, Reservation
-from tests.pods.elector import ElectorPod, ask
+from tests.pods.elector import ElectorPod
 from tests.pods.process import POLL_INTERVAL, START_TIMEOUT, Process
 from tests.pods.relay import RelayProcess
 
@@ -79,11 +80,7 @@ class GmProcess(Process):
 
     def post(self, path: str, *, timeout: float = START_TIMEOUT) -> int:
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=timeout)
-        try:
-            connection.request("POST", path)
-            return connection.getresponse().status
-        finally:
-            connection.close()
+        return exchange(connection, path, method="POST").status
 
 
 class GmPod:

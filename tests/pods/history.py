@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.controlplane.answer import boottime
 from tests.controlplane.api_server import ApiServer
-from tests.pods.elector import boottime
 from tests.pods.observer import Ready
 
 # The contract's rules for takeovers, written down a second time: the judge does not ask the judged.

@@ -6,10 +6,12 @@ import re
 import socket
 import threading
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from tests.pods.elector import Answer, ElectorPod
+from tests.controlplane.answer import Answer
+from tests.pods.elector import ElectorPod
 
 
 def answered(pod: ElectorPod, path: str, *, method: str = "GET", timeout: float = 5) -> Answer:
@@ -44,9 +46,12 @@ class Stream:
     """The documents of one watch, read in a thread, each with the time of its arrival."""
 
     def __init__(self, pod: ElectorPod, *, accept: str = "*/*") -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", pod.port, timeout=10)
-        self._connection.request("GET", "/leader?watch=true", headers={"Accept": accept})
-        self.response = self._connection.getresponse()
+        with ExitStack() as stack:
+            opened = http.client.HTTPConnection("127.0.0.1", pod.port, timeout=10)
+            self._connection = stack.enter_context(closing(opened))
+            self._connection.request("GET", "/leader?watch=true", headers={"Accept": accept})
+            self.response = stack.enter_context(self._connection.getresponse())
+            self._stack = stack.pop_all()
         self.lines: list[tuple[float, bytes]] = []
         self._thread = threading.Thread(target=self._read, daemon=True)
 
@@ -58,7 +63,7 @@ class Stream:
         if self._connection.sock is not None:
             self._connection.sock.shutdown(socket.SHUT_RDWR)
         self._thread.join(10)
-        self._connection.close()
+        self._stack.close()
 
     def documents(self) -> list[dict[str, Any]]:
         return [json.loads(line.removeprefix(b"data: ")) for _, line in self.lines if line.strip()]

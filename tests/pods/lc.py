@@ -4,15 +4,14 @@ Guarantee: `stop` leaves, unless the test brought its own root, no file. `relay_
 reach a relay that the test has; who cuts that relay's link, or kills it, has a pod of both.
 """
 
-import http.client
 import json
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from tests.controlplane.answer import Answer, ask
 from tests.controlplane.guardian import Guardian
 from tests.controlplane.reservation import LOOPBACK
 from tests.pods.process import POLL_INTERVAL, Process
@@ -22,46 +21,14 @@ Json = dict[str, Any]
 
 # Seconds in which something that is waited for must be so.
 PATIENCE = 20.0
-# Seconds; an answer that takes longer is none: the process is frozen.
+# Seconds; a report is on the disk when it is answered.
 ANSWER_TIMEOUT = 5.0
-
-
-@dataclass(frozen=True)
-class Reply:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    def json(self) -> Json:
-        document: Json = json.loads(self.body)
-        return document
 
 
 def relay_flags(relay: RelayProcess) -> list[str]:
     """Of an LC in the relay's pod."""
     status = f"http://{LOOPBACK}:{relay.status_port}"
     return ["--mode=relay", f"--api={relay.url}", f"--relay-status={status}"]
-
-
-def ask(
-    port: int,
-    path: str,
-    *,
-    method: str = "GET",
-    body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    host: str = LOOPBACK,
-) -> Reply | None:
-    """One request over a new connection; None without an answer in time."""
-    connection = http.client.HTTPConnection(host, port, timeout=ANSWER_TIMEOUT)
-    try:
-        connection.request(method, path, body, dict(headers or {}))
-        response = connection.getresponse()
-        return Reply(response.status, dict(response.headers), response.read())
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
 
 
 class LcProcess(Process):
@@ -119,12 +86,12 @@ class LcProcess(Process):
 
     # ── what it says ──
 
-    def ask(self, path: str, **how: Any) -> Reply:
-        answer = ask(self.port, path, **how)
+    def ask(self, path: str, **how: Any) -> Answer:
+        answer = ask(self.port, path, **{"timeout": ANSWER_TIMEOUT, **how})
         assert answer is not None, f"{self.node} does not answer: {self.log_text()[-2000:]}"
         return answer
 
-    def report(self, worker: str, told: Json) -> Reply | None:
+    def report(self, worker: str, told: Json) -> Answer | None:
         """What a worker posts; None without an answer."""
         return ask(
             self.port,
@@ -132,6 +99,7 @@ class LcProcess(Process):
             method="POST",
             body=json.dumps({"name": worker, **told}).encode(),
             headers={"Content-Type": "application/json"},
+            timeout=ANSWER_TIMEOUT,
         )
 
     def status(self) -> Json:

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 from aiohttp import web
 
-from tests.pods.elector import boottime
+from tests.controlplane.answer import boottime
 
 NAMESPACE = "edge"
 LEASE = "controller"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self, TypeVar
 
-from tests.pods.elector import Answer
+from tests.controlplane.answer import Answer
 from tests.pods.polling import Polling
 
 POLL_INTERVAL = 0.02

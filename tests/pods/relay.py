@@ -3,21 +3,19 @@
 Guarantee: `stop` leaves, unless the test brought its own, no data directory.
 """
 
-import http.client
-import json
 import time
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 
+from tests.controlplane.answer import Answer, ask
 from tests.controlplane.guardian import Guardian
 from tests.controlplane.reservation import LOOPBACK
 from tests.pods.process import POLL_INTERVAL, Process
 
 # Seconds in which the state of the link is told: the relay promises three for a cut.
 LINK_TIMEOUT = 10.0
-# Seconds; an answer of the status port that takes longer is none: the process is frozen.
-ANSWER_TIMEOUT = 2.0
 
 
 class RelayProcess(Process):
@@ -55,7 +53,7 @@ class RelayProcess(Process):
         return self
 
     def wait_ready(self) -> None:
-        self._wait_until(lambda: self.readyz() == http.HTTPStatus.OK, what="start")
+        self._wait_until(lambda: self.readyz() == HTTPStatus.OK, what="start")
 
     def command(self, *arguments: str) -> str:
         """What a sub-command prints that is told this relay's ports."""
@@ -72,11 +70,11 @@ class RelayProcess(Process):
     def readyz(self, query: str = "") -> int | None:
         """The status of /readyz; None without an answer."""
         answer = self._ask(f"/readyz{query}")
-        return answer[0] if answer else None
+        return answer.status if answer else None
 
     @property
     def is_link_up(self) -> bool:
-        return self.readyz("?upstream=true") == http.HTTPStatus.OK
+        return self.readyz("?upstream=true") == HTTPStatus.OK
 
     def wait_link(self, *, up: bool, timeout: float = LINK_TIMEOUT) -> None:
         """Returns when it says that its upstream can be reached, or that it cannot."""
@@ -91,21 +89,12 @@ class RelayProcess(Process):
         """The /status document."""
         answer = self._ask("/status")
         assert answer is not None, f"{self.name} does not answer"
-        document: dict[str, Any] = json.loads(answer[1])
-        return document
+        return answer.json()
 
     def metrics(self) -> str:
         answer = self._ask("/metrics")
         assert answer is not None, f"{self.name} does not answer"
-        return answer[1].decode()
+        return answer.body.decode()
 
-    def _ask(self, path: str) -> tuple[int, bytes] | None:
-        connection = http.client.HTTPConnection(LOOPBACK, self.status_port, timeout=ANSWER_TIMEOUT)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except (OSError, http.client.HTTPException):
-            return None
-        finally:
-            connection.close()
+    def _ask(self, path: str) -> Answer | None:
+        return ask(self.status_port, path)

@@ -7,7 +7,8 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from tests.pods.elector import Answer, ElectorPod, ask
+from tests.controlplane.answer import Answer
+from tests.pods.elector import ElectorPod
 
 POLL_INTERVAL = 0.01
 
@@ -59,6 +60,6 @@ class Timeline:
 
     def _ask(self) -> None:
         if self._pod.is_running and self._pod.port:
-            answer = ask(self._pod.port, self._path)
+            answer = self._pod.ask(self._path)
             if answer is not None:
                 self._answers.append(answer)

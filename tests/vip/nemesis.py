@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import inf
 from typing import Protocol
 
-from tests.pods.elector import boottime
+from tests.controlplane.answer import boottime
 from tests.vip.outlook import Outlook
 from tests.vip.ownership import Finding
 

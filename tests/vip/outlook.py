@@ -6,7 +6,7 @@ Owns no process; judges with ownership.py. Times are seconds on CLOCK_BOOTTIME.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tests.pods.elector import boottime
+from tests.controlplane.answer import boottime
 from tests.pods.observer import Observer, wait_for
 from tests.vip.ownership import Finding, Spell, owners, seen_twice, shared, spells, unfounded
 

@@ -4,6 +4,7 @@ import http.client
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -54,19 +55,26 @@ def test_a_write_is_recorded_as_kube_apiserver_would_before_it_is_answered(
     assert origin.count_requests(resource="leases", namespace=namespace) == len(verbs)
 
 
+@contextmanager
+def watching(origin: OriginServer, namespace: str) -> Iterator[http.client.HTTPResponse]:
+    """The answer to a watch of all Leases of the namespace, from the first on."""
+    opened = http.client.HTTPConnection("127.0.0.1", origin.port, timeout=TIMEOUT)
+    with closing(opened) as connection:
+        connection.request("GET", f"{leases(namespace)}?watch=true&resourceVersion=0")
+        with connection.getresponse() as response:
+            yield response
+
+
 def test_what_a_watch_tells_is_recorded_before_it_is_told(origin: OriginServer) -> None:
     namespace = origin.create_namespace()
-    connection = http.client.HTTPConnection("127.0.0.1", origin.port, timeout=TIMEOUT)
-    connection.request("GET", f"{leases(namespace)}?watch=true&resourceVersion=0")
-    response = connection.getresponse()
-    started = origin.audit(stage=RESPONSE_STARTED, verb="watch", namespace=namespace)
-    assert [event.status for event in started] == [200]
-    create(origin, namespace, "a")
-    told = json.loads(response.readline())["object"]["metadata"]
+    with watching(origin, namespace) as response:
+        started = origin.audit(stage=RESPONSE_STARTED, verb="watch", namespace=namespace)
+        assert [event.status for event in started] == [200]
+        create(origin, namespace, "a")
+        told = json.loads(response.readline())["object"]["metadata"]
     recorded = origin.audit(stage=RESPONSE_COMPLETE, verb="create", namespace=namespace)
     versions = [(event.response_object or {})["metadata"]["resourceVersion"] for event in recorded]
     assert told["resourceVersion"] in versions
-    connection.close()
 
 
 def test_a_killed_origin_ends_its_watches_and_comes_back_with_its_data(
@@ -74,14 +82,11 @@ def test_a_killed_origin_ends_its_watches_and_comes_back_with_its_data(
 ) -> None:
     namespace = origin.create_namespace()
     stored = create(origin, namespace, "a")
-    connection = http.client.HTTPConnection("127.0.0.1", origin.port, timeout=TIMEOUT)
-    connection.request("GET", f"{leases(namespace)}?watch=true&resourceVersion=0")
-    response = connection.getresponse()
-    response.readline()
-    origin.stop_apiserver()
-    with pytest.raises((ConnectionError, http.client.IncompleteRead)):
-        response.read()
-    connection.close()
+    with watching(origin, namespace) as response:
+        response.readline()
+        origin.stop_apiserver()
+        with pytest.raises((ConnectionError, http.client.IncompleteRead)):
+            response.read()
     with pytest.raises(OSError, match=r"."):
         origin.admin.get(leases(namespace))
     origin.start_apiserver()

@@ -23,6 +23,7 @@ import aiohttp
 import pytest
 
 from tests.controlplane.admin import AdminClient
+from tests.controlplane.answer import exchange
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fixtures import require_program
 from tests.controlplane.proxy import FaultProxy
@@ -405,10 +406,10 @@ def proxy_process(target_port: int) -> Iterator[dict[str, int]]:
 
 def control(port: int, method: str, path: str, body: str | None = None) -> tuple[int, str]:
     """A request to the control port of a proxy process."""
-    with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=5)) as connection:
-        connection.request(method, path, body)
-        response = connection.getresponse()
-        return response.status, response.read().decode()
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
+    content = body.encode() if body is not None else None
+    answer = exchange(connection, path, method=method, body=content)
+    return answer.status, answer.body.decode()
 
 
 def test_a_proxy_process_is_controlled_over_http(control_plane: ControlPlane) -> None:

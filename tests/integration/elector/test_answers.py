@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.pods.elector import ElectorPod, boottime
+from tests.controlplane.answer import boottime
+from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST, FAST_DURATION, LEASE
 from tests.pods.lease_server import NAMESPACE, LeaseServer, Scripted, event
 from tests.pods.observer import wait_for

@@ -7,10 +7,11 @@ import time
 
 import pytest
 
+from tests.controlplane.answer import boottime
 from tests.controlplane.api_server import ApiServer
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.pods.elector import ELECTOR_RULES, boottime
+from tests.pods.elector import ELECTOR_RULES
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.observer import Observer, wait_for, wait_for_leader
 from tests.pods.timeline import Timeline

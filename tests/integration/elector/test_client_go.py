@@ -11,13 +11,14 @@ from typing import Protocol
 
 import pytest
 
+from tests.controlplane.answer import boottime
 from tests.controlplane.api_server import ApiServer
 from tests.integration.elector.api_servers import ON_BOTH
 from tests.nemesis.history import History, Version
 from tests.nemesis.verdict import Rules, judge
 from tests.peers.candidate import FAST as PEER_FAST
 from tests.peers.candidate import ClientGoCandidate
-from tests.pods.elector import ElectorPod, boottime
+from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST_DURATION, Fleet, kubeconfig
 from tests.pods.history import FOREIGN_FACTOR
 from tests.pods.observer import Observer, wait_for

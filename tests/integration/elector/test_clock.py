@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pods.elector import ElectorPod, boottime
+from tests.controlplane.answer import boottime
+from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.history import assert_polite, writes
 from tests.pods.observer import Observer, wait_for, wait_for_leader

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.controlplane.answer import Answer, ask
 from tests.controlplane.cluster import ControlPlane
-from tests.pods.elector import ELECTOR_RULES, Answer, ask
+from tests.pods.elector import ELECTOR_RULES
 from tests.pods.fleet import Fleet
 from tests.pods.observer import wait_for
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pods.elector import ELECTOR_RULES, ElectorPod, boottime
+from tests.controlplane.answer import boottime
+from tests.pods.elector import ELECTOR_RULES, ElectorPod
 from tests.pods.fleet import FAST_DURATION, STEADY, STEADY_DURATION, Fleet
 from tests.pods.history import CLOCK_TOLERANCE, assert_backed, assert_polite, writes
 from tests.pods.observer import Observer, wait_for, wait_for_leader

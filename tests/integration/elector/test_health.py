@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from tests.pods.elector import ElectorPod, boottime
+from tests.controlplane.answer import boottime
+from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.history import Write, assert_backed, assert_polite, writes
 from tests.pods.main import MainServer

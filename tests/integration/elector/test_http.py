@@ -1,5 +1,6 @@
 """The HTTP interface of real electors: each row of the table (contract, section 3)."""
 
+import contextlib
 import http.client
 import math
 import re
@@ -7,8 +8,8 @@ import time
 
 import pytest
 
+from tests.controlplane.answer import boottime
 from tests.integration.elector.pair import Pair
-from tests.pods.elector import boottime
 from tests.pods.fleet import Fleet
 from tests.pods.http_client import answered
 from tests.pods.main import MainServer
@@ -93,14 +94,13 @@ def test_the_root_names_the_holders_pod_without_a_newline(pair: Pair) -> None:
 
 def test_a_keep_alive_connection_serves_many_requests(pair: Pair) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", pair.leader.port, timeout=5)
-    for path in GET_PATHS * 3:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        response.read()
-        assert response.status == 200
-        sock = connection.sock
-        assert sock is not None
-    connection.close()
+    with contextlib.closing(connection):
+        for path in GET_PATHS * 3:
+            connection.request("GET", path)
+            with connection.getresponse() as response:
+                response.read()
+            assert response.status == 200
+            assert connection.sock is not None
 
 
 # ── the /leader document ──

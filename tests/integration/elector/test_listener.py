@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.controlplane.answer import ask, exchange
 from tests.integration.elector.pair import Pair
-from tests.pods.elector import ask
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.http_client import Stream, answered, descriptors, ports
 from tests.pods.observer import wait_for, wait_for_leader
@@ -48,13 +48,8 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 def ask_unix(path: Path, target: str, *, method: str = "GET") -> tuple[int, bytes]:
-    connection = UnixConnection(path)
-    try:
-        connection.request(method, target)
-        response = connection.getresponse()
-        return response.status, response.read()
-    finally:
-        connection.close()
+    answer = exchange(UnixConnection(path), target, method=method)
+    return answer.status, answer.body
 
 
 @pytest.mark.slow

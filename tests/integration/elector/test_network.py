@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.controlplane.answer import boottime
 from tests.controlplane.api_server import ApiServer
 from tests.controlplane.proxy import FaultProxy
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.pods.elector import ElectorPod, boottime
+from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.observer import Observer, wait_for, wait_for_leader
 from tests.pods.timeline import Timeline

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.controlplane.answer import Answer, boottime
 from tests.controlplane.api_server import ApiServer
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fixtures import require_program
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.pods.elector import Answer, ElectorPod, boottime
+from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.history import ANNOTATION, FOREIGN_FACTOR, assert_backed, writes
 from tests.pods.main import MainServer

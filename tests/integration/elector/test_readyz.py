@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from tests.controlplane.answer import Answer, boottime
 from tests.integration.elector.pair import Pair
-from tests.pods.elector import Answer, boottime
 from tests.pods.fleet import Fleet
 from tests.pods.http_client import answered
 from tests.pods.observer import wait_for_leader

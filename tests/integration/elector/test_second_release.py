@@ -2,8 +2,8 @@
 
 import time
 
+from tests.controlplane.answer import boottime
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.pods.elector import boottime
 from tests.pods.fleet import Fleet
 from tests.pods.observer import wait_for_leader
 

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from tests.controlplane.answer import Answer, boottime
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.pods.elector import Answer, ElectorPod, boottime
+from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.history import ANNOTATION, Write, assert_polite, writes
 from tests.pods.main import MainServer

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import pytest
 
 from gm.definitions import PATH
+from tests.controlplane.answer import ask
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.sedna_kinds import install
 from tests.integration.gm.shop import Shop
-from tests.pods.elector import ask
 from tests.pods.gm import GmPod, GmProcess
 from tests.pods.node_stream import NodeStream
 from tests.pods.raw_server import Connection, RawServer

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.pods.elector import boottime
+from tests.controlplane.answer import boottime
 from tests.pods.observer import wait_for
 from tests.vip.outlook import HOLD
 from tests.vip.site import LEASE_DURATION, Node, Site

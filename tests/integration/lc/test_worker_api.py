@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.controlplane.answer import Answer, ask
 from tests.integration.lc.stocked import stocked, waiting
-from tests.pods.lc import LcProcess, Reply, ask
+from tests.pods.lc import LcProcess
 from tests.unit.lc.documents import dataset, document
 
 JOB = document("federatedlearningjob", "job")
@@ -31,7 +32,7 @@ def lc() -> Iterator[LcProcess]:
         assert "Traceback" not in it.log_text()
 
 
-def post(lc: LcProcess, body: bytes, headers: dict[str, str], worker: str = "w") -> Reply:
+def post(lc: LcProcess, body: bytes, headers: dict[str, str], worker: str = "w") -> Answer:
     return lc.ask(f"/sedna/workers/{worker}/info", method="POST", body=body, headers=headers)
 
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from tests.controlplane import sedna_kinds
 from tests.controlplane.accounts import expect
+from tests.controlplane.answer import exchange
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fixtures import require_program
 from tests.controlplane.kustomize import kustomize
@@ -172,11 +172,6 @@ def _flow_schema(plane: ControlPlane, token: str, path: str) -> str | None:
     connection = http.client.HTTPSConnection(
         LOOPBACK, plane.port, context=plane.tls(as_admin=False), timeout=TIMEOUT
     )
-    try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
-        response: Any = connection.getresponse()
-        assert response.status != HTTPStatus.UNAUTHORIZED
-        found: str | None = response.headers.get("X-Kubernetes-PF-FlowSchema-UID")
-        return found
-    finally:
-        connection.close()
+    answer = exchange(connection, path, headers={"Authorization": f"Bearer {token}"})
+    assert answer.status != HTTPStatus.UNAUTHORIZED
+    return answer.headers["X-Kubernetes-PF-FlowSchema-UID"]

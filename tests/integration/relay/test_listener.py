@@ -8,7 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from http import HTTPStatus
 from pathlib import Path
 
@@ -132,14 +132,13 @@ def serial(place: Hosted, authority: Authority) -> str:
     """Of the certificate that a new connection sees; with a request, to be sure that it works."""
     context = ssl.create_default_context(cafile=str(authority.bundle))
     connection = http.client.HTTPSConnection(LOOPBACK, place.port, context=context, timeout=5)
-    try:
+    with closing(connection):
         connection.request("GET", "/")
-        assert connection.getresponse().read() == b"ok"
+        with connection.getresponse() as response:
+            assert response.read() == b"ok"
         certificate = connection.sock.getpeercert()
         assert certificate is not None
         return str(certificate["serialNumber"])
-    finally:
-        connection.close()
 
 
 def test_a_renewed_certificate_is_shown_to_the_next_connection(

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from sedna_api.core.kinds import ResourceKind, kind_named
-from tests.controlplane.admin import AdminClient, Answer
+from tests.controlplane.admin import AdminClient, Told
 from tests.unit.repository.checkout import ROOT
 
 Json = dict[str, Any]
@@ -40,6 +40,6 @@ def kind_of(manifest: Json) -> ResourceKind:
     return kind
 
 
-def create(admin: AdminClient, namespace: str, manifest: Json) -> Answer:
+def create(admin: AdminClient, namespace: str, manifest: Json) -> Told:
     path = kind_of(manifest).collection(namespace)
     return admin.post(f"{path}?fieldValidation=Strict", manifest)

@@ -11,7 +11,7 @@ import pytest
 from sedna_api.core.kinds import GROUP, NODE_REPORT
 from sedna_api.core.node_report import NodeReport
 from tests.controlplane.accounts import expect
-from tests.controlplane.admin import AdminClient, Answer
+from tests.controlplane.admin import AdminClient, Told
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.sedna_kinds import install
 from tests.integration.sedna_api.definitions import MANIFESTS, manifests
@@ -40,14 +40,14 @@ class Writer:
     client: AdminClient
     namespace: str
 
-    def create(self, node: str) -> Answer:
+    def create(self, node: str) -> Told:
         report = NodeReport.new(self.namespace, node, "s1", epoch=1)
         return self.client.post(NODE_REPORT.collection(self.namespace), report.to_json())
 
-    def patch(self, name: str, **change: object) -> Answer:
+    def patch(self, name: str, **change: object) -> Told:
         return self.client.patch(NODE_REPORT.path(self.namespace, name), change)
 
-    def delete(self, node: str) -> Answer:
+    def delete(self, node: str) -> Told:
         return self.client.delete(NODE_REPORT.path(self.namespace, node))
 
 

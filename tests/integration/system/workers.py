@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.controlplane.answer import exchange
 from tests.pods.course import Course
 
 Json = dict[str, Any]
@@ -207,12 +208,10 @@ def _post(server: str, body: Json) -> tuple[int, str]:
     """0 without an answer."""
     connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=ANSWER_TIMEOUT)
     headers = {"Content-Type": "application/json"}
+    path = f"/sedna/workers/{body['name']}/info"
+    content = json.dumps(body).encode()
     try:
-        path = f"/sedna/workers/{body['name']}/info"
-        connection.request("POST", path, json.dumps(body).encode(), headers)
-        response = connection.getresponse()
-        return response.status, response.read().decode(errors="replace")
-    except (OSError, http.client.HTTPException):
+        answer = exchange(connection, path, method="POST", body=content, headers=headers)
+    except OSError:
         return 0, ""
-    finally:
-        connection.close()
+    return answer.status, answer.body.decode(errors="replace")
