@@ -4,7 +4,7 @@ import http.client
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 from aiohttp import web
@@ -50,11 +50,12 @@ def all_of(connection: socket.socket) -> bytes:
 
 def test_r8_a_long_answer_arrives_whole_and_the_next_one_too() -> None:
     with Hosted(opened) as place:
-        connection = http.client.HTTPConnection(LOOPBACK, place.port)
-        for _ in range(2):
-            connection.request("GET", "/much")
-            assert connection.getresponse().read() == BODY
-        connection.close()
+        it = http.client.HTTPConnection(LOOPBACK, place.port)
+        with closing(it) as connection:
+            for _ in range(2):
+                connection.request("GET", "/much")
+                with connection.getresponse() as response:
+                    assert response.read() == BODY
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 
 import pytest
 
@@ -44,12 +45,10 @@ def ask(
     body: bytes | None = None,
 ) -> tuple[http.client.HTTPResponse, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    try:
+    with closing(connection):
         connection.request(method, path, body, dict(headers or {}))
-        response = connection.getresponse()
-        return response, response.read()
-    finally:
-        connection.close()
+        with connection.getresponse() as response:
+            return response, response.read()
 
 
 def status(port: int, method: str = "GET", **options: str) -> int:

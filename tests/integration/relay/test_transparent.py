@@ -316,10 +316,10 @@ def test_r9_logs_flow_while_they_are_written(
     kubelet(contents, handle)
     with shared.caller().connected() as connection:
         connection.request("GET", f"{contents.path('pods', 'p')}/log?follow=true")
-        response = connection.getresponse()
-        assert response.readline() == b"first\n"
-        read_first.set()
-        assert response.read() == b"second\n"
+        with connection.getresponse() as response:
+            assert response.readline() == b"first\n"
+            read_first.set()
+            assert response.read() == b"second\n"
 
 
 def test_r9_an_upgraded_connection_carries_bytes_both_ways(
