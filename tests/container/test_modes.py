@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.container.edge import Lc
 from tests.container.lab import Lab
 from tests.container.network import Network
 from tests.container.town import ContainerTown, Site
@@ -20,6 +21,7 @@ from tests.pods.system import MODES
 
 # Images are built, a control plane is started: for the first test that needs them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
+# What people make at a time: datasets of both nodes, and jobs whose workers learn together.
 OBJECTS = 12
 
 
@@ -50,10 +52,88 @@ def town(
 def test_a_leader_whose_containers_are_killed_leaves_no_child_missing_and_none_twice(
     town: ContainerTown,
 ) -> None:
-    town.workload.begin(OBJECTS)
+    _make_more(town)
     leader = town.leader()
     leader.kill()
-    town.workload.begin(2 * OBJECTS)
+    _make_more(town)
     town.leader(other_than=leader)
     leader.start(wait=False)
     town.settled()
+
+
+def test_a_leader_that_stood_still_for_longer_than_its_lease_finds_its_work_done(
+    town: ContainerTown,
+) -> None:
+    leader = town.leader()
+    _make_more(town)
+    leader.freeze()
+    _make_more(town)
+    town.leader(other_than=leader)
+    leader.thaw()
+    town.settled()
+
+
+def test_a_leader_whose_network_is_gone_leads_no_more_and_lcs_need_it_no_more(
+    town: ContainerTown,
+) -> None:
+    leader = town.leader()
+    _make_more(town)
+    leader.cut()
+    town.leader(other_than=leader)
+    assert not leader.may_act
+    _make_more(town)
+    leader.heal()
+    town.settled()
+
+
+def test_a_node_that_restarts_while_its_packets_vanish_answers_workers_and_tells_it_all_later(
+    town: ContainerTown,
+) -> None:
+    edge = town.edges["edge-a"]
+    service = town.workload.new_service_on("edge-a")
+    _wait_for_words(town, service)
+    town.settled()
+    known = _uids(edge.lc)
+    edge.cut(is_silent=True)
+    town.kubelet.cut(edge.name)
+    edge.restart()
+    edge.lc.wait_ready()
+    assert _uids(edge.lc) == known
+    _wait_for_words(town, service)
+    assert town.workload.append_on("edge-a")
+    edge.lc.until(lambda it: it["reports"]["waiting"], what="keep what it was told")
+    assert not edge.lc.status()["link"]["isUp"]
+    # Others go on.
+    _make_more(town)
+    edge.heal()
+    town.kubelet.heal(edge.name)
+    town.settled()
+
+
+def test_a_node_without_its_interface_hears_later_what_was_made_and_removed_meanwhile(
+    town: ContainerTown,
+) -> None:
+    edge = town.edges["edge-b"]
+    edge.cut()
+    town.kubelet.cut(edge.name)
+    edge.lc.until(lambda it: not it["link"]["isUp"], what="notice that its link is down")
+    for _ in range(4):
+        town.workload.new_dataset_again()
+    _make_more(town)
+    edge.heal()
+    town.kubelet.heal(edge.name)
+    town.settled()
+
+
+def _make_more(town: ContainerTown) -> None:
+    town.workload.begin(town.workload.objects + OBJECTS)
+
+
+def _wait_for_words(town: ContainerTown, service: str) -> None:
+    """LC has taken another one from a worker of that service."""
+    before = town.workers.last_of(service)
+    town.until(lambda: town.workers.last_of(service) != before, what=f"{service} is heard")
+
+
+def _uids(lc: Lc) -> list[str]:
+    return [it["uid"] for it in lc.ask("/sedna/objects").json()["objects"]]

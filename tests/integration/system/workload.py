@@ -40,7 +40,7 @@ class Workload:
         self._deeds: list[tuple[int, Callable[[], str]]] = [
             (8, self._append),
             (3, self._new_dataset),
-            (2, self._new_dataset_again),
+            (2, self.new_dataset_again),
             (1, self._move_dataset),
             (1, self._remove_dataset),
             (3, self._new_federated),
@@ -115,7 +115,7 @@ class Workload:
         self._write(name, self._datasets[name][1], lines, mode="a")
         return f"{lines} samples into {name}"
 
-    def _new_dataset_again(self) -> str:
+    def new_dataset_again(self) -> str:
         """Of the same name, with another uid."""
         name = self._any(self._idle_datasets())
         if not name:
@@ -189,6 +189,10 @@ class Workload:
         return f"no {name}" if name else ""
 
     def _new_service(self) -> str:
+        return f"new {self.new_service_on(self._random.choice(self._edges))}"
+
+    def new_service_on(self, edge: str) -> str:
+        """Whose worker on that node speaks for as long as it is there; its name."""
         name = f"j-{next(self._numbers)}"
         for model in ("small", "big"):
             spec = {"url": f"/srv/models/{model}.json", "format": "json"}
@@ -197,13 +201,13 @@ class Workload:
             "edgeWorker": {
                 "model": {"name": f"small-{name}"},
                 "hardExampleMining": {"name": "IBT"},
-                "template": _template(self._random.choice(self._edges)),
+                "template": _template(edge),
             },
             "cloudWorker": {"model": {"name": f"big-{name}"}, "template": _template("cloud-1")},
         }
         self._create(_INFERENCE, name, service)
         self._services.add(name)
-        return f"new {name}"
+        return name
 
     def _remove_service(self) -> str:
         name = self._any(self._services)
