@@ -7,8 +7,8 @@ export PYTHON
 	@scripts/bootstrap
 	@touch .venv
 
-demo: .venv ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs; CLUSTER=kube, ARGS=--help
-	@scripts/demo $(if $(MODE),--mode $(MODE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
+demo: .venv ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs; CONTAINERS=1, CLUSTER=kube, ARGS=--help
+	@scripts/demo $(if $(MODE),--mode $(MODE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(filter-out 0,$(CONTAINERS)),--containers) $(ARGS)
 
 test: .venv ## everything, against real servers; ARGS go to pytest
 	@scripts/test $(ARGS)

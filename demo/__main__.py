@@ -1,7 +1,8 @@
 """Starts the demo: three pods elect a leader through their sidecars, and an edge loses its link.
 
 With --mode: GMs and LCs at work in that mode, whose leader is killed and whose edge is cut off.
-Everything is real: the API server, sidecars as processes, signals, links that are cut.
+With --containers: pods are containers of the images, in networks of a Docker engine.
+Everything is real: the API server, sidecars, signals, links that are cut.
 Exit status 0 only if each step that was begun, and not cut short by `q`, showed what it promises,
 and nobody ever saw two leaders, a child made twice or a report lost; 1 otherwise, 130 after Ctrl-C.
 Nothing is left behind.
@@ -10,13 +11,21 @@ Nothing is left behind.
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+
+from docker.errors import BuildError as ImageError
 
 from demo.cluster import CLUSTERS, Cluster
+from demo.containers import container_ground
 from demo.ending import Ending, Terminated
+from demo.place import Ground
 from demo.processes import ProcessGround
 from demo.sedna.show import SednaShow
 from demo.show import Show
 from demo.timing import Timing
+from images.base import NoBase
+from images.wheels import NoWheels
+from tests.container.engine import NoEngine
 from tests.controlplane import build
 from tests.pods.system import MODES
 
@@ -31,14 +40,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         timing.check()
     except ValueError as error:
         parser.error(str(error))
+    if given.containers and given.mode:
+        parser.error(
+            f"--containers (CONTAINERS=) shows electors and a relay, --mode {given.mode} (MODE=) "
+            "GMs and LCs as processes: leave out one of them"
+        )
     ending = Ending()
     ending.install()
     cluster = CLUSTERS[given.cluster]
     try:
         cluster.prepare()
-        status = _show(given, cluster, timing, ending).run()
-    except build.BuildError as error:
+        with ExitStack() as stack:
+            status = _show(given, cluster, timing, ending, stack).run()
+    except (build.BuildError, NoEngine, NoBase, NoWheels) as error:
         sys.stderr.write(f"demo: {error}\n")
+        return 1
+    except ImageError as error:
+        sys.stderr.write(f"demo: {error}; make images tells more\n")
         return 1
     except Terminated as terminated:
         status = SIGNALLED + terminated.number
@@ -50,13 +68,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(
-    given: argparse.Namespace, cluster: Cluster, timing: Timing, ending: Ending
+    given: argparse.Namespace, cluster: Cluster, timing: Timing, ending: Ending, stack: ExitStack
 ) -> Show | SednaShow:
-    if given.mode is None:
-        return Show(ProcessGround(cluster), timing, ending, pause=given.pause, is_plain=given.plain)
-    return SednaShow(
-        cluster, timing, ending, mode=given.mode, pause=given.pause, is_plain=given.plain
-    )
+    """What it needs beforehand ends with the stack."""
+    pause, is_plain = given.pause, given.plain
+    if given.mode is not None:
+        return SednaShow(cluster, timing, ending, mode=given.mode, pause=pause, is_plain=is_plain)
+    ground: Ground = ProcessGround(cluster)
+    if given.containers:
+        ground = stack.enter_context(container_ground(given.cluster, cluster.title))
+        stack.callback(_remove, ending)
+    return Show(ground, timing, ending, pause=pause, is_plain=is_plain)
+
+
+def _remove(ending: Ending) -> None:
+    ending.finish()
+    sys.stderr.write("demo: removing containers and networks\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,6 +102,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=MODES,
         help="GMs and LCs instead: LCs at the leader (active-standby), at any GM (active-active), "
         "or at the API through a relay of their own (relay)",
+    )
+    parser.add_argument(
+        "--containers",
+        action="store_true",
+        help="pods as containers of the images, which are built first (a minute or two, the first "
+        "time); needs a Docker engine, or dockerd and root",
     )
     parser.add_argument(
         "--lease-duration",

@@ -1,7 +1,8 @@
 """Who asked for the end of the demo, by key or by signal.
 
 Guarantee: from `note_signals` on, the first signal is noted and raises nothing, so that a process
-which was just started is put under guard before the demo ends; a second one raises Terminated.
+which was just started is put under guard before the demo ends; a second one raises Terminated,
+unless `finish` was called: what is being removed then is removed.
 """
 
 import signal
@@ -25,6 +26,7 @@ class Ending:
         self.is_asked = False
         self.number: int | None = None
         self._notes = False
+        self._finishes = False
 
     def install(self) -> None:
         """Signals raise Terminated, wherever the demo stands."""
@@ -34,10 +36,16 @@ class Ending:
     def note_signals(self) -> None:
         self._notes = True
 
+    def finish(self) -> None:
+        """No signal does anything from now on."""
+        self._finishes = True
+
     def ask(self) -> None:
         self.is_asked = True
 
     def _obey(self, number: int, frame: FrameType | None) -> None:
+        if self._finishes:
+            return
         if not self._notes or self.number is not None:
             raise Terminated(number)
         self.number = number

@@ -22,9 +22,13 @@ _TAKEN = "overlaps"
 
 
 class Network:
-    """Of the lab, which removes it."""
+    """Of the lab, which removes it. `gateway`: the address of the engine's machine in it.
 
-    def __init__(self, lab: Lab, name: str) -> None:
+    `is_closed`: no way leads on from there. Else it leads to the engine's machine, and only the
+    firewall there keeps somebody whom no other network is left from getting to one over it.
+    """
+
+    def __init__(self, lab: Lab, name: str, *, is_closed: bool = False) -> None:
         labels = lab.network_labels()
         for subnet in _SUBNETS:
             pool = IPAMPool(subnet=str(subnet))
@@ -33,6 +37,7 @@ class Network:
                     name,
                     ipam=IPAMConfig(pool_configs=[pool]),
                     labels=labels,
+                    internal=is_closed,
                     # Nothing here has anything to ask of the world.
                     options={"com.docker.network.bridge.enable_ip_masquerade": "false"},
                 )
@@ -41,8 +46,7 @@ class Network:
                     raise
                 continue
             hosts = subnet.hosts()
-            # The first is the engine's own.
-            next(hosts)
+            self.gateway = str(next(hosts))
             self._hosts = hosts
             return
         raise RuntimeError(f"each subnet of {_POOL} is in use")

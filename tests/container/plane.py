@@ -1,7 +1,8 @@
 """The control plane in containers: kube-apiserver and etcd, from the binaries that all tests use.
 
-The API server stands in the cloud at an address of its own, so that a pod without that network
-does not reach it. The test reaches it as the engine's host.
+Or the relay's image with `--origin local` in their place. The API server stands in the cloud at an
+address of its own, so that a pod without that network does not reach it. The test reaches it as the
+engine's host.
 """
 
 import os
@@ -12,22 +13,27 @@ from typing import Any
 
 from docker.models.containers import Container
 
+from tests.container.door import open_door
 from tests.container.lab import Lab
 from tests.container.network import Network
 from tests.controlplane import build
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.daemon import LOG_TAIL_LINES
+from tests.controlplane.origin import OriginServer
+
+# Whose files they are.
+_OWNER = f"{os.getuid()}:{os.getgid()}"
 
 
 class PlaneContainer:
     """One program in a container; as tests.controlplane.daemon.Daemon, but for where it runs."""
 
     def __init__(
-        self, lab: Lab, command: Sequence[str], folder: Path, settings: dict[str, Any]
+        self, lab: Lab, image: str, command: Sequence[str], settings: dict[str, Any]
     ) -> None:
         self._lab = lab
+        self._image = image
         self._command = list(command)
-        self._folder = folder
         self._settings = settings
         self._container: Container | None = None
 
@@ -42,15 +48,7 @@ class PlaneContainer:
         if self._container is not None:
             self._container.start()
             return
-        program = self._command[0]
-        self._container = self._lab.start(
-            self._lab.base,
-            self._command,
-            # Whose files they are.
-            user=f"{os.getuid()}:{os.getgid()}",
-            volumes=[f"{program}:{program}:ro", f"{self._folder}:{self._folder}"],
-            **self._settings,
-        )
+        self._container = self._lab.start(self._image, self._command, **self._settings)
 
     def stop(self, number: signal.Signals, *, timeout: float) -> None:
         if self._container is None:
@@ -76,26 +74,46 @@ class PlaneContainer:
         container.reload()
         if container.status not in ("running", "paused"):
             log = container.logs(tail=LOG_TAIL_LINES).decode(errors="replace")
-            raise ChildProcessError(f"{self._command[0]} is not running, its log ends with:\n{log}")
+            raise ChildProcessError(f"{self._image} is not running, its log ends with:\n{log}")
 
     def _running(self) -> Container:
         if self._container is None:
-            raise ChildProcessError(f"{self._command[0]} is not running")
+            raise ChildProcessError(f"{self._image} is not running")
         return self._container
 
 
 def control_plane(lab: Lab, cloud: Network) -> ControlPlane:
     """Not started yet."""
-    address = cloud.new_address()
-    holder = lab.start(
-        lab.base,
-        ["python3", "-c", "import signal; signal.pause()"],
-        **cloud.settings(lab, address),
-    )
+    address, network_mode = _standing(lab, cloud)
 
     def run(command: Sequence[str], log: Path) -> PlaneContainer:
-        return PlaneContainer(lab, command, log.parent, {"network_mode": f"container:{holder.id}"})
+        program = command[0]
+        files = [f"{program}:{program}:ro", f"{log.parent}:{log.parent}"]
+        settings = {"network_mode": network_mode, "user": _OWNER, "volumes": files}
+        return PlaneContainer(lab, lab.base, command, settings)
 
     for name in ("etcd", "kube-apiserver"):
         build.binary(name)
     return ControlPlane(host=address, run=run)
+
+
+def origin(lab: Lab, cloud: Network, image: str) -> OriginServer:
+    """Of the relay's image. Not started yet."""
+    address, network_mode = _standing(lab, cloud)
+
+    def run(arguments: Sequence[str], log: Path) -> PlaneContainer:
+        files = [f"{log.parent}:{log.parent}"]
+        settings = {"network_mode": network_mode, "user": _OWNER, "volumes": files}
+        return PlaneContainer(lab, image, arguments, settings)
+
+    it = OriginServer(host=address, run=run)
+    open_door(lab, network_mode, address, it.port)
+    return it
+
+
+def _standing(lab: Lab, cloud: Network) -> tuple[str, str]:
+    """A new address in the cloud, and how containers share it."""
+    address = cloud.new_address()
+    pause = ["python3", "-c", "import signal; signal.pause()"]
+    holder = lab.start(lab.base, pause, **cloud.settings(lab, address))
+    return address, f"container:{holder.id}"

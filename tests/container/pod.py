@@ -7,6 +7,7 @@ as in kubelet's hands.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from docker.models.containers import Container
 
@@ -45,8 +46,11 @@ class Pod:
         environ: Mapping[str, str] | None = None,
         files: Sequence[Path] = (),
         volumes: Mapping[str, str] | None = None,
+        data: Sequence[str] = (),
+        **settings: Any,
     ) -> Container:
-        """`files`: of this machine, readable at the same path; `volumes`: by name, at a path."""
+        """`files`: of this machine, readable at the same path; `volumes`: by name, at a path;
+        `data`: where the container has a volume of its own, which goes with it."""
         container = self._lab.start(
             image,
             list(arguments),
@@ -57,7 +61,9 @@ class Pod:
             volumes=[
                 *(f"{path}:{path}:ro" for path in files),
                 *(f"{name}:{path}" for name, path in (volumes or {}).items()),
+                *data,
             ],
+            **settings,
         )
         self._containers.append(container)
         return container

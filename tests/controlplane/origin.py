@@ -15,7 +15,7 @@ import ssl
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,7 @@ from typing import Self, Unpack
 from tests.controlplane.accounts import TOKEN_LIFETIME, Rule, expect
 from tests.controlplane.admin import AdminClient
 from tests.controlplane.audit import RESPONSE_COMPLETE, AuditEvent, AuditSelectors
-from tests.controlplane.daemon import Daemon
+from tests.controlplane.daemon import Daemon, Runnable
 from tests.controlplane.guardian import Guardian
 from tests.controlplane.kubeconfig import write_kubeconfig
 from tests.controlplane.recorder import Recorder
@@ -40,28 +40,44 @@ TOKEN = "anybody"
 
 
 class OriginServer:
-    """Starts with `start` or as a context manager. `is_recorded`: `audit` tells of all requests."""
+    """Starts with `start` or as a context manager. `is_recorded`: `audit` tells of all requests.
+
+    `run`: by what a relay-sidecar of these arguments runs that logs to a file, as a process here
+    unless said otherwise; `host`: where its port is open to clients then. It listens on its own
+    localhost in any case: a relay that asks nobody who they are listens nowhere else.
+    """
 
     scheme = "http"
 
-    def __init__(self, *, is_recorded: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        is_recorded: bool = False,
+        host: str = LOOPBACK,
+        run: Callable[[Sequence[str], Path], Runnable] | None = None,
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="edge-sidecars-origin-"))
         self.guardian = Guardian(self.folder)
         self._reservations = [Reservation() for _ in range(2)]
         own_port, self._status_port = (held.port for held in self._reservations)
         self._recorder = Recorder(own_port) if is_recorded else None
         self.port = own_port if self._recorder is None else self._recorder.port
-        self.server = f"http://{LOOPBACK}:{self.port}"
-        self._process = Daemon(
+        self._host = host
+        self.server = f"http://{host}:{self.port}"
+        self._process = (run or self._run_here)(
             [
-                *(sys.executable, "-m", "relay_sidecar", "--origin=local"),
+                "--origin=local",
                 f"--listen={LOOPBACK}:{own_port}",
-                f"--status-listen={LOOPBACK}:{self._status_port}",
+                f"--allowed-host={host}",
+                f"--status-listen={host}:{self._status_port}",
                 f"--data-dir={self.folder / 'data'}",
             ],
-            log=self.folder / "origin.log",
-            guardian=self.guardian,
+            self.folder / "origin.log",
         )
+
+    def _run_here(self, arguments: Sequence[str], log: Path) -> Runnable:
+        command = [sys.executable, "-m", "relay_sidecar", *arguments]
+        return Daemon(command, log=log, guardian=self.guardian)
 
     def __enter__(self) -> Self:
         self.start()
@@ -120,7 +136,7 @@ class OriginServer:
         self._process.thaw()
 
     def _is_ready(self) -> bool:
-        connection = http.client.HTTPConnection(LOOPBACK, self._status_port, timeout=STOP_TIMEOUT)
+        connection = http.client.HTTPConnection(self._host, self._status_port, timeout=STOP_TIMEOUT)
         try:
             connection.request("GET", "/readyz")
             return connection.getresponse().status == HTTPStatus.OK
@@ -134,7 +150,7 @@ class OriginServer:
     @property
     def admin(self) -> AdminClient:
         """A client; like every other one, it may do anything."""
-        return AdminClient(LOOPBACK, self.port, None)
+        return AdminClient(self._host, self.port, None)
 
     def tls(self, *, as_admin: bool = True) -> ssl.SSLContext | None:
         """None: it speaks HTTP."""
