@@ -1,12 +1,14 @@
 """The real kube-controller-manager beside a test control plane: Deployments, garbage collection.
 
 Owns: its process. Guarantees: it dies with the control plane's owner; only the controllers below
-run, since the others need a cluster's nodes or write what tests count.
+run, and those that are asked for, since the others need a cluster's nodes or write what tests
+count.
 """
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,7 +28,8 @@ CONTROLLERS = (
 class ControllerManager:
     """Runs between `start` and `stop`, or as a context manager."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, *, more: Sequence[str] = ()) -> None:
+        """`more`: names of further controllers."""
         kubeconfig = plane.admin_kubeconfig()
         self._log: Path = plane.folder / "kube-controller-manager.log"
         self._daemon = Daemon(
@@ -35,7 +38,7 @@ class ControllerManager:
                 f"--kubeconfig={kubeconfig}",
                 f"--authentication-kubeconfig={kubeconfig}",
                 f"--authorization-kubeconfig={kubeconfig}",
-                f"--controllers={','.join(CONTROLLERS)}",
+                f"--controllers={','.join((*CONTROLLERS, *more))}",
                 "--leader-elect=false",
                 # No port of its own: nobody asks it anything.
                 "--secure-port=0",

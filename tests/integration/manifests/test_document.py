@@ -1,6 +1,5 @@
 """docs/manifests.md: what it says to type works, word for word, and says what it says."""
 
-import os
 import re
 import subprocess
 import sys
@@ -11,39 +10,19 @@ import yaml
 
 from tests.controlplane.accounts import expect
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.fixtures import require_program
+from tests.integration.manifests.typist import TIMEOUT, Typist
 from tests.unit.manifests.built import workload
 from tests.unit.repository.checkout import ROOT, block
 
 DOCUMENT = "docs/manifests.md"
-# Seconds on a busy machine.
-TIMEOUT = 120.0
 
 
 def _type(plane: ControlPlane, folder: Path, title: str) -> str:
-    """What the commands under a heading print; they end at the first that fails."""
-    (folder / "bin").mkdir(exist_ok=True)
-    (folder / "bin/kubectl").symlink_to(require_program("kubectl"))
-    (folder / "edge-sidecars").symlink_to(ROOT)
+    """What the commands under a heading print, beside a Deployment that knows nothing of us."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shop"}}
     body = [account, workload(serviceAccountName="shop")]
     (folder / "deployment.yaml").write_text(yaml.safe_dump_all(body), encoding="utf-8")
-    done = subprocess.run(
-        ["bash", "-c", f"set -e\n{block(DOCUMENT, title, 'sh')}"],
-        cwd=folder,
-        env={
-            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-            "HOME": str(folder),
-            "KUBECONFIG": str(plane.admin_kubeconfig()),
-        },
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    return done.stdout
+    return Typist(plane, folder).type(block(DOCUMENT, title, "sh"))
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,30 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = (
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("docs/elector.md", "docs/relay.md", "docs/gm.md", "docs/lc.md", "docs/manifests.md"),
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"),
+    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
 )
 # Of the README: what adds each sidecar to a pod.
 MANIFESTS = ("Add the elector to a pod", "Add the relay to a pod")
+# Under which headings commands stand to be typed (```sh), and the test that types them. What needs
+# root on a node, a cluster with nodes or a registry is ```console.
+TYPED = {
+    ("README.md", "Add the elector to a pod"): "tests/integration/repository/test_commands.py",
+    ("README.md", "Try the relay"): "tests/integration/repository/test_commands.py",
+    ("docs/manifests.md", "Add the elector in five minutes"): (
+        "tests/integration/manifests/test_document.py"
+    ),
+    ("docs/manifests.md", "Add the relay in five minutes"): (
+        "tests/integration/manifests/test_document.py"
+    ),
+    ("docs/manifests.md", "Choosing an HA mode"): "tests/integration/manifests/test_document.py",
+    ("docs/operations.md", "Backup and restore"): "tests/integration/repository/test_commands.py",
+    ("docs/operations.md", "Upgrade and roll back"): "tests/integration/manifests/test_moving.py",
+    ("docs/migration.md", "From contrib's leader-elector"): (
+        "tests/integration/manifests/test_moving.py"
+    ),
+    ("docs/migration.md", "From Sedna's GM and LC"): "tests/integration/manifests/test_moving.py",
+}
 # Where git cannot tell (a tarball, no git): what tools leave behind, as in .gitignore.
 LEFTOVERS = {
     *(".git", ".venv", "__pycache__", "build", "dist", "results"),
@@ -57,9 +76,40 @@ def section(name: str, title: str) -> str:
 
 def block(name: str, title: str, language: str) -> str:
     """The one fenced block of a language under a heading."""
-    (text,) = re.findall(rf"^```{language}\n(.*?)^```$", section(name, title), re.M | re.S)
-    assert isinstance(text, str)
+    (text,) = blocks(name, title, language)
     return text
+
+
+def blocks(name: str, title: str, language: str) -> list[str]:
+    """All of them, in their order, deeper headings' as well."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", section(name, title), re.M | re.S)
+
+
+def fences(name: str) -> Iterator[tuple[str, str, str]]:
+    """Of each fenced block, indented or not: the heading above it, its language, its text."""
+    title, language, lines = "", None, list[str]()
+    for line in document(name).splitlines():
+        if fence := re.fullmatch(r" *```(.*)", line):
+            if language is None:
+                language, lines = fence[1], []
+            else:
+                yield title, language, "\n".join(lines)
+                language = None
+        elif language is not None:
+            lines.append(line)
+        elif heading := re.match(r"#+ (.+)", line):
+            title = heading[1]
+    assert language is None, f"{name}: a block is not closed"
+
+
+def rows(name: str, title: str) -> list[list[str]]:
+    """The cells of a section's tables, without titles and rulers, deeper headings' as well."""
+    found = []
+    for table in re.findall(r"(?:^\|.*\n)+", section(name, title), re.M):
+        for line in table.splitlines()[2:]:
+            cells = re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))
+            found.append([cell.strip().replace("\\|", "|") for cell in cells])
+    return found
 
 
 def _is_leftover(path: Path) -> bool:

@@ -1,6 +1,8 @@
 """The documents are true: commands, flags, paths, tests and manifests that they name exist."""
 
+import ast
 import re
+from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -10,6 +12,9 @@ from elector_sidecar.config.config import Config, load, parser
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.web.answers import FENCING_TOKEN_HEADER, PROBE_PATHS, VALID_UNTIL_HEADER
 from tests.unit.repository.checkout import DOCUMENTS, MANIFESTS, ROOT, block, document, section
+
+# By which the elector logs above DEBUG.
+TELLERS = ("logger.info", "logger.warning", "logger.error", "level", "self._complain")
 
 
 def _targets() -> set[str]:
@@ -167,3 +172,23 @@ def test_the_sidecars_arguments_are_accepted() -> None:
         asked = sidecar[probe]["httpGet"]
         assert asked["path"] in PROBE_PATHS
         assert asked["port"] == port["name"]
+
+
+def test_every_message_of_the_electors_log_is_explained_and_no_other() -> None:
+    text = section("docs/elector.md", "Watching it")
+    first = re.findall(r"^\| (`.+?) \|", text, re.M)
+    assert set(re.findall(r"`([^`]+)`", " ".join(first))) == set(_messages())
+
+
+def _messages() -> Iterator[str]:
+    """What is logged above DEBUG, in so many words, by what it shares with others too."""
+    folders = (ROOT / "elector-sidecar" / "elector_sidecar", ROOT / "sidecar" / "sidecar")
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in TELLERS and node.args:
+                if isinstance(node.args[0], ast.Constant):
+                    yield str(node.args[0].value)
+            # One of two is logged under a name.
+            elif isinstance(node, ast.IfExp) and ast.unparse(node.test) == "status.is_leader":
+                either = (node.body, node.orelse)
+                yield from (str(it.value) for it in either if isinstance(it, ast.Constant))

@@ -8,7 +8,6 @@ from typing import Any
 from bench.gm.__main__ import FAMILIES
 from gm.config.config import Config, load
 from gm.config.flags import parser
-from gm.metrics import Counters, measure
 from gm.status import (
     Backlog,
     CollectionStatus,
@@ -94,12 +93,6 @@ def test_every_endpoint_is_told_and_no_other() -> None:
     source = (PACKAGE / "web" / "own_endpoints.py").read_text(encoding="utf-8")
     routes = set(re.findall(r'^\s+"(/[a-z]+)": \("', source, re.M))
     assert {row[0].strip("`") for row in _rows("Its own endpoints")} == routes
-
-
-def test_every_metric_is_told_and_no_other() -> None:
-    counters = Counters({("PUT", "ok"): 1}, {"written": 1}, 1, 0, 0, 0)
-    told = {row[0].strip("`") for row in _rows("Metrics")}
-    assert told == {metric.name for metric in measure(_status(), counters)}
 
 
 def test_every_field_of_the_status_is_told_and_no_other() -> None:

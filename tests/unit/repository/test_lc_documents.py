@@ -8,7 +8,6 @@ from typing import Any
 from lc.config.config import Config, load
 from lc.config.flags import parser
 from lc.link import LinkStatus
-from lc.metrics import measure
 from lc.remote import Transfer
 from lc.status import Counters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
 from lc.store.tables import Refusal
@@ -85,11 +84,6 @@ def test_every_endpoint_is_told_and_no_other() -> None:
     routes = set(re.findall(r'^\s+"(/[a-z/]+)": self', source, re.M))
     told = {row[0].strip("`") for row in _rows("HTTP")}
     assert told == routes | {"/sedna/workers/{name}/info"}
-
-
-def test_every_metric_is_told_and_no_other() -> None:
-    told = {row[0].strip("`") for row in _rows("Metrics")}
-    assert told == {metric.name for metric in measure(_status())}
 
 
 def test_every_field_of_the_status_is_told_and_no_other() -> None:

@@ -13,7 +13,6 @@ import yaml
 from relay_sidecar.config.config import Config, load
 from relay_sidecar.config.flags import parser
 from relay_sidecar.kubeconfig_command import main as print_kubeconfig
-from relay_sidecar.metrics import Counters, measure
 from relay_sidecar.origin.core.builtin.table import builtin_resources
 from relay_sidecar.status import JournalStatus, LinkStatus, Outage, RelayStatus, StreamStatus
 from relay_sidecar.web.api import NEVER_KEPT
@@ -115,11 +114,6 @@ def test_every_endpoint_is_told_and_no_other() -> None:
     source = inspect.getsource(OwnEndpoints)
     told = {row[0].strip("`") for row in _rows("Its own endpoints")}
     assert told == set(re.findall(r'^\s+"(/[a-z]+)":', source, re.M))
-
-
-def test_every_metric_is_told_and_no_other() -> None:
-    told = {row[0].strip("`") for row in _rows("Metrics")}
-    assert told == {metric.name for metric in measure(_status(), Counters())}
 
 
 def test_every_field_of_the_status_is_told_and_no_other() -> None:

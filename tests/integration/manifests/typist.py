@@ -1,0 +1,45 @@
+"""Who types what the documents say into a shell, where kubectl leads to a control plane.
+
+Guarantees: it ends at the first command that fails, and the test with it; no warning is overlooked.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fixtures import require_program
+from tests.unit.repository.checkout import ROOT
+
+# Seconds on a busy machine.
+TIMEOUT = 120.0
+
+
+class Typist:
+    """`folder` is where commands are typed; `edge-sidecars` there is `checkout`."""
+
+    def __init__(self, plane: ControlPlane, folder: Path, *, checkout: Path = ROOT) -> None:
+        self._plane = plane
+        self._folder = folder
+        programs = folder / "bin"
+        programs.mkdir()
+        (programs / "kubectl").symlink_to(require_program("kubectl"))
+        (folder / "edge-sidecars").symlink_to(checkout)
+
+    def type(self, script: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", f"set -e\n{script}"],
+            cwd=self._folder,
+            env={
+                "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}",
+                "HOME": str(self._folder),
+                "KUBECONFIG": str(self._plane.admin_kubeconfig()),
+            },
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        assert "Warning" not in done.stderr, done.stderr
+        return done.stdout

@@ -1,0 +1,140 @@
+"""What the documents say to type on one machine works, word for word, and shows what they say.
+
+Only ports differ: free ones take the place of those in the documents.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fixtures import require_program
+from tests.controlplane.reservation import Reservation
+from tests.pods.fleet import STEADY, Fleet
+from tests.pods.observer import wait_for_leader
+from tests.unit.repository.checkout import block
+
+# Seconds on a busy machine; a quiet one needs 15.
+TIMEOUT = 120.0
+PROGRAMS = Path(sys.executable).parent
+
+
+@pytest.mark.slow
+def test_the_relay_can_be_tried_as_the_readme_says(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl").symlink_to(require_program("kubectl"))
+    (tmp_path / ".venv").symlink_to(PROGRAMS.parent)
+    told = _typed(block("README.md", "Try the relay", "sh"), tmp_path)
+    lists = re.findall(r'^\{"kind":"ConfigMapList".*"resourceVersion":"(\d+)".*$', told, re.M)
+    online, cut, restarted = (line for line in told.splitlines() if "ConfigMapList" in line)
+    assert len(lists) == 3
+    assert '"text":"hello"' in online
+    assert online == cut == restarted
+    assert told.count("\nAge: ") == 2
+    assert told.count("503 Service Unavailable") == 1
+    # kubectl's column of the name, online and cut.
+    assert len(re.findall("^greeting ", told, re.M)) == 2
+    assert re.search(r"^LINK +down", told, re.M)
+    assert re.search(r"^configmaps\.v1\. .* 1 ", told, re.M)
+    assert not (tmp_path / "relay-data").exists()
+
+
+def test_what_an_origin_keeps_comes_back_from_its_backup(tmp_path: Path) -> None:
+    told = _typed(block("docs/operations.md", "Backup and restore", "sh"), tmp_path)
+    assert '"name":"greeting"' in told
+    assert '"text":"hello"' in told
+    assert (tmp_path / "origin" / "origin.sqlite").is_file()
+
+
+def test_a_main_asks_its_elector_as_the_readme_says(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    lines = block("README.md", "Add the elector to a pod", "sh").splitlines()
+    asked = [line.partition("  #")[0].strip() for line in lines]
+    assert len(asked) == 6
+    with Fleet(control_plane, namespace) as fleet:
+        fleet.create_empty_lease()
+        leader, standby = (fleet.add(timing=STEADY) for _ in range(2))
+        if wait_for_leader([leader, standby], timeout=TIMEOUT) is standby:
+            leader, standby = standby, leader
+        said = {line: _asked(line, leader.port) for line in asked}
+        refused = {line: _asked(line, standby.port) for line in asked if "wait=" not in line}
+    conditions = [line for line in asked if "readyz" in line or "check" in line]
+    assert len(conditions) == 4
+    for line in asked:
+        assert said[line][0] == 0, (line, said[line])
+    for line in refused:
+        is_refused = refused[line][0] != 0
+        assert is_refused is (line in conditions), (line, refused[line])
+    (stream,) = (line for line in asked if "watch=true" in line)
+    documents = said[stream][1].splitlines()
+    assert len(documents) >= 2
+    assert all('"isLeader":true' in line and '"validUntil":' in line for line in documents)
+
+
+def _asked(line: str, port: int) -> tuple[int, str]:
+    """Exit status and output. What follows a stream is ended after some seconds, as by Ctrl-C."""
+    there = f"127.0.0.1:{port}"
+    line = line.replace("localhost:4040", there)
+    line = re.sub(r"^elector-sidecar \w+", rf"\g<0> --url http://{there}", line)
+    assert there in line
+    process = subprocess.Popen(
+        ["bash", "-c", f"exec {line}"],
+        env=_environ(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if "watch=true" not in line:
+        told, _ = process.communicate(timeout=TIMEOUT)
+        return process.returncode, told
+    assert process.stdout is not None
+    with process:
+        documents = [process.stdout.readline() for _ in range(2)]
+        process.terminate()
+    return 0, "".join(documents)
+
+
+def _environ() -> dict[str, str]:
+    return {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
+
+
+def _typed(script: str, folder: Path) -> str:
+    """What it prints, on free ports; it ends at the first command that fails, and whatever it
+    started ends with it."""
+    ports = sorted(set(re.findall(r"127\.0\.0\.1:(105\d\d)", script)))
+    held = {port: Reservation() for port in ports}
+    environ = {**_environ(), "HOME": str(folder)}
+    environ["PATH"] = f"{folder / 'bin'}:{environ['PATH']}"
+    for port, reservation in held.items():
+        script = script.replace(f"127.0.0.1:{port}", f"127.0.0.1:{reservation.port}")
+    # Where no flag names them.
+    for name, port in (("RELAY_LISTEN", "10550"), ("RELAY_STATUS_LISTEN", "10551")):
+        if port in held:
+            environ[name] = f"127.0.0.1:{held[port].port}"
+    process = subprocess.Popen(
+        ["bash", "-c", f"set -e\n{script}\nwait"],
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        told, errors = process.communicate(timeout=TIMEOUT)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        for reservation in held.values():
+            reservation.release()
+    assert process.returncode == 0, f"{told}\n{errors}"
+    assert "Traceback" not in errors, errors
+    return told
