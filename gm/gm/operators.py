@@ -38,6 +38,8 @@ LONGEST_RETRY = 60.0
 REJECTED_FOR = 60.0
 # Seconds between two looks at a lead that is too short for a write.
 POLL = 0.1
+# What became of a decision that will be tried again, as metrics have it.
+FAILED = "failed"
 
 
 @dataclass
@@ -78,7 +80,8 @@ class Operators:
         self._busy = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self.outcomes: Counter[str] = Counter()
+        # There before the first one fails: Prometheus' increase() does not see a series begin.
+        self.outcomes: Counter[str] = Counter({FAILED: 0})
         self.folded = 0
         self.refused = 0
 
@@ -250,7 +253,7 @@ class Operators:
                 extra=fields(object=str(key), why=why, delay=delay),
             )
         self._queue.add_after(key, delay)
-        return "failed"
+        return FAILED
 
 
 def _child(rejection: Rejection) -> tuple[str, str]:

@@ -79,6 +79,8 @@ def test_the_endpoints_answer_and_others_do_not(control_plane: ControlPlane, sho
         assert status("/drain") == 405
         assert status("/nothing") == 404
         assert "gm_leader" in pod.gm.metrics()
+        # Before the first one: an alert that goes by increase() would miss it.
+        assert 'gm_decisions_total{outcome="failed"} 0' in pod.gm.metrics()
         assert pod.gm.memory() < IDLE
         assert pod.gm.terminate() == 0
 

@@ -1,0 +1,235 @@
+"""What each alert fires at, and what it does not: as Prometheus itself reckons, by promtool."""
+
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.peers.promtool import require_promtool
+from tests.unit.manifests.built import MANIFESTS, Json
+
+RULES = MANIFESTS / "monitoring" / "rules.yaml"
+# Seconds on a busy machine; a quiet one needs a tenth of one.
+TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """`series` in promtool's words, a value each minute: `5x3` is 5 and three more, `0+2x3` is
+    0 2 4 6. The alert fires with `labels` at `at`, or with none does not."""
+
+    alert: str
+    what: str
+    series: dict[str, str]
+    at: str
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def _electors(metric: str, *values: str) -> dict[str, str]:
+    labels = 'namespace="shop",name="till"'
+    return {f'{metric}{{{labels},pod="till-{n}"}}': value for n, value in enumerate(values)}
+
+
+def _relay(**values: str) -> dict[str, str]:
+    return {f'relay_{name}{{namespace="shop",pod="till-0"}}': v for name, v in values.items()}
+
+
+def _streams(metric: str, **values: str) -> dict[str, str]:
+    labels = 'namespace="shop",pod="till-0"'
+    return {f'relay_{metric}{{{labels},resource="{it}"}}': v for it, v in values.items()}
+
+
+def _gms(metric: str, *values: str, **labels: str) -> dict[str, str]:
+    more = "".join(f',{key}="{value}"' for key, value in labels.items())
+    return {
+        f'gm_{metric}{{namespace="sedna",pod="gm-{n}"{more}}}': value
+        for n, value in enumerate(values)
+    }
+
+
+LEASE = {"namespace": "shop", "name": "till"}
+POD = {"namespace": "shop", "pod": "till-0"}
+GM = {"namespace": "sedna", "pod": "gm-0"}
+CASES = (
+    Case(
+        "NobodyLeads",
+        "nobody of two leads",
+        _electors("leader_election_master_status", "0x9", "0x9"),
+        "2m",
+        LEASE,
+    ),
+    Case(
+        "NobodyLeads",
+        "one is followed by another",
+        _electors("leader_election_master_status", "1 1 0 0 0 0", "0 0 0 1 1 1"),
+        "5m",
+    ),
+    Case(
+        "LeaderChangesOften",
+        "each of two becomes it every ten minutes",
+        _electors("elector_terms_total", "0+0.1x120", "0+0.1x120"),
+        "90m",
+        LEASE,
+    ),
+    Case(
+        "LeaderChangesOften",
+        "one has become it three times in an hour",
+        _electors("elector_terms_total", "0+0.05x120", "1x120"),
+        "90m",
+    ),
+    Case(
+        "ElectorOutOfContact",
+        "one that heard of nobody for two minutes",
+        _electors("elector_last_contact_seconds", "2 60 120 180 240"),
+        "4m",
+        {**LEASE, "pod": "till-0"},
+    ),
+    Case(
+        "ElectorOutOfContact",
+        "one that has not been answered yet, and one that is answered late",
+        _electors("elector_last_contact_seconds", "-1x9", "30x9"),
+        "9m",
+    ),
+    Case(
+        "CannotBecomeLeader",
+        "one whose main is not healthy",
+        _electors("elector_eligible", "0x20", "1x20"),
+        "16m",
+        {**LEASE, "pod": "till-0"},
+    ),
+    Case(
+        "CannotBecomeLeader",
+        "one whose main took its time",
+        _electors("elector_eligible", "0x12 1x8"),
+        "16m",
+    ),
+    Case("RelayCutOff", "for more than an hour", _relay(link_down_seconds="0+60x70"), "62m", POD),
+    Case("RelayCutOff", "for less than an hour", _relay(link_down_seconds="0+60x70"), "50m"),
+    Case("RelayJournalFails", "a full disk", _relay(journal_failed="1x9"), "6m", POD),
+    Case("RelayJournalFails", "one that was full", _relay(journal_failed="1x3 0x9"), "6m"),
+    Case(
+        "RelayStreamIsStale",
+        "one of two, while the link is up",
+        _relay(link_up="1x20") | _streams("stream_age_seconds", pods="0+60x20", nodes="9x20"),
+        "12m",
+        {**POD, "resource": "pods"},
+    ),
+    Case(
+        "RelayStreamIsStale",
+        "the link is down",
+        _relay(link_up="0x20") | _streams("stream_age_seconds", pods="0+60x20"),
+        "12m",
+    ),
+    Case(
+        "RelayIsFull",
+        "two kinds together",
+        _relay(objects_limit="1000x20") | _streams("stream_objects", pods="500x20", nodes="450x20"),
+        "16m",
+        POD,
+    ),
+    Case(
+        "RelayIsFull",
+        "each kind keeps half",
+        _relay(objects_limit="1000x20") | _streams("stream_objects", pods="500x20", nodes="350x20"),
+        "16m",
+    ),
+    Case(
+        "NoGlobalManagerLeads",
+        "none of two",
+        _gms("leader", "0x9", "0x9"),
+        "3m",
+        {"namespace": "sedna"},
+    ),
+    Case("NoGlobalManagerLeads", "one of two", _gms("leader", "0x9", "1x9"), "3m"),
+    Case(
+        "GlobalManagerFallsBehind",
+        "more each minute",
+        _gms("backlog", "900+100x40", of="reports"),
+        "35m",
+        {**GM, "of": "reports"},
+    ),
+    Case(
+        "GlobalManagerFallsBehind",
+        "much, and less each minute",
+        _gms("backlog", "9000-100x40", of="reports"),
+        "35m",
+    ),
+    Case(
+        "DecisionsFail",
+        "one did, the first since it runs",
+        _gms("decisions_total", "0x5 1x5", outcome="failed"),
+        "8m",
+        {**GM, "outcome": "failed"},
+    ),
+    Case(
+        "DecisionsFail",
+        "one did long ago",
+        _gms("decisions_total", "1x30", outcome="failed")
+        | _gms("decisions_total", "0+9x30", outcome="written"),
+        "20m",
+    ),
+    Case(
+        "LocalControllersAreGone",
+        "six of ten",
+        _gms("nodes", "5x30 2x30", "5x30 2x30"),
+        "50m",
+        {"namespace": "sedna"},
+    ),
+    Case(
+        "LocalControllersAreGone",
+        "they went over to another GM",
+        _gms("nodes", "10x30 0x30", "0x30 10x30"),
+        "50m",
+    ),
+)
+
+
+def _rules() -> dict[str, Json]:
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+def _expected(case: Case) -> list[Json]:
+    if not case.labels:
+        return []
+    rule = _rules()[case.alert]
+    told = {
+        key: re.sub(r"{{ \$labels\.(\w+) }}", lambda it: case.labels[it[1]], text)
+        for key, text in rule["annotations"].items()
+    }
+    return [{"exp_labels": {**case.labels, **rule["labels"]}, "exp_annotations": told}]
+
+
+def _promtool(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [require_promtool(), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+def test_prometheus_takes_the_rules() -> None:
+    done = _promtool("check", "rules", str(RULES))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
+    for fires in (True, False):
+        assert {it.alert for it in CASES if bool(it.labels) is fires} == set(_rules())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda it: f"{it.alert}: {it.what}")
+def test_an_alert_fires_when_it_is_meant_to(case: Case, tmp_path: Path) -> None:
+    series = [{"series": name, "values": values} for name, values in case.series.items()]
+    rule_test = {"eval_time": case.at, "alertname": case.alert, "exp_alerts": _expected(case)}
+    played = {"interval": "1m", "input_series": series, "alert_rule_test": [rule_test]}
+    file = tmp_path / "test.yaml"
+    body = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [played]}
+    file.write_text(yaml.safe_dump(body), encoding="utf-8")
+    done = _promtool("test", "rules", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
