@@ -14,8 +14,8 @@ from images.keepalived import keepalived_image
 from tests.container.lab import Lab
 from tests.container.network import Network
 from tests.container.vip import LEASE_DURATION, RIGHTS, TAG, VipPod, VipPods
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.answer import boottime
+from tests.controlplane.cluster import ControlPlane
 from tests.pods.observer import wait_for
 
 pytestmark = pytest.mark.slow
