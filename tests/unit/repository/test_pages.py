@@ -1,0 +1,117 @@
+"""The pages on modes and security are true of manifests and programs; each page is found."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.elector.__main__ import FAMILIES as OF_ELECTOR
+from bench.gm.__main__ import FAMILIES as OF_GM
+from bench.relay.__main__ import FAMILIES as OF_RELAY
+from elector_sidecar.config.flags import parser as elector
+from gm.config.flags import parser as gm
+from lc.config.flags import parser as lc
+from lc.store.files import NAME as STORE
+from relay_sidecar.config.flags import parser as relay
+from relay_sidecar.journal.files import NAME as JOURNAL
+from relay_sidecar.origin.storage import FILE_NAME as ORIGIN
+from tests.unit.manifests.built import OVERLAYS
+from tests.unit.repository.checkout import DOCUMENTS, ROOT, document, rows
+
+SECURITY, MODES = "docs/security.md", "docs/modes.md"
+PARSERS = {"elector": elector(), "relay": relay(), "gm": gm(), "lc": lc()}
+# Where something listens, but for those whose name says so.
+LISTENERS = {("elector", "--http"), ("lc", "--bind-port")}
+BENCHES = {"bench": OF_ELECTOR, "bench-relay": OF_RELAY, "bench-gm": OF_GM}
+
+
+def test_the_readme_leads_to_each_page_at_once() -> None:
+    linked = {target.partition("#")[0] for target in _links("README.md")}
+    pages = {name for name in DOCUMENTS if name.startswith("docs/")}
+    assert len(pages) > 8
+    assert pages <= linked
+
+
+def _links(name: str) -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)\)", document(name))
+
+
+# ── security ──
+
+
+def _listeners() -> dict[tuple[str, str], str]:
+    """By program and flag, what the first line of its help says of the default."""
+    found = {}
+    for program, parser in PARSERS.items():
+        for action in parser._actions:
+            for flag in action.option_strings:
+                if flag.endswith("listen") or (program, flag) in LISTENERS:
+                    found[program, flag] = action.help or ""
+    return found
+
+
+def test_every_listener_is_told_and_no_other() -> None:
+    told = [cells[0].split() for cells in rows(SECURITY, "What listens where")]
+    named = {(program, flag.strip("`")) for program, flag in told}
+    assert len(named) == len(told)
+    assert named == set(_listeners())
+
+
+def test_the_defaults_of_listeners_are_the_real_ones() -> None:
+    for cells in rows(SECURITY, "What listens where"):
+        program, flag = cells[0].replace("`", "").split()
+        help_ = _listeners()[program, flag]
+        found = re.search(r"default:? (?:of [^ ]+ )?([0-9.:]+|off)", help_)
+        default = cells[1].strip("`")
+        if (program, flag) in (("lc", "--bind-port"),):
+            default = default.rpartition(":")[2]
+        # What is off by default need not say so.
+        assert (found[1] if found else "off") == default, (program, flag, help_)
+
+
+@pytest.mark.parametrize(
+    ("row", "folder"),
+    [
+        ("of an elector", "elector"),
+        ("the same with `--leader-label`", "leader-label"),
+        ("of GM", "gm"),
+        ("of LC, mode relay", "lc"),
+    ],
+)
+def test_the_verbs_of_each_account_are_those_of_its_role(row: str, folder: str) -> None:
+    (may,) = (cells[1] for cells in rows(SECURITY, "What each may do") if cells[0] == row)
+    role = yaml.safe_load_all(document(f"manifests/rbac/{folder}/role.yaml"))
+    rules: list[dict[str, Any]] = [
+        rule for body in role if body["kind"].endswith("Role") for rule in body["rules"]
+    ]
+    assert set(re.findall(r"`([a-z]+)`", may)) == {verb for it in rules for verb in it["verbs"]}
+
+
+def test_the_files_at_the_edge_bear_the_names_that_are_told() -> None:
+    told = " ".join(cells[0] for cells in rows(SECURITY, "What lies at the edge"))
+    for name in (JOURNAL, STORE, ORIGIN):
+        assert f"`{name}`" in told
+
+
+# ── modes and measurements ──
+
+
+def test_every_overlay_is_a_mode_of_the_page() -> None:
+    (row,) = (it for it in rows(MODES, "What each is and costs") if it[0] == "overlay")
+    assert {cell.strip("`") for cell in row[1:]} == set(OVERLAYS)
+
+
+def test_every_family_of_measurements_that_is_named_exists() -> None:
+    named = 0
+    for name in DOCUMENTS:
+        for bench, families in re.findall(
+            r'make (bench[a-z-]*) ARGS="--only ([a-z,-]+)', document(name)
+        ):
+            named += 1
+            assert set(families.split(",")) <= set(BENCHES[bench]), (name, families)
+    assert named > 3
+
+
+def test_nothing_but_pages_lies_among_the_pages() -> None:
+    assert {path.suffix for path in (ROOT / "docs").iterdir()} == {".md"}
