@@ -23,7 +23,7 @@ SECURITY, MODES = "docs/security.md", "docs/modes.md"
 PARSERS = {"elector": elector(), "relay": relay(), "gm": gm(), "lc": lc()}
 # Where something listens, but for those whose name says so.
 LISTENERS = {("elector", "--http"), ("lc", "--bind-port")}
-BENCHES = {"bench": OF_ELECTOR, "bench-relay": OF_RELAY, "bench-gm": OF_GM}
+BENCHES = {"bench": set(OF_ELECTOR), "bench-relay": set(OF_RELAY), "bench-gm": set(OF_GM)}
 
 
 def test_the_readme_leads_to_each_page_at_once() -> None:
