@@ -20,9 +20,8 @@ from typing import Self, TypeVar
 from tests.controlplane.fault import Delay, Fault, Mode, Traffic
 from tests.controlplane.link import Link, PresentFault
 from tests.controlplane.reservation import LOOPBACK, Reservation
+from tests.controlplane.settling import settle
 
-# Turns of the loop: asyncio takes three to wrap an accepted connection.
-TURNS = 5
 # Seconds for one control call; the loop never does anything that takes longer.
 CONTROL_TIMEOUT = 10.0
 
@@ -179,7 +178,7 @@ class FaultProxy:
                 link.reset()
             elif fault.mode is Mode.PASS:
                 link.heal()
-        await _settle()
+        await settle()
 
     def _open_port(self) -> None:
         """Not asyncio's own server, which forgets connections accepted while it is closed."""
@@ -226,16 +225,9 @@ class FaultProxy:
         self._close_port()
         for link in self._links:
             link.reset()
-        await _settle()
+        await settle()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await _settle()
-
-
-async def _settle() -> None:
-    """Lets asyncio finish what takes some turns of its loop: wrapping accepted connections,
-    closing the sockets of aborted ones."""
-    for _ in range(TURNS):
-        await asyncio.sleep(0)
+        await settle()

@@ -32,6 +32,7 @@ from tests.controlplane.audit import (
     is_selected,
 )
 from tests.controlplane.reservation import LOOPBACK, Reservation
+from tests.controlplane.settling import end
 
 # Seconds for a start or an end.
 CONTROL_TIMEOUT = 20.0
@@ -112,7 +113,7 @@ class Recorder:
         await site.start()
 
     async def _close(self) -> None:
-        await self._runner.cleanup()
+        await end(self._runner)
         await self._session.close()
 
     async def _pass_on(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 from aiohttp import web
 
 from tests.controlplane.answer import boottime
+from tests.controlplane.settling import end
 
 NAMESPACE = "edge"
 LEASE = "controller"
@@ -144,7 +145,7 @@ class LeaseServer:
         self.port = self._runner.addresses[0][1]
 
     async def _shut(self) -> None:
-        await self._runner.cleanup()
+        await end(self._runner)
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()

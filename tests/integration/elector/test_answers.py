@@ -12,14 +12,15 @@ import pytest
 
 from tests.controlplane.answer import boottime
 from tests.pods.elector import ElectorPod
-from tests.pods.fleet import FAST, FAST_DURATION, LEASE
+from tests.pods.fleet import FAST, FAST_DURATION, LEASE, STEADY
 from tests.pods.lease_server import NAMESPACE, LeaseServer, Scripted, event
 from tests.pods.observer import wait_for
 from tests.pods.timeline import Timeline
 
 RENEW_INTERVAL = 1.0
 VALIDITY = FAST_DURATION * 0.95 - 0.25
-SOON = 2.0
+# Seconds for a busy machine; less than a STEADY term lasts without renewals.
+SOON = 10.0
 # Revoked tokens are refused after the API server's cache of tokens, 10 s.
 TOKEN_CACHE = 10.0
 
@@ -39,9 +40,17 @@ def pod(server: LeaseServer) -> Iterator[ElectorPod]:
         yield it
 
 
-def scripted_pod(server: LeaseServer, name: str) -> ElectorPod:
+@pytest.fixture
+def steady(server: LeaseServer) -> Iterator[ElectorPod]:
+    """It leads, and goes on doing so, however slow this machine is."""
+    with scripted_pod(server, "pod-0", timing=STEADY).start() as it:
+        wait_for(it.is_leader, timeout=SOON, what="the lead")
+        yield it
+
+
+def scripted_pod(server: LeaseServer, name: str, *, timing: tuple[str, ...] = FAST) -> ElectorPod:
     where = ["--server", server.url, "--namespace", NAMESPACE]
-    return ElectorPod(name, LEASE, [*where, *FAST])
+    return ElectorPod(name, LEASE, [*where, *timing])
 
 
 @dataclass
@@ -64,12 +73,12 @@ def pairs(
             server = stack.enter_context(LeaseServer())
             if script is not None:
                 server.answer("get", script[name])
-            pod = stack.enter_context(scripted_pod(server, "pod-0"))
+            pod = stack.enter_context(scripted_pod(server, "pod-0", timing=STEADY))
             made[name] = Pair(server, pod.start(wait=False))
         for pair in made.values():
             pair.pod.wait_listening()
         for name, pair in made.items():
-            wait_for(pair.pod.is_leader, timeout=2 * SOON, what=f"the lead ({name})")
+            wait_for(pair.pod.is_leader, timeout=SOON, what=f"the lead ({name})")
         yield made
         for name, pair in made.items():
             assert not pair.server.unexpected, name
@@ -86,7 +95,7 @@ def wait_for_renewals(server: LeaseServer, *, count: int = 2, since: float | Non
             )
             >= count
         ),
-        timeout=count * RENEW_INTERVAL + FAST_DURATION,
+        timeout=count * RENEW_INTERVAL + SOON,
         what="renewals",
     )
 
@@ -118,7 +127,7 @@ def test_p3_no_odd_answer_to_a_renewal_ends_a_term() -> None:
         for name, pair in made.items():
             wait_for(
                 lambda pair=pair: pair.server.is_used_up("update"),  # type: ignore[misc]
-                timeout=2 * RENEW_INTERVAL + SOON,
+                timeout=4 * RENEW_INTERVAL + SOON,
                 what=f"the scripted answers ({name})",
             )
         since = boottime()
@@ -137,6 +146,7 @@ def test_a_retry_after_is_obeyed_up_to_a_second(server: LeaseServer, pod: Electo
     writes = [call for call in server.calls if call.verb == "update"]
     refused = [index for index, call in enumerate(writes) if call.status == 429]
     for index in refused:
+        # Not the thirty that it was told.
         assert 0.9 < writes[index + 1].at - writes[index].at < 1.0 + SOON
 
 
@@ -144,24 +154,24 @@ def test_p3_a_write_that_changed_nothing_renews_nothing(
     server: LeaseServer, pod: ElectorPod
 ) -> None:
     """A 200 with the version that was sent: kube-apiserver's answer to an identical body."""
-    ends = boottime() + VALIDITY
     stored = json.dumps(server.lease()).encode()
     with Timeline(pod) as timeline:
         server.silence()
         server.answer("update", *[Scripted(200, stored)] * 50)
         server.answer("get", *[Scripted(200, stored)] * 50)
+        # Whatever renewed it was sent before.
+        ends = boottime() + VALIDITY
         wait_for(lambda: pod.readyz() == 503, timeout=VALIDITY + SOON, what="the term to end")
     last_yes = [answer for answer in timeline.answers if answer.status == 200][-1]
-    # A renewal may have been applied before the script began.
-    assert last_yes.sent < ends + RENEW_INTERVAL
+    assert last_yes.sent < ends
 
 
 def test_p4_a_409_with_another_holder_behind_it_ends_the_term_at_once(
-    server: LeaseServer, pod: ElectorPod
+    server: LeaseServer, steady: ElectorPod
 ) -> None:
     server.silence()
     server.edit(holderIdentity="thief", renewTime="2020-01-01T00:00:00.000000Z")
-    wait_for(lambda: pod.readyz() == 503, timeout=RENEW_INTERVAL + SOON, what="the term to end")
+    wait_for(lambda: steady.readyz() == 503, timeout=RENEW_INTERVAL + SOON, what="the term to end")
     assert server.lease()["spec"]["holderIdentity"] == "thief"
 
 
@@ -206,7 +216,7 @@ def test_a_watch_that_fails_is_opened_anew_and_ends_no_term() -> None:
         for name, pair in made.items():
             wait_for(
                 lambda pair=pair: pair.server.count("watch") >= 3,  # type: ignore[misc]
-                timeout=2 * SOON,
+                timeout=SOON,
                 what=f"a new watch ({name})",
             )
         since = boottime()
@@ -226,21 +236,21 @@ def test_a_standby_follows_by_a_watch_that_failed_once(
         wait_for(standby.is_leader, timeout=FAST_DURATION + SOON, what="a successor")
 
 
-def test_p8_events_of_the_past_are_no_news(server: LeaseServer, pod: ElectorPod) -> None:
+def test_p8_events_of_the_past_are_no_news(server: LeaseServer, steady: ElectorPod) -> None:
     """A lagging watch tells of an earlier holder: nothing changes, nothing is asked."""
-    token = pod.leader()["fencingToken"]
+    token = steady.leader()["fencingToken"]
     past = server.lease()
     past["metadata"] = {**past["metadata"], "resourceVersion": "7"}
     past["spec"] = {**past["spec"], "holderIdentity": "long-ago"}
     wait_for_renewals(server, count=1)
     since = boottime()
-    with Timeline(pod) as timeline:
+    with Timeline(steady) as timeline:
         for _ in range(3):
             server.say(event("MODIFIED", past))
         server.say(event("DELETED", past))
         wait_for_renewals(server)
     assert set(timeline.statuses()) == {200}
-    assert pod.leader()["fencingToken"] == token
+    assert steady.leader()["fencingToken"] == token
     assert server.count("get", since=since) == 0
 
 
@@ -257,7 +267,7 @@ def test_p8_a_silent_watch_costs_one_read_and_a_new_watch(
         heard_at = [call.at for call in server.calls if call.verb == "update"][-1]
         server.silence()
         since = boottime()
-        wait_for(lambda: server.count("get", since=since) == 1, timeout=2 * SOON, what="a read")
+        wait_for(lambda: server.count("get", since=since) == 1, timeout=SOON, what="a read")
         read_at = [call.at for call in server.calls if call.verb == "get"][-1]
         assert read_at - heard_at > 2.4 * RENEW_INTERVAL
         wait_for(lambda: server.count("watch", since=since) == 1, timeout=SOON, what="a watch")

@@ -2,6 +2,7 @@
 
 import socket
 import time
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,11 @@ from tests.integration.elector.test_http import FIELDS
 from tests.pods.fleet import Fleet
 from tests.pods.http_client import Stream, answered, resident
 from tests.pods.observer import wait_for, wait_for_leader
+
+# Seconds from one document to the next where nothing changes.
+INTERVAL = 1.0
+# Enough that a machine which stands still now and then tells none from the other.
+CHANGES = 20
 
 
 def test_a_watch_streams_one_document_per_line_each_second(pair: Pair) -> None:
@@ -37,23 +43,37 @@ def test_a_watch_speaks_server_sent_events_where_asked(pair: Pair) -> None:
 
 
 def test_a_watch_tells_a_change_at_once(fleet: Fleet) -> None:
+    """With the document of each second alone, every change would wait a second for the next."""
+    fleet.create_empty_lease()
+    fleet.edit(spec={"holderIdentity": "0", "leaseDurationSeconds": 600})
+    pod = fleet.add()
+
+    def is_told(number: int) -> bool:
+        return bool(stream.lines) and stream.documents()[-1]["holder"] == str(number)
+
+    with Stream(pod) as stream:
+        wait_for(lambda: is_told(0), timeout=10, what="the holder is known")
+        started = time.monotonic()
+        for number in range(1, CHANGES + 1):
+            fleet.edit(spec={"holderIdentity": str(number)})
+            wait_for(partial(is_told, number), timeout=10, what="the change", interval=0.005)
+    assert time.monotonic() - started < CHANGES * INTERVAL / 2
+
+
+def test_a_watch_tells_both_sides_of_a_hand_over(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pods = [fleet.add(), fleet.add()]
     leader = wait_for_leader(pods, timeout=10)
     [standby] = [pod for pod in pods if pod is not leader]
     with Stream(leader) as losing, Stream(standby) as winning:
         wait_for(lambda: bool(losing.lines and winning.lines), timeout=5, what="both streams")
-        resigned_at = time.monotonic()
         assert answered(leader, "/resign?cooldown=30s", method="POST").status == 200
-        wait_for(lambda: winning.documents()[-1]["isLeader"], timeout=5, what="the winner's line")
-    lost_at = [
-        at
-        for (at, _), document in zip(losing.lines, losing.documents(), strict=True)
-        if not document["isLeader"]
-    ]
-    # Both within the second that a poll would need.
-    assert lost_at[0] - resigned_at < 0.9
-    assert winning.lines[-1][0] - resigned_at < 0.9
+        for stream, leads in ((losing, False), (winning, True)):
+            wait_for(
+                partial(lambda it, is_so: it.documents()[-1]["isLeader"] is is_so, stream, leads),
+                timeout=10,
+                what=f"isLeader: {leads}",
+            )
 
 
 def read_to_end(connection: socket.socket, *, within: float) -> bytes:

@@ -1,0 +1,27 @@
+"""asyncio's own pace: what takes several turns of a loop, and tells nobody when it is done.
+
+Guarantee: of a server that was ended, no connection is left, those accepted a moment ago included;
+an open one would be found by garbage collection, in another test.
+"""
+
+import asyncio
+
+from aiohttp import web
+
+# asyncio takes three to wrap an accepted connection.
+TURNS = 5
+
+
+async def settle() -> None:
+    """Lets asyncio finish with accepted connections, and with the sockets of closed ones."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+async def end(runner: web.BaseRunner) -> None:
+    """Closes all sockets, then all connections: the server has to know them first."""
+    for site in list(runner.sites):
+        await site.stop()
+    await settle()
+    await runner.cleanup()
+    await settle()
