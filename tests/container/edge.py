@@ -16,7 +16,7 @@ from tests.container.lab import Lab
 from tests.container.manifest import Manifest, Place
 from tests.container.network import Network
 from tests.container.pod import Pod
-from tests.container.program import Program, Variables, programs
+from tests.container.program import Program, Variables, programs, terminate
 from tests.container.router import Router
 from tests.controlplane.answer import Answer, ask
 
@@ -101,11 +101,16 @@ class EdgeContainers:
         self._pod = Pod(lab, place.node, watched=watched, cloud=self._edge)
         self._pause_id = str(self._pod.pause.id)
         router.lead(self._pause_id, of=self._edge)
-        specs = manifest.containers("DaemonSet", "lc", place)
-        self.programs = programs(self._pod, specs, images, variables=variables)
-        self.lc = Lc(self.programs["lc"], self._pod.address, place.root)
+        self._specs = list(manifest.containers("DaemonSet", "lc", place))
+        self._variables = variables
+        self._root = place.root
+        self._take(images)
         self._door = open_door(lab, f"container:{self._pause_id}", self._pod.address, WORKER_API)
         self._is_silent = False
+
+    def _take(self, images: Mapping[str, str]) -> None:
+        self.programs = programs(self._pod, self._specs, images, variables=self._variables)
+        self.lc = Lc(self.programs["lc"], self._pod.address, self._root)
 
     # ── its life ──
 
@@ -118,6 +123,12 @@ class EdgeContainers:
         """For good."""
         self._door.remove(force=True)
         self._pod.remove()
+
+    def replace(self, images: Mapping[str, str]) -> None:
+        """By a pod of these on the same node, when this one has ended in order."""
+        terminate(self.programs)
+        self._take(images)
+        self.start()
 
     def restart(self) -> None:
         """Power gone and back: nobody could say good-bye."""

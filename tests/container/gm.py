@@ -13,8 +13,8 @@ from tests.container.lab import Lab
 from tests.container.manifest import Manifest, Place
 from tests.container.network import Network
 from tests.container.pod import Pod
-from tests.container.program import Variables, programs
-from tests.container.router import Router
+from tests.container.program import Variables, programs, terminate
+from tests.container.router import Router, administer
 from tests.controlplane.answer import Answer, ask
 
 Json = dict[str, Any]
@@ -38,7 +38,8 @@ TIMING: Variables = {
 
 class GmContainers:
     """`networks`: the cloud, and that from which tests look; `router`: of the cloud, to the edge;
-    `variables`: on top of the manifest's."""
+    `api_id`: the container that has the API server's address; `variables`: on top of the
+    manifest's."""
 
     def __init__(
         self,
@@ -49,18 +50,24 @@ class GmContainers:
         *,
         networks: tuple[Network, Network],
         router: Router,
+        api_id: str,
         variables: Variables,
     ) -> None:
         self.name = place.pod
         self._cloud, watched = networks
-        self._router = router
+        self._lab, self._router, self._api_id = lab, router, api_id
+        self._is_silent = False
         self._pod = Pod(lab, f"{place.pod}.{place.namespace}", watched=watched, cloud=self._cloud)
         # For LCs.
         self.address = f"{self._pod.cloud_address}:{STREAM}"
         self._pause_id = str(self._pod.pause.id)
         router.lead(self._pause_id, of=self._cloud)
-        specs = manifest.containers("Deployment", "gm", place)
-        self.programs = programs(self._pod, specs, images, variables=variables)
+        self._specs = list(manifest.containers("Deployment", "gm", place))
+        self._variables = variables
+        self._take(images)
+
+    def _take(self, images: Mapping[str, str]) -> None:
+        self.programs = programs(self._pod, self._specs, images, variables=self._variables)
         self.gm, self.elector = self.programs["gm"], self.programs["elector"]
 
     # ── its life ──
@@ -75,6 +82,13 @@ class GmContainers:
     def stop(self) -> None:
         """For good."""
         self._pod.remove()
+
+    def replace(self, images: Mapping[str, str]) -> None:
+        """By a pod of these, when this one has ended in order; it has the address that was this
+        one's, as behind a Service."""
+        terminate(self.programs)
+        self._take(images)
+        self.start(wait=False)
 
     def wait_ready(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT
@@ -98,24 +112,35 @@ class GmContainers:
         for it in self.programs.values():
             it.thaw()
 
-    def cut(self) -> None:
-        """From API server and LCs."""
-        self._pod.cut()
+    def cut(self, *, is_silent: bool = False) -> None:
+        """Its interface is gone; silently: what the API server sends it vanishes, and LCs reach it
+        as ever."""
+        self._is_silent = is_silent
+        if is_silent:
+            administer(self._lab, self._api_id, "drop", self._pod.cloud_address)
+        else:
+            self._pod.cut()
 
     def heal(self) -> None:
-        self._pod.mend()
-        self._router.lead(self._pause_id, of=self._cloud)
+        if self._is_silent:
+            administer(self._lab, self._api_id, "pass", self._pod.cloud_address)
+        else:
+            self._pod.mend()
+            self._router.lead(self._pause_id, of=self._cloud)
 
     # ── what it says ──
 
     @property
     def may_act(self) -> bool:
         """As the leader, by its own account and by its elector's; False without an answer, too."""
-        answer = self._ask(PROBES, "/readyz")
+        answer = self.elector_says("/readyz")
         if answer is None or answer.status != HTTPStatus.OK:
             return False
         status = self.status()
         return status is not None and bool(status["leader"]["mayAct"])
+
+    def elector_says(self, path: str) -> Answer | None:
+        return self._ask(PROBES, path)
 
     def status(self) -> Json | None:
         """The /status document of gm; None without an answer."""

@@ -99,6 +99,13 @@ def programs(
     return {spec.name: program(spec) for spec in specs}
 
 
+def terminate(pod: Mapping[str, Program]) -> None:
+    """As kubelet ends a pod: who started first ends last. Fails where one does not end in order."""
+    for program in reversed(list(pod.values())):
+        status = program.terminate()
+        assert status == 0, f"{program.name} ended with {status}: {program.log_text()[-2000:]}"
+
+
 def merged(*parts: Variables) -> Variables:
     """The last one that says something of a variable is right."""
     names = {name for part in parts for name in part}

@@ -38,26 +38,7 @@ class Router:
     def lead(self, container_id: str, *, of: Network) -> None:
         """Tells who stands in one of the networks, as that container does, the way to the other."""
         subnet, gateway = self._ways[of.name]
-        self._lab.client.containers.run(
-            self._lab.base,
-            ["python3", "-c", _PROGRAM, "route", subnet, gateway],
-            network_mode=f"container:{container_id}",
-            labels=self._lab.network_labels(),
-            cap_drop=["ALL"],
-            read_only=True,
-            remove=True,
-            **_RIGHTS,
-        )
-
-    def lead_owner(self, address: str, *, of: Network) -> None:
-        """The same of whoever has that address there."""
-        network = self._lab.client.networks.get(of.name)
-        network.reload()
-        for container_id, it in network.attrs["Containers"].items():
-            if it["IPv4Address"].partition("/")[0] == address:
-                self.lead(container_id, of=of)
-                return
-        raise LookupError(f"nobody has {address} in {of.name}")
+        administer(self._lab, container_id, "route", subnet, gateway)
 
     def drop(self, address: str) -> None:
         """What goes from there or to there vanishes from now on."""
@@ -69,6 +50,27 @@ class Router:
     def _do(self, word: str, address: str) -> None:
         code, output = self._container.exec_run(["python3", "-c", _PROGRAM, word, address])
         assert code == 0, output
+
+
+def administer(lab: Lab, container_id: str, *words: str) -> None:
+    """Sets something in that container's network, as iproute.py has it."""
+    lab.client.containers.run(
+        lab.base,
+        ["python3", "-c", _PROGRAM, *words],
+        network_mode=f"container:{container_id}",
+        labels=lab.network_labels(),
+        cap_drop=["ALL"],
+        read_only=True,
+        remove=True,
+        **_RIGHTS,
+    )
+
+
+def owner(lab: Lab, network: Network, address: str) -> str:
+    """The id of the container that has the address there."""
+    found = lab.client.networks.get(network.name).attrs["Containers"]
+    (it,) = [key for key in found if found[key]["IPv4Address"].partition("/")[0] == address]
+    return str(it)
 
 
 def _subnet(lab: Lab, network: Network) -> str:

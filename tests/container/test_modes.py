@@ -86,6 +86,20 @@ def test_a_leader_whose_network_is_gone_leads_no_more_and_lcs_need_it_no_more(
     town.settled()
 
 
+def test_a_leader_that_the_api_server_answers_no_more_is_in_nobodys_way(
+    town: ContainerTown,
+) -> None:
+    """LCs reach it as ever, and have to find out that it is no use to them."""
+    leader = town.leader()
+    leader.cut(is_silent=True)
+    town.leader(other_than=leader)
+    assert not leader.may_act
+    _make_more(town)
+    town.settled()
+    leader.heal()
+    town.settled()
+
+
 def test_a_node_that_restarts_while_its_packets_vanish_answers_workers_and_tells_it_all_later(
     town: ContainerTown,
 ) -> None:

@@ -19,7 +19,7 @@ from tests.container.lab import Lab
 from tests.container.manifest import Manifest, Place
 from tests.container.network import Network
 from tests.container.program import Variables, merged
-from tests.container.router import Router
+from tests.container.router import Router, owner
 from tests.controlplane.accounts import Rule, expect
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.system.town import course_of
@@ -59,7 +59,8 @@ class Site:
         self.router = Router(lab, cloud, edge)
         host = str(urlsplit(plane.server).hostname)
         # Relays of edge nodes come from there.
-        self.router.lead_owner(host, of=cloud)
+        self.api_id = owner(lab, cloud, host)
+        self.router.lead(self.api_id, of=cloud)
         address = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(plane.port)}
         # Of those who ask the API server themselves.
         self.variables: Variables = {"elector": address, "relay": address}
@@ -147,6 +148,7 @@ def _gms(site: Site, namespace: str, folder: Path, mode: str) -> list[GmContaine
             Place(f"gm-{number}", namespace, "", folder / f"gm-{number}", account),
             networks=(site.cloud, site.watched),
             router=site.router,
+            api_id=site.api_id,
             variables=merged(GM_TIMING, site.variables, own),
         )
         for number in range(GMS)
