@@ -96,16 +96,23 @@ class NodeReports:
             pause = 0.0
             for namespace in self._due():
                 pause += await self._attempt(namespace)
-            if boottime() >= self._collect_at:
-                self._collect_at = boottime() + self._until_collection()
+            now = boottime()
+            if now >= self._collect_at:
+                self._collect_at = now + self._until_collection()
+            elif self._has_strange_reports():
+                # Of an object that went before its report was written.
+                self._collect_at = min(self._collect_at, now + WAITING_INTERVAL)
             await asyncio.sleep(pause)
 
     def _until_collection(self) -> float:
         """Seconds; while cut off nobody can tell what is gone."""
         if not self._api.is_link_up():
             return LOOK_INTERVAL
+        return WAITING_INTERVAL if self._has_strange_reports() else COLLECT_INTERVAL
+
+    def _has_strange_reports(self) -> bool:
         strange = (entry for known in self._known.values() for entry in self._strange(known))
-        return WAITING_INTERVAL if any(it.reports for it in strange) else COLLECT_INTERVAL
+        return any(entry.reports for entry in strange)
 
     async def _wait(self) -> None:
         """For a report, or the time to try again, to prune, or to look for what is not here."""

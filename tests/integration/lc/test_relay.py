@@ -200,6 +200,21 @@ def test_entries_of_objects_that_are_gone_go_and_those_of_objects_that_left_stay
     cloud.until(lambda: _entries(cloud) == {left, second})
 
 
+def test_words_about_what_went_before_they_were_written_are_pruned_soon(
+    edge: Edge, cloud: Cloud
+) -> None:
+    """Long before the next look for what is not here any more."""
+    gone = cloud.dataset("gone", "/srv/a.txt", node=NODE)["metadata"]["uid"]
+    edge.knows("gone")
+    edge.place.cut()
+    edge.lc.write("/srv/a.txt", "1\n")
+    edge.lc.until(lambda status: status["reports"]["waiting"] == 1)
+    cloud.delete(DATASET, "gone")
+    edge.place.heal()
+    edge.lc.until(lambda status: status["reports"]["waiting"] == 0)
+    cloud.until(lambda: gone not in _entries(cloud))
+
+
 def test_what_a_job_takes_in_after_it_left_for_another_node_is_pruned_and_not_before(
     edge: Edge, cloud: Cloud
 ) -> None:
