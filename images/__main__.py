@@ -88,11 +88,13 @@ def build_all(
     return images
 
 
-def build(client: docker.DockerClient, component: str, *, base: str, tag: str) -> None:
-    """One image. Raises docker.errors.BuildError."""
+def build(
+    client: docker.DockerClient, component: str, *, base: str, tag: str, source: Path = ROOT
+) -> None:
+    """One image, of the checkout in `source`. Raises docker.errors.BuildError."""
     client.images.build(
-        path=str(ROOT),
-        dockerfile=str(DOCKERFILE),
+        path=str(source),
+        dockerfile=str(source / DOCKERFILE.relative_to(ROOT)),
         tag=image_name(component, tag),
         buildargs={"BASE_IMAGE": base, "COMPONENT": component},
         rm=True,

@@ -1,0 +1,214 @@
+"""From one build of the images to another, pod by pod: one leads at a time, and all words arrive.
+
+The earlier build is that of another commit, where the checkout has it (earlier.py says which).
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import docker
+import pytest
+
+from tests.container.earlier import build_earlier
+from tests.container.elector import ElectorContainer
+from tests.container.gm import PROBES, GmContainers
+from tests.container.lab import Lab
+from tests.container.network import Network
+from tests.container.town import ContainerTown, Site
+from tests.controlplane import sedna_kinds
+from tests.controlplane.accounts import expect
+from tests.controlplane.answer import Answer
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.controller_manager import ControllerManager
+from tests.controlplane.fixtures import require_program
+from tests.pods.fleet import FAST, FAST_DURATION, LEASE
+from tests.pods.history import Write, assert_backed, assert_polite, writes
+from tests.pods.observer import Observer, wait_for_leader
+from tests.pods.system import ACTIVE_STANDBY
+
+# Two builds of the images, a control plane: for the first test that needs them.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
+# Seconds until somebody leads, on a busy machine.
+ELECTION = FAST_DURATION * 1.2 + 20
+# What people make at a time.
+OBJECTS = 12
+
+Images = dict[str, str]
+
+
+class Replica:
+    """One of several electors, as a Deployment has them: replaced by a new pod, of another name on
+    the network."""
+
+    def __init__(self, make: Callable[[], ElectorContainer]) -> None:
+        self._there = make()
+
+    def replace(self, make: Callable[[], ElectorContainer]) -> None:
+        """Returns when the new one contends."""
+        assert self._there.stop() == 0
+        self._there.pod.remove()
+        self._there = make()
+
+    @property
+    def name(self) -> str:
+        return self._there.name
+
+    @property
+    def identity(self) -> str:
+        return self._there.identity
+
+    @property
+    def is_running(self) -> bool:
+        return self._there.is_running
+
+    @property
+    def port(self) -> int:
+        return self._there.port
+
+    def ask(self, path: str) -> Answer | None:
+        return self._there.ask(path)
+
+    def is_leader(self) -> bool:
+        return self._there.is_leader()
+
+
+class GmElector:
+    """Of a GM's pod, as an observer takes it."""
+
+    port = PROBES
+    is_running = True
+    # Nobody asks which of a pod's processes it was.
+    identity = ""
+
+    def __init__(self, gm: GmContainers) -> None:
+        self.name = gm.name
+        self._gm = gm
+
+    def ask(self, path: str) -> Answer | None:
+        return self._gm.elector_says(path)
+
+    def is_leader(self) -> bool:
+        answer = self.ask("/readyz")
+        return answer is not None and answer.status == 200
+
+
+@pytest.fixture(scope="module")
+def earlier(
+    docker_engine: docker.DockerClient, images: Images, tmp_path_factory: pytest.TempPathFactory
+) -> Images:
+    built = build_earlier(
+        docker_engine, tmp_path_factory.mktemp("earlier"), base=images["base"], tag="test-earlier"
+    )
+    for component in built.keys() - {"base"}:
+        ids = {docker_engine.images.get(it[component]).id for it in (built, images)}
+        assert len(ids) == 2, f"{component}: both builds are the same"
+    return built
+
+
+@pytest.fixture
+def place(
+    lab: Lab, plane: ControlPlane, namespace: str, cloud: Network, watched: Network
+) -> Callable[[str, str], ElectorContainer]:
+    """Makes an elector of an image, in a pod of that name."""
+
+    def make(image: str, name: str) -> ElectorContainer:
+        return ElectorContainer(
+            lab,
+            image,
+            name,
+            plane=plane,
+            namespace=namespace,
+            networks=(cloud, watched),
+            flags=[*FAST, "--release-on-term"],
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def earlier_site(
+    lab: Lab, earlier: Images, plane: ControlPlane, cloud: Network, watched: Network
+) -> Iterator[Site]:
+    require_program("kube-controller-manager")
+    sedna_kinds.install(plane)
+    edge = Network(lab, f"edge-sidecars-upgraded-edge-{os.getpid()}")
+    with ControllerManager(plane):
+        yield Site(lab, earlier, plane, cloud=cloud, edge=edge, watched=watched)
+
+
+@pytest.mark.parametrize("is_back", [False, True], ids=["upgrade", "roll back"])
+def test_electors_are_replaced_pod_by_pod_and_each_leader_hands_over(
+    place: Callable[[str, str], ElectorContainer],
+    images: Images,
+    earlier: Images,
+    plane: ControlPlane,
+    namespace: str,
+    is_back: bool,
+) -> None:
+    old, new = (images, earlier) if is_back else (earlier, images)
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}}
+    expect(plane.admin.post(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", lease))
+    numbers = itertools.count()
+
+    def made_of(build: Images) -> ElectorContainer:
+        return place(build["elector"], f"pod-{next(numbers)}")
+
+    replicas = [Replica(lambda: made_of(old)) for _ in range(3)]
+    with Observer(replicas) as observer:
+        waiting = list(replicas)
+        while waiting:
+            # The leader first, so that old ones hand over to old ones and to new ones.
+            leader = wait_for_leader(replicas, timeout=ELECTION)
+            replica = leader if leader in waiting else waiting[0]
+            waiting.remove(replica)
+            replica.replace(lambda: made_of(new))
+        wait_for_leader(replicas, timeout=ELECTION)
+    history = writes(plane, namespace, lease=LEASE)
+    observer.assert_exclusive()
+    assert_polite(history)
+    assert_backed(observer.answers(), history, duration=FAST_DURATION)
+    assert _changes(history)
+    _assert_handed_over(history)
+
+
+def test_gms_and_lcs_are_replaced_pod_by_pod_and_no_report_is_lost(
+    earlier_site: Site, images: Images, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """In the mode in which both builds speak to each other: over GM's stream."""
+    with ContainerTown(earlier_site, tmp_path, mode=ACTIVE_STANDBY) as town:
+        with Observer([GmElector(it) for it in town.gms]) as observer:
+            _make_more(town)
+            waiting = list(town.gms)
+            while waiting:
+                leader = town.leader()
+                gm = leader if leader in waiting else waiting[0]
+                waiting.remove(gm)
+                gm.replace(images)
+                _make_more(town)
+                gm.wait_ready()
+            for name, edge in town.edges.items():
+                # Workers go on with their words meanwhile.
+                town.workload.append_on(name)
+                edge.replace(images)
+                edge.lc.wait_ready()
+            town.settled()
+        observer.assert_exclusive()
+        _assert_handed_over(writes(plane, town.namespace, lease="gm"))
+
+
+def _make_more(town: ContainerTown) -> None:
+    town.workload.begin(town.workload.objects + OBJECTS)
+
+
+def _changes(history: Sequence[Write]) -> list[tuple[str, str]]:
+    """From whom to whom the Lease went, "" included."""
+    holders = [write.holder for write in history]
+    return [(old, new) for old, new in itertools.pairwise(holders) if old != new]
+
+
+def _assert_handed_over(history: Sequence[Write]) -> None:
+    """Nobody had to wait until a Lease was over: whoever had it gave it back before."""
+    taken = [(old, new) for old, new in _changes(history) if old and new]
+    assert not taken, f"not given back: {taken}"
