@@ -4,13 +4,17 @@ On a control plane of their own with the real controllers, and no node: pods com
 """
 
 import shutil
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import yaml
 
+from gm.config.config import load as load_gm
 from sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB
 from tests.controlplane.accounts import expect
 from tests.controlplane.cluster import ControlPlane
@@ -26,6 +30,7 @@ Json = dict[str, Any]
 pytestmark = pytest.mark.slow
 
 SEDNA = "/apis/apps/v1/namespaces/sedna"
+CORE = "/api/v1/namespaces/sedna"
 SHOP = "/apis/apps/v1/namespaces/default/deployments/shop"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -100,21 +105,26 @@ def _sednas_definitions() -> Iterator[Json]:
         yield body
 
 
-def test_sednas_own_are_followed_by_ours_as_it_says(plane: ControlPlane, tmp_path: Path) -> None:
-    admin = plane.admin
+@pytest.fixture
+def typist(plane: ControlPlane, tmp_path: Path) -> Iterator[Typist]:
+    """Beside what Sedna's installation leaves; nothing of it afterwards."""
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    until(lambda: plane.admin.get(account)[0] == 200, what="an account for pods")
     typist = Typist(plane, tmp_path)
     _write(tmp_path, "crds.yaml", *_sednas_definitions())
     _write(tmp_path, "sedna.yaml", *_of_sedna())
-    account = "/api/v1/namespaces/default/serviceaccounts/default"
-    until(lambda: admin.get(account)[0] == 200, what="an account for pods")
     typist.type("kubectl create -f crds.yaml -f sedna.yaml")
-    until(lambda: create(admin, "default", sample(DATASET))[0] == 201, what="Sedna's kinds")
-    until(lambda: admin.get(DATASET.collection("default"))[0] == 200, what="Sedna's kinds, again")
-    before = expect(admin.get(DATASET.collection("default")))["items"]
+    until(lambda: create(plane.admin, "default", sample(DATASET))[0] == 201, what="Sedna's kinds")
     assert not _has_applied_reports(plane)
+    yield typist
+    typist.type("kubectl delete namespace/sedna && kubectl delete -f crds.yaml")
 
-    (script,) = blocks("docs/migration.md", "From Sedna's GM and LC", "sh")
-    told = typist.type(script)
+
+def test_sednas_own_are_followed_by_ours_as_it_says(plane: ControlPlane, typist: Typist) -> None:
+    admin = plane.admin
+    before = _datasets(plane)
+
+    told = typist.type(_moved("All nodes at once"))
 
     assert 'pod "old-train-x7x2p" deleted' in told
     assert admin.get("/api/v1/namespaces/default/pods/old-train-x7x2p")[0] == 404
@@ -122,12 +132,95 @@ def test_sednas_own_are_followed_by_ours_as_it_says(plane: ControlPlane, tmp_pat
         found = expect(admin.get(path))
         assert "sedna" not in found["spec"]["selector"]["matchLabels"]
         assert _image(plane, path).startswith("edge-sidecars/")
-    # Its storage begins anew with the definition.
-    until(lambda: admin.get(DATASET.collection("default"))[0] == 200, what="our kinds")
-    after = expect(admin.get(DATASET.collection("default")))["items"]
-    assert [it["spec"] for it in after] == [it["spec"] for it in before]
-    assert len(after) == 1
+    assert len(before) == 1
+    assert _datasets(plane) == before
     assert _has_applied_reports(plane)
+
+
+@pytest.fixture
+def edge_node(plane: ControlPlane) -> Iterator[None]:
+    """One without the taint of those whose kubelet has not spoken yet."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "edge-a"}}
+    expect(plane.admin.post("/api/v1/nodes", node))
+    expect(plane.admin.patch("/api/v1/nodes/edge-a", {"spec": {"taints": None}}))
+    yield
+    expect(plane.admin.delete("/api/v1/nodes/edge-a"))
+
+
+@pytest.mark.usefixtures("edge_node")
+def test_a_fleet_moves_node_by_node_as_it_says(plane: ControlPlane, typist: Typist) -> None:
+    admin = plane.admin
+    begin, each = blocks("docs/migration.md", "Node by node", "sh")
+    (old_port,) = expect(admin.get(f"{CORE}/services/gm"))["spec"]["ports"]
+    until(lambda: len(_pods(plane, "sedna=lc")) == 1, what="Sedna's LC")
+
+    typist.type(f"{_moved()}\n{begin}")
+
+    service = expect(admin.get(f"{CORE}/services/gm-sedna"))["spec"]
+    (port,) = service["ports"]
+    assert port["nodePort"] == old_port["nodePort"]
+    gm = expect(admin.get(f"{SEDNA}/deployments/gm"))["spec"]["template"]
+    assert service["selector"].items() <= gm["metadata"]["labels"].items()
+    (main,) = gm["spec"]["containers"]
+    named = {it["name"]: it["containerPort"] for it in main["ports"]}
+    (listen,) = (it["value"] for it in main["env"] if it["name"] == "GM_SEDNA_LISTEN")
+    assert listen.endswith(f":{named[port['targetPort']]}")
+    # Read by GM itself, beside all else that it is told there.
+    told = {it["name"]: it["value"] for it in main["env"] if "value" in it}
+    assert str(load_gm([], {**told, "GM_MODE": "active-active"}).sedna_listen) == listen
+    policy = expect(admin.get(f"/apis/networking.k8s.io/v1{CORE[7:]}/networkpolicies/gm"))
+    open_ports = [it["port"] for rule in policy["spec"]["ingress"] for it in rule["ports"]]
+    assert port["targetPort"] in open_ports
+
+    # The old LC outlives its DaemonSet; ours is not there while the node has no label.
+    (old,) = _pods(plane, "sedna=lc")
+    assert "ownerReferences" not in old["metadata"]
+    assert _pods(plane, "app=lc") == []
+    # The scheduler's word: there is none here.
+    name = old["metadata"]["name"]
+    target = {"apiVersion": "v1", "kind": "Node", "name": "edge-a"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    expect(admin.post(f"{CORE}/pods/{name}/binding", binding))
+    with _kubelet(plane, name):
+        typist.type(each)
+    assert _pods(plane, "sedna=lc") == []
+    until(lambda: len(_pods(plane, "app=lc")) == 1, what="our LC")
+
+
+def _moved(title: str = "") -> str:
+    """What comes first, and for one of the two ways, what comes then."""
+    first = blocks("docs/migration.md", "From Sedna's GM and LC", "sh")[0]
+    return "\n".join([first, *(blocks("docs/migration.md", title, "sh") if title else ())])
+
+
+def _datasets(plane: ControlPlane) -> list[Json]:
+    """Specs; a collection's storage begins anew with its definition."""
+    path = DATASET.collection("default")
+    until(lambda: plane.admin.get(path)[0] == 200, what="Sedna's kinds")
+    return [it["spec"] for it in expect(plane.admin.get(path))["items"]]
+
+
+def _pods(plane: ControlPlane, selector: str) -> list[Json]:
+    path = f"{CORE}/pods?labelSelector={quote(selector)}"
+    found: list[Json] = expect(plane.admin.get(path))["items"]
+    return found
+
+
+@contextmanager
+def _kubelet(plane: ControlPlane, pod: str) -> Iterator[None]:
+    """What its kubelet does: ends the pod once it is to go."""
+
+    def end() -> None:
+        path = f"{CORE}/pods/{pod}"
+        until(lambda: "deletionTimestamp" in plane.admin.get(path)[1]["metadata"], what="its end")
+        expect(plane.admin.delete(path, {"gracePeriodSeconds": 0}))
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def _has_applied_reports(plane: ControlPlane) -> bool:
@@ -137,7 +230,7 @@ def _has_applied_reports(plane: ControlPlane) -> bool:
     return "appliedReports" in status["properties"]
 
 
-# ── upgrades, after the above ──
+# ── upgrades ──
 
 
 def test_a_release_is_upgraded_and_rolled_back_as_it_says(

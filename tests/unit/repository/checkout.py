@@ -30,6 +30,8 @@ TYPED = {
         "tests/integration/manifests/test_moving.py"
     ),
     ("docs/migration.md", "From Sedna's GM and LC"): "tests/integration/manifests/test_moving.py",
+    ("docs/migration.md", "All nodes at once"): "tests/integration/manifests/test_moving.py",
+    ("docs/migration.md", "Node by node"): "tests/integration/manifests/test_moving.py",
 }
 # Where git cannot tell (a tarball, no git): what tools leave behind, as in .gitignore.
 LEFTOVERS = {

@@ -18,7 +18,7 @@ COMMANDS = re.compile(r"(_command|check|__main__)\.py$")
 # Of kubectl, tar, curl and keepalived, each of which some document names.
 FOREIGN = {
     *("--container", "--namespace", "--server-side", "--force-conflicts", "--replicas", "--for"),
-    *("--selector", "--all-namespaces", "--cascade", "--timeout"),
+    *("--selector", "--all-namespaces", "--cascade", "--timeout", "--field-selector"),
     *("--create", "--extract", "--file", "--fail", "--config-test"),
 }
 LANGUAGES = {"sh", "console", "yaml", ""}
