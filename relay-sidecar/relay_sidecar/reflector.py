@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections.abc import Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Final
 
 from kubeapi import ApiError, Unreachable
@@ -255,11 +255,10 @@ class Reflector:
 
     async def _begin(self, step: Coroutine[None, None, None]) -> None:
         """After the step before. A request that is cancelled meanwhile does not tear it in two."""
-        try:
+        with ExitStack() as stack:
+            stack.callback(step.close)
             await self._settled()
-        except BaseException:
-            step.close()
-            raise
+            stack.pop_all()
         self._taking = asyncio.create_task(step)
 
     async def _replace(self, whole: Page) -> None:

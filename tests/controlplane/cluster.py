@@ -19,6 +19,7 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -129,12 +130,11 @@ class ControlPlane:
 
     def start(self) -> None:
         """Returns when the API server is ready. Raises ChildProcessError with a log's end."""
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.stop)
             self._etcd.start()
             self.start_apiserver()
-        except BaseException:
-            self.stop()
-            raise
+            stack.pop_all()
 
     def stop(self) -> None:
         """Kills both servers and removes the folder; may be called again."""

@@ -8,7 +8,6 @@ Differs from a control plane: whoever reaches it may do anything, so credentials
 
 from __future__ import annotations
 
-import http.client
 import secrets
 import signal
 import ssl
@@ -16,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,7 @@ from typing import Self, Unpack
 
 from tests.controlplane.accounts import TOKEN_LIFETIME, Rule, expect
 from tests.controlplane.admin import AdminClient
+from tests.controlplane.answer import ask
 from tests.controlplane.audit import RESPONSE_COMPLETE, AuditEvent, AuditSelectors
 from tests.controlplane.daemon import Daemon, Runnable
 from tests.controlplane.guardian import Guardian
@@ -95,13 +96,12 @@ class OriginServer:
 
     def start(self) -> None:
         """Returns when it is ready. Raises ChildProcessError with the end of its log."""
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.stop)
             if self._recorder is not None:
                 self._recorder.start()
             self.start_apiserver()
-        except BaseException:
-            self.stop()
-            raise
+            stack.pop_all()
 
     def stop(self) -> None:
         """Kills it and removes the folder; may be called again."""
@@ -136,14 +136,8 @@ class OriginServer:
         self._process.thaw()
 
     def _is_ready(self) -> bool:
-        connection = http.client.HTTPConnection(self._host, self._status_port, timeout=STOP_TIMEOUT)
-        try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        answer = ask(self._status_port, "/readyz", host=self._host, timeout=STOP_TIMEOUT)
+        return answer is not None and answer.status == HTTPStatus.OK
 
     # Credentials
 

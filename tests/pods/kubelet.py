@@ -136,7 +136,7 @@ class Kubelet:
                 with suppress(OSError, ValueError, AttributeError):
                     self._follow()
                 self._ended.wait(POLL_INTERVAL)
-        except BaseException as error:
+        except BaseException as error:  # whatever it is: a thread tells nobody else
             self._failure = error
             raise
 
@@ -162,7 +162,7 @@ class Kubelet:
                         self._hear(event)
                 self._agenda.do_what_is_due()
                 self._look_at_processes()
-        except BaseException as error:
+        except BaseException as error:  # whatever it is: a thread tells nobody else
             self._failure = error
             raise
 

@@ -181,7 +181,7 @@ class _Errand:
     def _run(self) -> None:
         try:
             self._code = self._work()
-        except BaseException as error:
+        except BaseException as error:  # whatever it is: a thread tells nobody else
             self._failure = error
             raise
 

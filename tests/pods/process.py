@@ -13,6 +13,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,7 +53,11 @@ class Process(ABC):
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        return self.start()
+        with ExitStack() as stack:
+            stack.callback(self.stop)
+            self.start()
+            stack.pop_all()
+        return self
 
     def __exit__(
         self,

@@ -167,7 +167,7 @@ class Witness:
                 with suppress(OSError, http.client.HTTPException, ValueError, AttributeError):
                     version = self._follow(kind, path, version)
                 self._ended.wait(PAUSE)
-        except BaseException as error:
+        except BaseException as error:  # whatever it is: a thread tells nobody else
             self._failures.append(error)
             raise
 

@@ -7,6 +7,7 @@ Addresses are of 198.18.0.0/15, which RFC 2544 keeps for tests.
 
 import secrets
 import subprocess
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -36,13 +37,12 @@ class Network:
         self._addresses: dict[str, str] = {}
 
     def __enter__(self) -> Self:
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.close)
             self._add(_BRIDGE)
             self._ip(_BRIDGE, "link", "add", _BRIDGE, "type", "bridge")
             self._ip(_BRIDGE, "link", "set", _BRIDGE, "up")
-        except BaseException:
-            self.close()
-            raise
+            stack.pop_all()
         return self
 
     def __exit__(

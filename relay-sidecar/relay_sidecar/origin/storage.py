@@ -221,8 +221,8 @@ class SqliteStorage:
 
 def _opened(path: Path) -> sqlite3.Connection:
     path.touch(mode=0o600)
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
+    with ExitStack() as stack:
+        connection = stack.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
         # No shared memory file, so that the folder may lie on any file system.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -230,9 +230,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         connection.execute("BEGIN IMMEDIATE")
         _prepare(connection)
         connection.execute("COMMIT")
-    except BaseException:
-        connection.close()
-        raise
+        stack.pop_all()
     return connection
 
 

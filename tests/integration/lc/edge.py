@@ -6,6 +6,7 @@ be killed by itself.
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -83,13 +84,12 @@ class Edge:
         self.lc: LcProcess
 
     def __enter__(self) -> Self:
-        self.place.start()
         flags = [*self._within, "--dataset-interval=1s", "--redial-cap=1s"]
-        try:
-            self.lc = LcProcess([*relay_flags(self.place.relay), *flags], node=self._node).start()
-        except BaseException:
-            self.place.stop()
-            raise
+        with ExitStack() as stack:
+            place = stack.enter_context(self.place)
+            lc = LcProcess([*relay_flags(place.relay), *flags], node=self._node)
+            self.lc = stack.enter_context(lc)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
@@ -98,8 +98,7 @@ class Edge:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self.lc.stop()
-        self.place.stop()
+        self._stack.close()
 
     def knows(self, *names: str) -> None:
         """Returns when LC has exactly these objects."""

@@ -6,6 +6,7 @@ Guarantees: whoever works here has no other rights; `work` returns when everythi
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -86,13 +87,12 @@ class Site:
         )
 
     def __enter__(self) -> Self:
-        try:
+        with ExitStack() as stack:
+            stack.callback(self._stop)
             self.gm.start()
             self.edge.start()
             self.edge.lc.wait_ready()
-        except BaseException:
-            self._stop()
-            raise
+            stack.pop_all()
         return self
 
     def __exit__(

@@ -11,6 +11,7 @@ import enum
 import json
 import secrets
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -80,15 +81,14 @@ class Place:
         self.stop()
 
     def start(self) -> Self:
-        self.link.start()
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.stop)
+            self.link.start()
             if self.kind is not Kind.DIRECT:
                 self._add_relay(self._upstream(), name="relay")
             if self.kind is Kind.BEHIND_RELAY:
                 self._add_relay([f"--server={self.relays[0].url}"], name="second-relay")
-        except BaseException:
-            self.stop()
-            raise
+            stack.pop_all()
         return self
 
     def stop(self) -> None:

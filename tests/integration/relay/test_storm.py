@@ -43,7 +43,7 @@ class Writer:
         try:
             for _ in range(changes):
                 self._change(self._draw.choice(list(self._known)))
-        except BaseException as failure:
+        except BaseException as failure:  # whatever it is: a thread tells nobody else
             self.failure = failure
             raise
 
