@@ -46,7 +46,9 @@ class CandidatePod:
         self.identity = ""
         self._command = [str(binary), "--lease", lease, *flags]
         self._process: subprocess.Popen[bytes] | None = None
-        self._journal = Path(tempfile.mkstemp(prefix=f"candidate-{name}-", suffix=".jsonl")[1])
+        prefix = f"candidate-{name}-"
+        with tempfile.NamedTemporaryFile(prefix=prefix, suffix=".jsonl", delete=False) as journal:
+            self._journal = Path(journal.name)
         self._start = 0
 
     @property

@@ -82,7 +82,8 @@ class InformerProcess:
         ]
         self._environ = {"PATH": "/usr/bin:/bin", **(environ or {})}
         self._process: subprocess.Popen[str] | None = None
-        self._log = Path(tempfile.mkstemp(prefix="informer-", suffix=".log")[1])
+        with tempfile.NamedTemporaryFile(prefix="informer-", suffix=".log", delete=False) as log:
+            self._log = Path(log.name)
         self.port = 0
 
     def __enter__(self) -> Self:

@@ -49,7 +49,9 @@ class ElectorPod:
 
     def __post_init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = Path(tempfile.mkstemp(prefix=f"elector-{self.name}-", suffix=".log")[1])
+        prefix = f"elector-{self.name}-"
+        with tempfile.NamedTemporaryFile(prefix=prefix, suffix=".log", delete=False) as log:
+            self._log = Path(log.name)
         self.port = 0
         self.identity = ""
         self._is_frozen = False
