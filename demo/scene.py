@@ -37,7 +37,7 @@ class Scene:
 
 def patience(lease_duration: float) -> float:
     """How long a takeover may take before it counts as none: on a busy machine, too."""
-    return 2 * lease_duration + 20
+    return 2 * lease_duration + 60
 
 
 def fallen(pods: Sequence[Pod], edge: Edge) -> str:

@@ -53,10 +53,16 @@ class Platform:
 
 def platform_of(client: docker.DockerClient, image: str) -> Platform:
     """What Python there is in the image."""
-    told = client.containers.run(
-        image, ["-c", _ASK], entrypoint=["python3"], remove=True, network_disabled=True
+    container = client.containers.create(
+        image, ["-c", _ASK], entrypoint=["python3"], network_disabled=True
     )
-    return Platform(**json.loads(told))
+    try:
+        container.start()
+        container.wait()
+        return Platform(**json.loads(container.logs(stderr=False)))
+    finally:
+        # Also where somebody is impatient: what is asked to remove itself would stay then.
+        container.remove(force=True)
 
 
 def provide(locks: Sequence[Path], platform: Platform, folder: Path) -> None:

@@ -60,7 +60,8 @@ class Lab:
 
     def _labels_of_all(self) -> list[dict[str, str]]:
         wanted: Filters = {"label": LABEL}
-        containers = self.client.containers.list(all=True, filters=wanted)
+        # Others end at the same time, and take away what is theirs.
+        containers = self.client.containers.list(all=True, filters=wanted, ignore_removed=True)
         networks = self.client.networks.list(filters=wanted)
         return [it.labels for it in containers] + [it.attrs["Labels"] for it in networks]
 
@@ -68,13 +69,16 @@ class Lab:
 def remove(client: docker.DockerClient, label: str) -> None:
     """Whatever bears the label: `name`, or `name=value`."""
     wanted: Filters = {"label": label}
-    for container in client.containers.list(all=True, filters=wanted):
+    for container in client.containers.list(all=True, filters=wanted, ignore_removed=True):
         try:
             container.remove(force=True, v=True)
         except NotFound:
             continue
     for network in client.networks.list(filters=wanted):
-        network.remove()
+        try:
+            network.remove()
+        except NotFound:
+            continue
 
 
 def _started(pid: int) -> str:
