@@ -19,6 +19,7 @@ from tests.controlplane.daemon import Daemon
 
 CONTROLLERS = (
     "deployment-controller",
+    "disruption-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "replicaset-controller",

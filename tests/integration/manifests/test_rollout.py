@@ -1,15 +1,19 @@
-"""What the real Deployment controller does with readiness = leader, and with the leader label."""
+"""What the real controllers of Deployments and of disruption do with readiness = leader, and with
+the leader label.
+"""
 
 import time
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.controlplane.accounts import expect
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.kustomize import kustomize
-from tests.unit.manifests.built import named, workload, write_kustomization
+from tests.unit.manifests.built import MANIFESTS, named, workload, write_kustomization
 
 Json = dict[str, Any]
 
@@ -32,6 +36,7 @@ class _Rollout:
         namespace = plane.create_namespace("rollout")
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+        self._budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
         deployment["spec"]["replicas"] = REPLICAS
         expect(self._admin.post(self._path, deployment))
         self._path += f"/{deployment['metadata']['name']}"
@@ -98,6 +103,30 @@ class _Rollout:
             time.sleep(POLL_INTERVAL)
         return sorted(image for _, image in seen)
 
+    def budget(self, *, allowed: int) -> None:
+        """Gives it GM's PodDisruptionBudget; returns when so many disruptions are allowed."""
+        body = yaml.safe_load((MANIFESTS / "base/gm/disruption-budget.yaml").read_text())
+        body["spec"]["selector"] = {"matchLabels": {"app": "shop"}}
+        expect(self._admin.post(self._budgets, body))
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            (found,) = expect(self._admin.get(self._budgets))["items"]
+            if found.get("status", {}).get("expectedPods") == REPLICAS:
+                assert found["status"]["disruptionsAllowed"] == allowed
+                return
+            assert time.monotonic() < deadline
+            time.sleep(POLL_INTERVAL)
+
+    def leader_and_others(self) -> list[str]:
+        """The names of its pods."""
+        names = [it["metadata"]["name"] for it in self.step()]
+        return sorted(names, key=lambda name: name != self._leader)
+
+    def evict(self, name: str) -> int:
+        """The status of the answer, to whoever drains the pod's node."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        return self._admin.post(f"{self._pods}/{name}/eviction", body)[0]
+
 
 def _image(pod: Json) -> str:
     image: str = pod["spec"]["containers"][0]["image"]
@@ -139,3 +168,28 @@ def test_with_fewer_unavailable_than_all_it_stands_still_before_the_old_leader(
     rollout = _Rollout(own_plane, deployment, only_the_leader=True)
     rollout.settle()
     assert rollout.update() == [OLD, NEW, NEW]
+
+
+@pytest.mark.slow
+def test_with_the_leader_label_the_leaders_node_is_drained_as_any_and_one_at_a_time(
+    own_plane: ControlPlane, tmp_path: Path
+) -> None:
+    rollout = _Rollout(own_plane, _deployment(tmp_path, "leader-label"), only_the_leader=False)
+    rollout.settle()
+    rollout.budget(allowed=1)
+    leader, other, _ = rollout.leader_and_others()
+    assert rollout.evict(leader) == HTTPStatus.CREATED
+    assert rollout.evict(other) == HTTPStatus.TOO_MANY_REQUESTS
+
+
+@pytest.mark.slow
+def test_with_readiness_of_the_leader_alone_its_node_cannot_be_drained_others_can(
+    own_plane: ControlPlane, tmp_path: Path
+) -> None:
+    deployment = _deployment(tmp_path, "ready-when-leading")
+    rollout = _Rollout(own_plane, deployment, only_the_leader=True)
+    rollout.settle()
+    rollout.budget(allowed=0)
+    leader, other, _ = rollout.leader_and_others()
+    assert rollout.evict(leader) == HTTPStatus.TOO_MANY_REQUESTS
+    assert rollout.evict(other) == HTTPStatus.CREATED
