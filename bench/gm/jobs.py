@@ -2,7 +2,7 @@
 thousand, and none doubled while GMs die and freeze.
 
 Guarantee: the rate is that of GM's writes in the audit log, from the first to the last, with all
-jobs there before it began.
+jobs there before it began; both sides go to the API server straight.
 """
 
 import random
@@ -119,7 +119,7 @@ def doubled(world: World, options: Options) -> list[Result]:
 
 def _rate(world: World, kind: Kind) -> tuple[Sample, Sample]:
     """Of GM, and of the bare loop right after it."""
-    with Fleet(world, edges=0, is_started=False) as fleet:
+    with Fleet(world, edges=0, is_started=False, is_linked=False) as fleet:
         fleet.stock()
         jobs = kind.jobs(COUNT, fleet.nodes[0])
         fleet.make(jobs)

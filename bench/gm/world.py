@@ -135,7 +135,8 @@ async def spread_over(count: int, items: Iterable[T], one: Callable[[T], Awaitab
 class Fleet:
     """GMs in one mode and LCs, which run while it is entered, or from `start` on; links of edges
     count bytes. There is a node at least, also where none has an LC. Leases and time-outs are the
-    defaults; `is_quick`: as short as leaves time for writes."""
+    defaults; `is_quick`: as short as leaves time for writes. `is_linked`: GMs have links too, which
+    can be cut, and share the machine with what is measured."""
 
     def __init__(
         self,
@@ -147,6 +148,7 @@ class Fleet:
         lc_flags: Sequence[str] = ("--dataset-interval=1s",),
         is_started: bool = True,
         is_quick: bool = False,
+        is_linked: bool = True,
     ) -> None:
         self.world = world
         self.mode = mode
@@ -161,6 +163,7 @@ class Fleet:
                 mode=mode,
                 flags=() if is_quick else ("--request-timeout=5s",),
                 lease_flags=LEASE_FLAGS if is_quick else (),
+                is_linked=is_linked,
             )
             for number in range(gms)
         ]

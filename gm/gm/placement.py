@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from gm.core.engine import models, nodes, references
 from gm.core.registry import KINDS
 from gm.log import fields, logger
@@ -21,6 +23,18 @@ MISSHAPEN = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 _MAX_STEPS = 4
 
 Find = Callable[[ObjectKey], Json | None]
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    annotations: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: _Metadata
+    spec: msgspec.Raw = msgspec.Raw(b"")
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,11 @@ class Placement:
         if document is None:
             return
         key = document.key
+        if before is not None and after is not None and _stands_where(before, after):
+            # What it refers to was told when that changed.
+            for node in self.nodes(key):
+                self._concerns(node, after)
+            return
         place = self._place(after) if after is not None else NOWHERE
         gone = self._settle(key, place)
         if after is not None:
@@ -188,6 +207,17 @@ class Placement:
             keys.discard(key)
             if not keys:
                 del self._by_node[node]
+
+
+def _stands_where(before: Document, after: Document) -> bool:
+    """Whether all that a place follows from is the same, byte for byte: most changes are those of a
+    status, or of labels."""
+    return not _matters(before, after) and _grounds(before) == _grounds(after)
+
+
+def _grounds(document: Document) -> tuple[bytes, bytes]:
+    it = _OBJECT.decode(document.raw)
+    return bytes(it.spec), bytes(it.metadata.annotations)
 
 
 def _matters(before: Document | None, after: Document | None) -> bool:

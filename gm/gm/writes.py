@@ -5,8 +5,11 @@ clock can tell; what is refused for that reason raises `NotLeading` and was not 
 our field manager, and none is ever sent twice.
 """
 
+import json
 from collections import Counter
 from typing import Protocol
+
+import msgspec
 
 from kubeapi import ApiError, ApiServer
 from kubeapi.server import JSON, MERGE_PATCH
@@ -72,7 +75,7 @@ class Writes:
                 path,
                 timeout=self._timeout,
                 params=params,
-                body=body,
+                body=_encoded(body),
                 content_type=content_type,
                 kept=True,
             )
@@ -83,3 +86,11 @@ class Writes:
             raise
         finally:
             self.counts[method, outcome] += 1
+
+
+def _encoded(body: Json) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        # Half a surrogate pair, from JSON within JSON: escaped, it is for the API server to judge.
+        return json.dumps(body, separators=(",", ":")).encode()

@@ -148,6 +148,42 @@ def test_what_refers_to_something_is_decided_anew_when_that_comes_changes_or_goe
     assert "j" in world.touched
 
 
+def test_a_status_is_told_where_the_object_is_known_already() -> None:
+    world = World()
+    world.put("model", "prod", spec={"url": "/p", "format": "pb"})
+    world.put("dataset", "d", spec=dataset("b"))
+    it = world.put("incrementallearningjob", "j", spec=job())
+    told = len(world.listener.told)
+    after = world.put(
+        "incrementallearningjob", "j", uid=it.uid, spec=job(), status={"conditions": []}
+    )
+    assert sorted(world.listener.told[told:]) == [("concerns", "a", "j"), ("concerns", "b", "j")]
+    assert world.listener.known["a", it.key] == after
+
+
+def test_an_annotation_moves_an_object_though_its_spec_is_the_same() -> None:
+    world = World()
+    it = world.put("incrementallearningjob", "j", spec=job())
+    world.put(
+        "incrementallearningjob",
+        "j",
+        uid=it.uid,
+        spec=job(),
+        metadata={"annotations": {"sedna.io/Train": "c"}},
+    )
+    assert world.at("c") == {"j"}
+    world.put("incrementallearningjob", "j", uid=it.uid, spec=job())
+    assert world.at("c") == set()
+
+
+def test_another_spec_moves_an_object_whatever_its_generation_says() -> None:
+    """As after a backup was restored."""
+    world = World()
+    it = world.put("dataset", "d", spec=dataset("a"))
+    world.put("dataset", "d", uid=it.uid, spec=dataset("b"))
+    assert (world.at("a"), world.at("b")) == (set(), {"d"})
+
+
 def test_a_node_that_comes_touches_what_names_it_and_its_heartbeats_nothing() -> None:
     world = World()
     world.put("dataset", "d", spec=dataset("a"))
