@@ -34,9 +34,13 @@ def docker_engine() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="session")
 def images(docker_engine: docker.DockerClient) -> dict[str, str]:
-    """The images of this checkout, built now: a name by component, and `base`."""
+    """The images of this checkout, built now: an id by component, since a run of another checkout
+    gives the names to its own; and the name of their `base`."""
     try:
-        return build_all(docker_engine, tag=TAG)
+        built = build_all(docker_engine, tag=TAG)
+        base = built.pop("base")
+        ids = {key: str(docker_engine.images.get(name).id) for key, name in built.items()}
+        return {"base": base, **ids}
     except NoBase as error:
         lack(str(error))
 

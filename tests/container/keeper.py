@@ -112,6 +112,8 @@ def main(folder: str, program: str) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     home = Path(folder)
+    # Of one that was killed; dockerd would take whoever has that number now for itself.
+    (home / "pid").unlink(missing_ok=True)
     dockerd = subprocess.Popen(_command(home, program), start_new_session=True)
     with (home / "users").open("w", encoding="ascii") as users:
         while dockerd.poll() is None:
