@@ -18,7 +18,7 @@ from gm.core.rules.pods import Phase, failure, finished_at, phase
 from gm.core.tree import flag, mapping, number, text
 from gm.core.workers.children import Children, deletion, is_leaving, reconcile
 from gm.core.workers.manifests import Slot
-from gm.core.workers.slots import assembled, child_round, slots, worker_type
+from gm.core.workers.slots import assembled, child_round, foreign_directories, slots, worker_type
 from gm.core.workers.storage import hot_update_file
 from sedna_api.core.document import Json
 
@@ -132,14 +132,26 @@ def _make(draft: Draft, children: Children) -> None:
     # Two inference workers on one host network would want the same ports, and the same devices.
     wanted = [] if others else [(slot, dict[str, object]()) for slot in inference]
     slot = _stage_slot(draft) if stages.type_(draft) in stages.IN_FLIGHT else None
-    if slot is not None and not phase(children.get(slot.kind, slot.name)).is_finished:
-        wanted.append((slot, stages.input_of(draft)))
+    if slot is not None and not phase(pod := children.get(slot.kind, slot.name)).is_finished:
+        input_ = stages.input_of(draft)
+        foreign = [] if pod else foreign_directories(draft, slot, input_)
+        if foreign:
+            stages.fail(draft, "ForeignPath", _told(foreign))
+        else:
+            wanted.append((slot, input_))
     made = assembled(draft, wanted)
     there = reconcile(draft, made, unwanted=[*others, *_passed(draft, children)])
     if wanted and stages.type_(draft) == READY and not _missing(draft, there):
         is_anew = stages.stage(draft) == stages.DEPLOY and not is_hot(draft)
         stages.move(draft, stages.STARTING, reason=REPLACING if is_anew else "")
     _restart_inference(draft, [it for it in _inference_pods(draft, children) if it not in others])
+
+
+def _told(foreign: list[str]) -> str:
+    return (
+        f"LC wants {', '.join(foreign)[:200]} of the node for the worker: only what lies in "
+        "spec.outputDir, or beside the job's Dataset and Models, is given"
+    )
 
 
 def _missing(draft: Draft, there: list[Json]) -> bool:

@@ -4,15 +4,16 @@ Guarantees: slots depend on nothing but the object, manifests beyond that only o
 and on what was reported for the stage.
 """
 
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Iterator, Sequence
 
 from gm.core.draft import Draft
 from gm.core.kind import Kind, Rule, Site, Worker, Workload
 from gm.core.names import ROUND_LABEL
-from gm.core.references import worker_parts
+from gm.core.references import references, worker_parts
 from gm.core.tree import mapping, text
 from gm.core.workers.manifests import Slot, autoscaler, deployment, pod, service, slot_name
-from gm.core.workers.storage import credentials
+from gm.core.workers.storage import credentials, host_directories
 from sedna_api.core.document import Json
 
 
@@ -47,6 +48,29 @@ def assembled(draft: Draft, wanted: Sequence[tuple[Slot, Json]]) -> list[Json]:
         if slot.name not in there:
             _warn_of_secrets(draft, slot, site)
     return made
+
+
+def foreign_directories(draft: Draft, slot: Slot, input_: Json) -> list[str]:
+    """Of the worker's node, which it would be given because LC named them, and which are neither
+    in the job's outputDir nor where a Dataset or Model of the job lies: LC may stand for a node,
+    the worker may run on another."""
+    given = host_directories(slot.worker.settings(_site(draft, slot, input_)))
+    return sorted(given - set(_own_directories(draft)) - _below_output(draft, given))
+
+
+def _below_output(draft: Draft, directories: frozenset[str]) -> set[str]:
+    output = text(draft.subject, "spec", "outputDir")
+    if not output.startswith("/"):
+        return set()
+    top = posixpath.join(posixpath.normpath(output), "")
+    return {it for it in directories if posixpath.join(it, "").startswith(top)}
+
+
+def _own_directories(draft: Draft) -> Iterator[str]:
+    for key in references(draft.kind, draft.subject):
+        url = text(draft.view.references.get(key), "spec", "url")
+        if url.startswith("/"):
+            yield posixpath.dirname(posixpath.normpath(url))
 
 
 def _warn_of_secrets(draft: Draft, slot: Slot, site: Site) -> None:

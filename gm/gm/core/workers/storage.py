@@ -151,6 +151,13 @@ def credentials(settings: Sequence[Setting]) -> Iterator[tuple[str, ...]]:
         yield tuple(dict.fromkeys(filter(None, own)))
 
 
+def host_directories(settings: Sequence[Setting]) -> frozenset[str]:
+    """Of the worker's node, which a worker with these settings is given."""
+    mounted = [one for one in settings if isinstance(one, Mounted)]
+    found = (place.host_directory for one in mounted for place in _places(one))
+    return frozenset(filter(None, found))
+
+
 def _places(mounted: Mounted) -> list[_Place]:
     return [_place(source, mounted.is_downloaded) for source in mounted.sources if source.url]
 

@@ -105,7 +105,7 @@ def lifelong(name: str = "ll1", **changes: Any) -> Json:
     return made(
         "LifelongLearningJob",
         name,
-        {**kept, "deploySpec": deploy, "outputDir": "/srv/kb", **changes},
+        {**kept, "deploySpec": deploy, "outputDir": "/srv/out", **changes},
     )
 
 

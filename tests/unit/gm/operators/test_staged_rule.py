@@ -40,7 +40,11 @@ def begun(subject: Json | None = None) -> Cluster:
 
 def in_stage(cluster: Cluster, stage: str, round_: int) -> str:
     """Until the stage's pod runs; its name."""
-    cluster.report(ready(stage, round_))
+    report = ready(stage, round_)
+    if cluster.subject["kind"] == "LifelongLearningJob":
+        # It begins without a Model.
+        report["input"]["models"].remove(BASE)
+    cluster.report(report)
     cluster.settle()
     job = cluster.subject["metadata"]["name"]
     name = f"{job}-{stage.lower()}-{round_}-0"
@@ -81,6 +85,36 @@ def test_ready_makes_the_stages_pod_in_the_same_decision() -> None:
     assert environment["TRAIN_DATASET_URL"] == "/home/data/srv/out/data/train/1/data.txt"
     assert environment["ORIGINAL_DATASET_URL"] == "/home/data/srv/d1/t.txt"
     assert environment["WORKER_NAME"] == "il1-train-1-0"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"dataURL": "/etc/kubernetes/pki/ca.key"},
+        {"dataURL": "/srv/out/../../etc/shadow"},
+        {"dataURL": "/srv/output/1"},
+        {"dataURL": "etc/passwd"},
+        {"dataIndexURL": "/opt/index.txt"},
+        {"outputDir": "/srv/out"},
+        {"models": [{"url": "/var/lib/kubelet/x"}]},
+    ],
+)
+def test_no_worker_is_given_a_directory_of_its_node_that_only_lc_names(named: Json) -> None:
+    cluster = begun()
+    report = ready("Train", 1)
+    report["input"] |= named
+    cluster.report(report)
+    cluster.step()
+    assert cluster.names() == ["il1-inference-0-0"]
+    assert cluster.state == ("Train", "Failed", "1")
+    failed = cluster.subject["status"]["conditions"][-1]
+    assert failed["reason"] == "ForeignPath"
+    assert "spec.outputDir" in failed["message"]
+    assert cluster.events[-1] == "TrainFailed"
+    cluster.pass_time(11)
+    cluster.settle()
+    in_stage(cluster, "Train", 2)
+    assert cluster.state == ("Train", "Running", "2")
 
 
 def test_a_running_pod_makes_the_stage_running_and_its_node_known() -> None:
@@ -254,7 +288,7 @@ def test_lifelong_learning_infers_only_once_something_was_deployed() -> None:
     cluster.settle()
     assert "ll1-inference-1-0" in cluster.names()
     environment = cluster.environment("Pod", "ll1-inference-1-0")
-    assert environment["MODEL_URLS"] == "/home/data/srv/kb/deploy/index.pkl"
+    assert environment["MODEL_URLS"] == "/home/data/srv/out/deploy/index.pkl"
 
 
 def test_lifelong_learning_knows_what_it_has_learned() -> None:
@@ -266,7 +300,7 @@ def test_lifelong_learning_knows_what_it_has_learned() -> None:
     assert "CLOUD_KB_INDEX" not in environment
     models = [
         {
-            "url": "/srv/kb/index.pkl",
+            "url": "/srv/out/index.pkl",
             "classes": ["a", "b"],
             "current_metric": {"m1": {"precision": 0.5}},
             "number_of_labeled_unseen_sample": 7,
@@ -286,7 +320,7 @@ def test_lifelong_learning_knows_what_it_has_learned() -> None:
     in_stage(cluster, "Train", 2)
     environment = cluster.environment("Pod", "ll1-train-2-0")
     assert environment["HAS_COMPLETED_INITIAL_TRAINING"] == "true"
-    assert environment["CLOUD_KB_INDEX"] == "/srv/kb/index.pkl"
+    assert environment["CLOUD_KB_INDEX"] == "/srv/out/index.pkl"
 
 
 def test_a_deleted_pod_of_a_running_stage_comes_back_under_its_name() -> None:
