@@ -104,6 +104,7 @@ def test_a_node_that_restarts_while_its_packets_vanish_answers_workers_and_tells
     town: ContainerTown,
 ) -> None:
     edge = town.edges["edge-a"]
+    _make_more(town)
     service = town.workload.new_service_on("edge-a")
     _wait_for_words(town, service)
     town.settled()
@@ -128,11 +129,12 @@ def test_a_node_without_its_interface_hears_later_what_was_made_and_removed_mean
     town: ContainerTown,
 ) -> None:
     edge = town.edges["edge-b"]
+    _make_more(town)
     edge.cut()
     town.kubelet.cut(edge.name)
     edge.lc.until(lambda it: not it["link"]["isUp"], what="notice that its link is down")
     for _ in range(4):
-        town.workload.new_dataset_again()
+        assert town.workload.new_dataset_again()
     _make_more(town)
     edge.heal()
     town.kubelet.heal(edge.name)
