@@ -88,7 +88,8 @@ def test_only_what_is_new_of_a_file_is_read_also_after_a_restart() -> None:
         for _ in range(40):
             file.write("x" * (1024 * 1024 - 1) + "\n")
     with lc:
-        noted(lc, "a", "40 samples")
+        # On the disk together with how far it was counted.
+        reported(lc, "a", {"numberOfSamples": 40})
         lc.kill()
         lc.start()
         # Before it is looked at: it was counted already.
