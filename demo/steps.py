@@ -73,7 +73,7 @@ def roll(scene: Scene) -> None:
     scene.stage.note(
         Result(
             "roll all three",
-            f"{changes} changes of leader",
+            f"{changes} change{'s' * (changes != 1)} of leader",
             took=boottime() - started,
             vacant=scene.watcher.vacancy(newest.sent),
         )

@@ -16,6 +16,7 @@ from tests.container.elector import ElectorContainer
 from tests.container.gm import PROBES, GmContainers
 from tests.container.lab import Lab
 from tests.container.network import Network
+from tests.container.program import merged
 from tests.container.town import ContainerTown, Site
 from tests.controlplane import sedna_kinds
 from tests.controlplane.accounts import expect
@@ -23,15 +24,20 @@ from tests.controlplane.answer import Answer
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.controller_manager import ControllerManager
 from tests.controlplane.fixtures import require_program
-from tests.pods.fleet import FAST, FAST_DURATION, LEASE
+from tests.pods.fleet import LEASE
 from tests.pods.history import Write, assert_backed, assert_polite, writes
 from tests.pods.observer import Observer, wait_for_leader
 from tests.pods.system import ACTIVE_STANDBY
 
 # Two builds of the images, a control plane: for the first test that needs them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
+# Longer than a busy machine lets anybody wait, so that who loses its Lease has given it back; and
+# nobody is to wait for its end.
+LEASE_DURATION = 20.0
+TIMING = {"LEASE_DURATION": "20s", "RENEW_INTERVAL": "1s", "REQUEST_TIMEOUT": "4s"}
+FLAGS = [f"--{name.lower().replace('_', '-')}={value}" for name, value in TIMING.items()]
 # Seconds until somebody leads, on a busy machine.
-ELECTION = FAST_DURATION * 1.2 + 20
+ELECTION = LEASE_DURATION * 1.2 + 40
 # What people make at a time.
 OBJECTS = 12
 
@@ -121,7 +127,7 @@ def place(
             plane=plane,
             namespace=namespace,
             networks=(cloud, watched),
-            flags=[*FAST, "--release-on-term"],
+            flags=[*FLAGS, "--release-on-term"],
         )
 
     return make
@@ -135,7 +141,10 @@ def earlier_site(
     sedna_kinds.install(plane)
     edge = Network(lab, f"edge-sidecars-upgraded-edge-{os.getpid()}")
     with ControllerManager(plane):
-        yield Site(lab, earlier, plane, cloud=cloud, edge=edge, watched=watched)
+        site = Site(lab, earlier, plane, cloud=cloud, edge=edge, watched=watched)
+        timing = {f"ELECTOR_{name}": value for name, value in TIMING.items()}
+        site.variables = merged(site.variables, {"elector": timing})
+        yield site
 
 
 @pytest.mark.parametrize("is_back", [False, True], ids=["upgrade", "roll back"])
@@ -168,7 +177,7 @@ def test_electors_are_replaced_pod_by_pod_and_each_leader_hands_over(
     history = writes(plane, namespace, lease=LEASE)
     observer.assert_exclusive()
     assert_polite(history)
-    assert_backed(observer.answers(), history, duration=FAST_DURATION)
+    assert_backed(observer.answers(), history, duration=LEASE_DURATION)
     assert _changes(history)
     _assert_handed_over(history)
 
