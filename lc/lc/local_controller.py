@@ -78,13 +78,28 @@ class LocalController:
             link_for=max(now - link.since, 0.0),
             store=self._store_status(),
             reports=self._reports(),
-            objects=self._objects(),
+            objects=self.objects(),
             transfers=self._remote.transfers(),
             counters=Counters(
                 worker_reports=tuple(sorted(self.api.answered.items())),
                 dataset_counts=self._datasets.counts,
                 dataset_problems=self._datasets.problems(),
             ),
+        )
+
+    def objects(self) -> tuple[ObjectStatus, ...]:
+        notes = self._managing.notes()
+        return tuple(
+            ObjectStatus(
+                kind=each.kind,
+                namespace=each.namespace,
+                name=each.name,
+                uid=each.uid,
+                resource_version=each.resource_version,
+                note=notes.get(each.key, ""),
+            )
+            for kind in self._store.kinds()
+            for each in sorted(self._store.objects(kind), key=lambda it: it.key)
         )
 
     def _store_status(self) -> StoreStatus:
@@ -102,21 +117,6 @@ class LocalController:
         refused, refusals = self._store.refusals()
         oldest = None if since is None else max(time.time() - since, 0.0)
         return ReportsStatus(waiting, oldest, refused, refusals)
-
-    def _objects(self) -> tuple[ObjectStatus, ...]:
-        notes = self._managing.notes()
-        return tuple(
-            ObjectStatus(
-                kind=each.kind,
-                namespace=each.namespace,
-                name=each.name,
-                uid=each.uid,
-                resource_version=each.resource_version,
-                note=notes.get(each.key, ""),
-            )
-            for kind in self._store.kinds()
-            for each in sorted(self._store.objects(kind), key=lambda it: it.key)
-        )
 
 
 def _link(config: Config, store: Store) -> Link:

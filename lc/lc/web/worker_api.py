@@ -20,7 +20,7 @@ from lc.core.xml_body import parse as parse_xml
 from lc.log import fields, logger
 from lc.managers import Manager, Unfit
 from lc.metrics import measure
-from lc.status import LcStatus, objects_document
+from lc.status import LcStatus, ObjectStatus, objects_document
 from lc.store import StoreUnavailable
 from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.report import Malformed
@@ -47,6 +47,7 @@ class Owner(Protocol):
     """The process, as it is asked."""
 
     def status(self) -> LcStatus: ...
+    def objects(self) -> tuple[ObjectStatus, ...]: ...
     def get(self, key: ObjectKey) -> Document | None: ...
     def handling(self, kind: str) -> Manager | None: ...
 
@@ -149,7 +150,7 @@ class WorkerApi:
         return _json(200, self._owner.status().document())
 
     def _objects(self) -> web.Response:
-        return _json(200, objects_document(self._owner.status().objects))
+        return _json(200, objects_document(self._owner.objects()))
 
 
 def _parsed(request: web.BaseRequest, body: bytes) -> object:
