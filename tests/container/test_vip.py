@@ -20,7 +20,8 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fixtures import lack
 from tests.pods.observer import wait_for
 
-pytestmark = pytest.mark.slow
+# Images are built, a control plane is started: for the first test that needs them.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
 # The issue's: elector killed, frozen or cut.
 BY_EXPIRY = LEASE_DURATION + 4.0
 
