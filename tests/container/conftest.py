@@ -60,7 +60,7 @@ def cloud(lab: Lab) -> Network:
 @pytest.fixture(scope="session")
 def watched(lab: Lab) -> Network:
     """From where tests look at pods; no fault touches it."""
-    return Network(lab, f"edge-sidecars-watched-{os.getpid()}")
+    return Network(lab, f"edge-sidecars-watched-{os.getpid()}", is_closed=True)
 
 
 @pytest.fixture(scope="session")

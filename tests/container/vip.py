@@ -37,7 +37,6 @@ TIMING = ("--lease-duration=6s", "--renew-interval=1s", "--request-timeout=2s")
 MAIN_PORT = 8081
 # Not a release's: what is tested may be anything.
 TAG = "test"
-NETWORKS = ("vip-cloud", "vip-watched")
 # Networks are plugged in this order: the tests', the cloud, the edge. Only the cloud's comes back
 # under another name after it was out.
 EDGE_INTERFACE = "eth2"
@@ -243,7 +242,8 @@ def ground(count: int) -> Iterator[VipPods]:
         client = stack.enter_context(engine())
         images = {**build_all(client, tag=TAG), "keepalived": keepalived_image(client, tag=TAG)}
         lab = stack.enter_context(Lab(client, base=images["base"]))
-        cloud, watched = (Network(lab, f"edge-sidecars-{name}-{os.getpid()}") for name in NETWORKS)
+        cloud = Network(lab, f"edge-sidecars-vip-cloud-{os.getpid()}")
+        watched = Network(lab, f"edge-sidecars-vip-watched-{os.getpid()}", is_closed=True)
         plane = stack.enter_context(control_plane(lab, cloud))
         pods = VipPods(
             lab,
