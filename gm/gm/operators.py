@@ -8,6 +8,7 @@ everything is known, and nothing is written by one who does not lead.
 """
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,9 +32,13 @@ from kubeapi import ApiError, Unreachable
 from sedna_api.core.document import Document, Json, ObjectKey
 from sidecar.clock import boottime
 
-# Seconds: the API server's trouble is over soon, or lasts.
+# Seconds: trouble is over soon, or lasts.
 FIRST_RETRY = 0.2
 LONGEST_RETRY = 60.0
+# Where the trouble is the API server's, not the object's: once it is over, nobody waits for long.
+LONGEST_OUTAGE_RETRY = 5.0
+# What the API server says when it is not the object's fault.
+TROUBLE = frozenset({408, 429, 500, 502, 503, 504})
 # Seconds until a child that was rejected is tried again where the decision does not say.
 REJECTED_FOR = 60.0
 # Seconds between two looks at a lead that is too short for a write.
@@ -162,8 +167,11 @@ class Operators:
             return "again"
         except Rejected as rejected:
             return self._rejected(key, memory, rejected.rejection)
-        except (ApiError, Unreachable) as error:
-            return self._failed(key, memory, str(error))
+        except Unreachable as error:
+            return self._failed(key, memory, str(error), longest=LONGEST_OUTAGE_RETRY)
+        except ApiError as error:
+            longest = LONGEST_OUTAGE_RETRY if error.status in TROUBLE else LONGEST_RETRY
+            return self._failed(key, memory, str(error), longest=longest)
         except MISSHAPEN as error:
             logger.exception("an object cannot be decided", extra=fields(object=str(key)))
             return self._failed(key, memory, repr(error), is_logged=True)
@@ -244,16 +252,31 @@ class Operators:
         self._queue.add(key)
         return "rejected"
 
-    def _failed(self, key: ObjectKey, memory: _Memory, why: str, *, is_logged: bool = False) -> str:
-        delay = min(FIRST_RETRY * 2.0 ** min(memory.failures, 16), LONGEST_RETRY)
+    def _failed(
+        self,
+        key: ObjectKey,
+        memory: _Memory,
+        why: str,
+        *,
+        is_logged: bool = False,
+        longest: float = LONGEST_RETRY,
+    ) -> str:
+        delay = retry_delay(memory.failures, longest=longest, chance=random.random())
         memory.failures += 1
         if not is_logged:
             logger.warning(
                 "an object could not be written",
-                extra=fields(object=str(key), why=why, delay=delay),
+                extra=fields(object=str(key), why=why, delay=round(delay, 3)),
             )
         self._queue.add_after(key, delay)
         return FAILED
+
+
+def retry_delay(failures: int, *, longest: float, chance: float) -> float:
+    """Seconds after so many failures in a row; `chance` is from [0, 1). Objects that failed
+    together, because the API server was slow, do not come together again: all of them would be
+    late each time."""
+    return min(FIRST_RETRY * 2.0 ** min(failures, 16), longest) * (0.5 + chance / 2)
 
 
 def _child(rejection: Rejection) -> tuple[str, str]:
