@@ -30,6 +30,7 @@ from gm.work_queue import WorkQueue
 from gm.writes import NotLeading
 from kubeapi import ApiError, Unreachable
 from sedna_api.core.document import Document, Json, ObjectKey
+from sedna_api.core.redial import spread
 from sidecar.clock import boottime
 
 # Seconds: trouble is over soon, or lasts.
@@ -261,7 +262,9 @@ class Operators:
         is_logged: bool = False,
         longest: float = LONGEST_RETRY,
     ) -> str:
-        delay = retry_delay(memory.failures, longest=longest, chance=random.random())
+        # Those that failed together, because the API server was slow, do not come together again:
+        # all of them would be late each time.
+        delay = spread(memory.failures, first=FIRST_RETRY, longest=longest, chance=random.random())
         memory.failures += 1
         if not is_logged:
             logger.warning(
@@ -270,13 +273,6 @@ class Operators:
             )
         self._queue.add_after(key, delay)
         return FAILED
-
-
-def retry_delay(failures: int, *, longest: float, chance: float) -> float:
-    """Seconds after so many failures in a row; `chance` is from [0, 1). Objects that failed
-    together, because the API server was slow, do not come together again: all of them would be
-    late each time."""
-    return min(FIRST_RETRY * 2.0 ** min(failures, 16), longest) * (0.5 + chance / 2)
 
 
 def _child(rejection: Rejection) -> tuple[str, str]:

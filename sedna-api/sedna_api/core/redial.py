@@ -16,6 +16,11 @@ AFTER_DRAIN: Final = 0.5
 _MAX_DOUBLINGS: Final = 32
 
 
+def spread(failures: int, *, first: float, longest: float, chance: float) -> float:
+    """Seconds to wait, with so many failures before this one; `chance` is from [0, 1)."""
+    return chance * min(longest, first * 2.0 ** min(failures, _MAX_DOUBLINGS))
+
+
 class Redial:
     """The delays of one client towards one server."""
 
@@ -26,9 +31,9 @@ class Redial:
 
     def failed(self, chance: float) -> float:
         """Seconds to wait now; `chance` is from [0, 1)."""
-        bound = min(self._longest, self._first * 2.0 ** min(self._failures, _MAX_DOUBLINGS))
+        delay = spread(self._failures, first=self._first, longest=self._longest, chance=chance)
         self._failures += 1
-        return chance * bound
+        return delay
 
     def succeeded(self) -> None:
         """The server proved to be of use."""

@@ -1,8 +1,16 @@
 """Objects become children and statuses, by real processes on a real API server."""
 
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
+import pytest
+
+from gm.operators import LONGEST_OUTAGE_RETRY
 from sedna_api.core.messages import Ack, Put
+from tests.controlplane.accounts import expect
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.gm.shop import Shop, last_condition
 from tests.pods.gm import GmPod
@@ -234,3 +242,65 @@ def test_a_child_that_was_made_for_the_object_by_another_manager_gives_way(
         shop.wait_status("fl", "f1", lambda it: it.get("phase") == "Running")
         (pod,) = [it for it in shop.pods("f1") if it["metadata"]["name"] == "f1-train-0"]
         assert pod["metadata"]["uid"] != made["metadata"]["uid"]
+
+
+@pytest.mark.slow
+def test_objects_that_failed_together_come_back_apart_and_soon_after_the_api_servers_trouble(
+    control_plane: ControlPlane, shop: Shop
+) -> None:
+    shop.stock()
+    jobs = [f"f{number}" for number in range(8)]
+    # Of the ninth failure in a row; what is no trouble of the API server's would wait for a minute.
+    failures = 9
+    with GmPod(control_plane, shop.namespace) as pod:
+        pod.wait_leading()
+        with _services_that_fail(control_plane, shop):
+            for job in jobs:
+                shop.federated(job)
+            shop.wait(
+                lambda: Counter(job for job, _ in _retries(pod)),
+                lambda told: len(told) == len(jobs) and min(told.values()) >= failures,
+                what="failures of each job",
+            )
+        delays = [delay for _, delay in _retries(pod)]
+        assert max(delays) <= LONGEST_OUTAGE_RETRY
+        assert len(set(delays)) > len(delays) / 2
+        for job in jobs:
+            shop.wait_pods(job, f"{job}-aggregation-0", f"{job}-train-0")
+
+
+def _retries(pod: GmPod) -> Iterator[tuple[str, float]]:
+    """Which object could not be written, and after how many seconds it is tried again."""
+    for line in pod.gm.log_text().splitlines():
+        # The last one may be in the middle of being written.
+        if "an object could not be written" in line and line.endswith("}"):
+            told = json.loads(line)
+            yield told["object"], told["delay"]
+
+
+@contextmanager
+def _services_that_fail(plane: ControlPlane, shop: Shop) -> Iterator[None]:
+    """The API server answers 500 to whoever makes one: it asks a webhook that nobody serves."""
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    services = f"/api/v1/namespaces/{shop.namespace}/services"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"]}
+    webhook = {
+        "name": "nobody.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [{**rule, "operations": ["CREATE"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": shop.namespace}},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+    body = {"metadata": {"name": shop.namespace}, "webhooks": [webhook]}
+    expect(plane.admin.post(path, body))
+    tried = {"metadata": {"name": "tried"}, "spec": {"ports": [{"port": 80}]}}
+    try:
+        shop.wait(
+            lambda: plane.admin.post(f"{services}?dryRun=All", tried)[0],
+            lambda status: status == 500,
+            what="the webhook is asked",
+        )
+        yield
+    finally:
+        expect(plane.admin.delete(f"{path}/{shop.namespace}"))
