@@ -25,10 +25,9 @@ def main() -> None:
         from elector_sidecar.status_command import main as status
 
         sys.exit(status(arguments[1:], os.environ))
-    import gc
+    from sidecar import startup
 
-    # A fifth of the time to the first answer; `run` turns it on again when all is imported.
-    gc.disable()
+    startup.begin()
     from elector_sidecar.run import main as run
 
     sys.exit(run(arguments, os.environ))

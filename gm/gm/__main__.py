@@ -20,10 +20,9 @@ def main() -> None:
         from gm.status_command import main as status
 
         sys.exit(status(arguments[1:], os.environ))
-    import gc
+    from sidecar import startup
 
-    # Importing makes garbage only to be kept; `run` turns it on again when all is loaded.
-    gc.disable()
+    startup.begin()
     from gm.run import main as run
 
     sys.exit(run(arguments[1:] if arguments[:1] == ["run"] else arguments, os.environ))

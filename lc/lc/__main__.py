@@ -21,10 +21,9 @@ def main() -> None:
         from lc.status_command import main as status
 
         sys.exit(status(arguments[1:], os.environ))
-    import gc
+    from sidecar import startup
 
-    # A fifth of the time to the first answer; `run` turns it on again when all is imported.
-    gc.disable()
+    startup.begin()
     from lc.run import main as run
 
     sys.exit(run(arguments[1:] if arguments[:1] == ["run"] else arguments, os.environ))

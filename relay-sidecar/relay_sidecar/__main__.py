@@ -24,10 +24,9 @@ def main() -> None:
         from relay_sidecar.status_command import main as status
 
         sys.exit(status(arguments[1:], os.environ))
-    import gc
+    from sidecar import startup
 
-    # Importing makes garbage only to be kept; `run` turns it on again when all is loaded.
-    gc.disable()
+    startup.begin()
     from relay_sidecar.run import main as run
 
     sys.exit(run(arguments, os.environ))

@@ -6,6 +6,7 @@ log             log lines of a constant message and key/value fields
 clock           the clock that runs on through suspend
 metrics         Prometheus text
 data_files      a database's files: private, locked, set aside
+startup         signals and garbage until a process is what it is to be
 process         signals, memory, descriptors
 status_command  asks a process on this machine for its document, for people
 web             sockets and answers; all that knows an event loop

@@ -1,0 +1,46 @@
+"""A container that is ended while it starts ends, though its process is the first one in it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.executable).parent
+FIRST_IN_ITS_SPACE = [
+    "unshare",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    *([] if os.geteuid() == 0 else ["--map-root-user"]),
+]
+# Seconds between two signals, and until the process must have heard one on a busy machine.
+INTERVAL = 0.005
+TIMEOUT = 30.0
+
+
+@pytest.mark.parametrize("program", ["elector-sidecar", "relay-sidecar", "gm", "lc"])
+def test_the_first_process_of_a_container_ends_by_a_signal_before_it_has_begun(
+    program: str,
+) -> None:
+    # Had it begun, it would say what is wrong with the flag, and exit with 2.
+    command = [*FIRST_IN_ITS_SPACE, str(BIN / program), "--no-such-flag"]
+    outer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    until = time.monotonic() + TIMEOUT
+    while outer.poll() is None:
+        assert time.monotonic() < until
+        for pid in children(outer.pid):
+            os.kill(pid, signal.SIGTERM)
+        time.sleep(INTERVAL)
+    said, _ = outer.communicate()
+    assert (outer.returncode, said) == (0, b"")
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(it) for it in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
