@@ -1,14 +1,16 @@
 """From the request that creates a dataset to the moment at which LC has it: over GM's stream, and
 through the relay in its pod.
 
-Guarantee: the clock starts before the request is sent, and stops with the answer of LC's own
-endpoint that names the dataset; it is asked each millisecond. GM's pod goes to the API server
-straight.
+Guarantee: the clock starts before the request is sent, and stops when LC has written the dataset
+down: with the last change of its store's file before the first answer of LC that names the dataset.
+LC is asked after each such change only, so that it is not kept busy by the benchmark. GM's pod goes
+to the API server straight.
 """
 
 import asyncio
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import quantiles
 
 import aiohttp
@@ -18,16 +20,18 @@ from bench.gm.result import Result
 from bench.gm.world import Fleet, Options, World, post
 from bench.progress import say
 from kubeapi import ApiServer
+from lc.store import files
 from sedna_api.core.kinds import DATASET
 from tests.pods.edge_node import RELAY
 
 COUNT = 100
 # Not timed: connections are made, code is loaded.
 WARM_UP = 10
-# Seconds between two datasets, in which the one before is counted, reported and taken in; and
-# between two questions.
+# Seconds between two datasets, in which the one before is counted, reported and taken in; between
+# two looks at the file; and without a change of the file until LC is asked all the same.
 SPACING = 0.3
-INTERVAL = 0.001
+LOOK_INTERVAL = 0.0002
+PATIENCE = 0.01
 LATENCIES = {"active-standby": "latency-stream", RELAY: "latency-relay"}
 
 
@@ -50,6 +54,7 @@ def _delays(world: World, fleet: Fleet, run: int) -> Sequence[float]:
     """Milliseconds."""
     [edge] = fleet.edges
     collection = DATASET.collection(fleet.namespace)
+    store = edge.lc.data_dir / f"{files.NAME}-wal"
 
     async def play(api: ApiServer) -> list[float]:
         delays = []
@@ -57,10 +62,10 @@ def _delays(world: World, fleet: Fleet, run: int) -> Sequence[float]:
             for number in range(WARM_UP + COUNT):
                 name = f"l-{run}-{number:04}"
                 manifest = dataset(name, edge.name)
+                before = _written(store)
                 began = time.monotonic()
                 creating = asyncio.create_task(post(api, collection, manifest))
-                await _wait_known(session, name)
-                delays.append((time.monotonic() - began) * 1000)
+                delays.append((await _known_at(session, name, store, before) - began) * 1000)
                 await creating
                 await api.request("DELETE", f"{collection}/{name}", timeout=10, kept=True)
                 await asyncio.sleep(SPACING)
@@ -69,9 +74,25 @@ def _delays(world: World, fleet: Fleet, run: int) -> Sequence[float]:
     return world.play(play)
 
 
-async def _wait_known(session: aiohttp.ClientSession, name: str) -> None:
+async def _known_at(
+    session: aiohttp.ClientSession, name: str, store: Path, before: object
+) -> float:
+    """Monotonic seconds."""
     while True:
+        at, before = await asyncio.to_thread(_change, store, before)
         async with session.get("/sedna/objects") as answer:
             if name.encode() in await answer.read():
-                return
-        await asyncio.sleep(INTERVAL)
+                return at
+
+
+def _change(store: Path, before: object) -> tuple[float, object]:
+    """When the file was no longer as before, or patience ended; and how it was then."""
+    until = time.monotonic() + PATIENCE
+    while (now := time.monotonic()) < until and _written(store) == before:
+        time.sleep(LOOK_INTERVAL)
+    return now, _written(store)
+
+
+def _written(store: Path) -> object:
+    status = store.stat()
+    return status.st_mtime_ns, status.st_size

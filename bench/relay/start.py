@@ -1,6 +1,7 @@
 """From exec to the first whole list of 10,000 pods, with and without data, with and without link.
 
-Guarantee: a relay that is started again was killed (SIGKILL), as a node that lost its power does.
+Guarantees: a relay that is started again was killed (SIGKILL), as a node that lost its power does.
+Where there is a link, both the relay and who lists directly are next to the API server.
 """
 
 import time
@@ -32,19 +33,18 @@ def starts(world: World, options: Options) -> list[Result]:
     pods = world.pods(PODS)
     for _ in range(options.runs):
         direct.samples.append(_list_directly(world, pods, seconds=options.seconds))
+        with world.stopped_relay() as relay:
+            for name in (COLD, RESTART):
+                _try(results[name], world, relay, pods)
+                _kill(relay)
         with FaultProxy(world.plane.port) as link, world.stopped_relay(link=link) as relay:
-            for name, result in results.items():
-                if name == REFUSED:
-                    link.refuse()
-                elif name == BLACK_HOLE:
-                    link.black_hole()
-                try:
-                    result.samples.append(_start(world, relay, pods))
-                except LoadFailed as error:
-                    result.failures.append(str(error))
-                    say(f"{name} FAILED: {error}")
-                sleep(SETTLE)
-                relay.kill()
+            # What it keeps while it is cut off.
+            _start(world, relay, pods)
+            _kill(relay)
+            for name, cut in ((REFUSED, link.refuse), (BLACK_HOLE, link.black_hole)):
+                cut()
+                _try(results[name], world, relay, pods)
+                _kill(relay)
     for result in (direct, *results.values()):
         for sample in result.samples:
             said = " ".join(f"{key}={value:.3f}" for key, value in sample.items())
@@ -56,6 +56,19 @@ def _list_directly(world: World, pods: Pods, *, seconds: float) -> Sample:
     flags = [f"--path={pods.any_version}", f"--expect={pods.count}", f"--seconds={seconds}"]
     report = world.load.run("fetch", *world.direct, *flags)
     return {"first_list": report["latency"]["p50"] / 1000}
+
+
+def _try(result: Result, world: World, relay: RelayProcess, pods: Pods) -> None:
+    try:
+        result.samples.append(_start(world, relay, pods))
+    except LoadFailed as error:
+        result.failures.append(str(error))
+        say(f"{result.scenario} FAILED: {error}")
+
+
+def _kill(relay: RelayProcess) -> None:
+    sleep(SETTLE)
+    relay.kill()
 
 
 def _start(world: World, relay: RelayProcess, pods: Pods) -> Sample:

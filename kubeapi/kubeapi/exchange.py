@@ -94,16 +94,18 @@ class ApiTransport:
         body: Body = None,
         is_decoded: bool = False,
         as_caller: bool = False,
+        is_bare: bool = False,
         is_fresh: bool = False,
         is_upgrade: bool = False,
     ) -> AsyncIterator[Answer]:
         """One request. What is not read of its answer when the block ends is given up.
 
-        `target`: path and query as they go over the wire. `headers`: the end-to-end ones; without
-        Content-Length a streamed body is sent in chunks. `as_caller`: with the Authorization among
-        them, and no credentials of ours. `is_fresh`: over a new connection. `is_upgrade`: the
-        headers ask for one, and a 101 is expected (`Answer.take_over`). `is_decoded`: chunks of
-        the answer are without its Content-Encoding.
+        `target`: path and query as they go over the wire, or the * of an OPTIONS. `headers`: the
+        end-to-end ones; without Content-Length a streamed body is sent in chunks. `as_caller`: with
+        the Authorization among them, and no credentials of ours. `is_bare`: without headers of
+        ours, of which a token is many times as long as a short request. `is_fresh`: over a new
+        connection. `is_upgrade`: the headers ask for one, and a 101 is expected
+        (`Answer.take_over`). `is_decoded`: chunks of the answer are without its Content-Encoding.
         `header_timeout` seconds span all up to the answer's head, but for the time that the body
         takes to be sent, which over a connection of its own may be as long as it likes;
         `connect_timeout` of them at most are for having a connection. Raises `Unreachable`.
@@ -118,10 +120,13 @@ class ApiTransport:
             opening = _Opening(dialer, self.url, header_timeout)
 
             async def send() -> aiohttp.ClientResponse:
+                complete = CIMultiDict(headers)
+                if not is_bare:
+                    await self._complete(complete, body, as_caller=as_caller)
                 return await channel.session.request(
                     method,
                     _url(self.url, target),
-                    headers=await self._complete(headers, body, as_caller=as_caller),
+                    headers=complete,
                     data=opening.paced(body),
                     ssl=tls or True,
                     auto_decompress=is_decoded,
@@ -142,17 +147,15 @@ class ApiTransport:
                 self._openings.discard(opening)
                 dialer.end()
 
-    async def _complete(self, headers: Headers, body: Body, *, as_caller: bool) -> CIMultiDict[str]:
-        complete = CIMultiDict(headers)
-        complete.setdefault("User-Agent", self._user_agent)
+    async def _complete(self, headers: CIMultiDict[str], body: Body, *, as_caller: bool) -> None:
+        headers.setdefault("User-Agent", self._user_agent)
         if isinstance(body, bytes):
-            complete["Content-Length"] = str(len(body))
+            headers["Content-Length"] = str(len(body))
         if not as_caller:
-            complete.popall("Authorization", None)
+            headers.popall("Authorization", None)
             authorization = await self._credentials.authorization()
             if authorization is not None:
-                complete["Authorization"] = authorization
-        return complete
+                headers["Authorization"] = authorization
 
     def _pool(self, kept_for: float) -> KeptConnections:
         return KeptConnections(_session, idle=kept_for, connector=self._dialer, max_idle=MAX_IDLE)
@@ -275,7 +278,7 @@ def _url(server: str, target: str) -> URL:
     return URL.build(
         scheme=base.scheme,
         authority=base.raw_authority,
-        path=base.raw_path.rstrip("/") + path,
+        path=target if target == "*" else base.raw_path.rstrip("/") + path,
         query_string=query,
         encoded=True,
     )

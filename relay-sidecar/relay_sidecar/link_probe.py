@@ -10,8 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from kubeapi import ApiTransport, TooLong, Unreachable
+from yarl import URL
+
+from kubeapi import Answer, ApiTransport, TooLong, Unreachable
 from relay_sidecar.core.link import NOBODY_THERE, Link, Outcome
+from relay_sidecar.core.probing import Probing
 from relay_sidecar.log import fields, logger
 from relay_sidecar.status import Outage
 from sidecar.clock import boottime
@@ -30,6 +33,8 @@ class LinkProbe:
         self.on_change: Callable[[bool], None] | None = None
         self._transport = transport
         self._link = link
+        # Behind a path there is a gateway.
+        self._probing = Probing(may_be_brief=URL(transport.url).path == "/")
         self._told: bool | None = None
         # Unix time, and that of the clock that nobody sets.
         self._down_at: tuple[float, float] | None = None
@@ -104,19 +109,31 @@ class LinkProbe:
 
     async def _probe(self) -> Outcome:
         try:
-            async with (
-                asyncio.timeout(self._link.probe_timeout),
-                self._transport.exchange(
-                    "GET", PATH, header_timeout=self._link.probe_timeout
-                ) as answer,
-            ):
-                await answer.read(limit=MAX_ANSWER)
+            async with asyncio.timeout(self._link.probe_timeout):
+                return await self._ask()
         except TimeoutError:
             return Outcome.TIMED_OUT
         except (Unreachable, TooLong) as error:
             is_late = isinstance(error.__cause__, TimeoutError)
             return Outcome.TIMED_OUT if is_late else Outcome.REFUSED
-        return Outcome.REFUSED if answer.status in NOBODY_THERE else Outcome.ANSWERED
+
+    async def _ask(self) -> Outcome:
+        if self._probing.is_brief(in_doubt=self._link.is_in_doubt):
+            answer = await self._exchange("OPTIONS", "*", is_bare=True)
+            if self._probing.briefly_answered(answer.status, answer.headers):
+                return Outcome.ANSWERED
+        answer = await self._exchange("GET", PATH)
+        if answer.status in NOBODY_THERE:
+            return Outcome.REFUSED
+        self._probing.answered(answer.headers)
+        return Outcome.ANSWERED
+
+    async def _exchange(self, method: str, target: str, *, is_bare: bool = False) -> Answer:
+        async with self._transport.exchange(
+            method, target, header_timeout=self._link.probe_timeout, is_bare=is_bare
+        ) as answer:
+            await answer.read(limit=MAX_ANSWER)
+            return answer
 
     def _tell(self) -> None:
         is_up = self.is_up

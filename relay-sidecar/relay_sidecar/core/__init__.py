@@ -24,7 +24,7 @@ go_text        texts as Go reads and writes them
 What is done upstream
 reflection     list, watch, resume or relist: what to do next
 backoff        how long upstream is left alone after what went wrong
-link           is it reachable?
+link           is it reachable? probing: what a probe asks
 
 Who may (`--access caller`)
 attributes     what a caller wants to do, as authorizers see it

@@ -56,6 +56,11 @@ class Link:
         return min(self._failing_since, now)
 
     @property
+    def is_in_doubt(self) -> bool:
+        """Nobody knows whether upstream is there, or the latest sign says that it is not."""
+        return not self._is_up or self._failures > 0
+
+    @property
     def wake_at(self) -> float:
         """When the next probe is to be started; one at a time."""
         return self._probe_at

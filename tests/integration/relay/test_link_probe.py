@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -163,6 +164,69 @@ def test_r4_a_failed_request_is_followed_by_a_probe_at_once() -> None:
 
     with RawServer(serve) as server:
         probing(Plain(server.url), work, interval=NEVER)
+
+
+def test_r4_a_probe_of_an_api_server_at_rest_is_a_fifth_of_a_kilobyte_at_most(
+    control_plane: ControlPlane, fault_proxy: FaultProxy
+) -> None:
+    async def work(probed: Probed) -> None:
+        await probed.until_told(True, within=SOON)
+        # After the handshake's last words, which come with the first answer or behind it.
+        await asyncio.sleep(0.5)
+        before, since = fault_proxy.traffic(), time.monotonic()
+        await asyncio.sleep(3)
+        spent, probes = fault_proxy.traffic(), (time.monotonic() - since) / 0.1
+        assert spent.connections == before.connections
+        size = spent.request_bytes + spent.response_bytes
+        assert 0 < size - before.request_bytes - before.response_bytes < 200 * probes
+        assert probed.told == [True]
+
+    credentials = Kubeconfig(control_plane.admin_kubeconfig(), server=fault_proxy.url)
+    probing(credentials, work, interval=0.1)
+
+
+def gateway(head: str) -> Callable[[Connection], None]:
+    """Has nobody behind it, from its second answer on, and answers by itself what is no path."""
+
+    def serve(connection: Connection) -> None:
+        served = 0
+        while request := connection.request():
+            if request.startswith(b"OPTIONS"):
+                connection.answer(b"", headers=head)
+            else:
+                connection.answer(b"", status="200 OK" if not served else "503 X", headers=head)
+                served += 1
+
+    return serve
+
+
+def test_r4_a_gateway_that_answers_by_itself_proves_no_api_server() -> None:
+    async def work(probed: Probed) -> None:
+        await probed.until_told(True, within=SOON)
+        await probed.until_told(True, False, within=SOON)
+
+    with RawServer(gateway("Server: gateway\r\n")) as server:
+        probing(Plain(server.url), work, interval=0.1)
+
+
+def test_r4_whoever_does_not_know_the_brief_question_is_asked_it_once() -> None:
+    answered = threading.Semaphore(0)
+
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            is_brief = request.startswith(b"OPTIONS * HTTP/1.1\r\n")
+            connection.answer(b"", status="400 X" if is_brief else "200 OK")
+            answered.release()
+
+    async def work(probed: Probed) -> None:
+        for _ in range(6):
+            assert await asyncio.to_thread(answered.acquire, timeout=SOON)
+        asked = [request.split(b" ", 1)[0] for request in server.requests[:6]]
+        assert asked == [b"GET", b"OPTIONS", b"GET", b"GET", b"GET", b"GET"]
+        assert probed.told == [True]
+
+    with RawServer(serve) as server:
+        probing(Plain(server.url), work, interval=0.1)
 
 
 def test_r4_any_answer_to_anybody_ends_a_cut() -> None:
