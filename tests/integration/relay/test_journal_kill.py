@@ -75,6 +75,7 @@ def test_kill_9_while_the_file_is_being_made_leaves_one_that_can_be_used(tmp_pat
         with storm(directory) as process:
             while not directory.exists():
                 assert process.poll() is None
+                time.sleep(0.001)
             time.sleep(chance.uniform(0, 0.01))
             process.kill()
         saved = load(directory)
