@@ -26,8 +26,10 @@ def main() -> None:
 
         sys.exit(status(arguments[1:], os.environ))
     from sidecar import startup
+    from sidecar.web import lean_aiohttp
 
     startup.begin()
+    lean_aiohttp.load(os.environ)
     from elector_sidecar.run import main as run
 
     sys.exit(run(arguments, os.environ))

@@ -21,8 +21,10 @@ def main() -> None:
 
         sys.exit(status(arguments[1:], os.environ))
     from sidecar import startup
+    from sidecar.web import lean_aiohttp
 
     startup.begin()
+    lean_aiohttp.load(os.environ)
     from gm.run import main as run
 
     sys.exit(run(arguments[1:] if arguments[:1] == ["run"] else arguments, os.environ))

@@ -7,6 +7,7 @@ Secret and never stand in a log line, nor does the query of a URL. minio signs, 
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -127,6 +128,7 @@ class Remote:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=ssl.create_default_context()),
                 timeout=aiohttp.ClientTimeout(
                     total=None, sock_connect=OPEN_TIMEOUT, sock_read=IDLE_TIMEOUT
                 ),

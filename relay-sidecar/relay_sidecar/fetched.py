@@ -8,13 +8,14 @@ import asyncio
 import zlib
 from dataclasses import dataclass
 
-from aiohttp import hdrs, web
+from aiohttp import hdrs
 from multidict import CIMultiDictProxy
 
 from kubeapi import Answer, TooLong, Unreachable
 from relay_sidecar.core.accept import takes_gzip
 from relay_sidecar.end_to_end import end_to_end
 from relay_sidecar.long_answer import PIECE, in_parts, send_long
+from sidecar.web import aiohttp_web as web
 
 # Bytes; more are unpacked beside the event loop: it takes some 10 ms for a packed MiB.
 LONG = 128 * 1024

@@ -6,8 +6,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
-from aiohttp import web
-
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.floor import Floor
@@ -31,6 +29,7 @@ from relay_sidecar.web.reading import Reading
 from relay_sidecar.web.watches import Watches
 from sidecar.metrics import Metric
 from sidecar.values import BadInput
+from sidecar.web import aiohttp_web as web
 
 
 class LocalRelay:

@@ -9,9 +9,8 @@ import asyncio
 import socket
 from collections.abc import Iterable, Iterator
 
-from aiohttp import web
-
 from relay_sidecar.log import fields, logger
+from sidecar.web import aiohttp_web as web
 
 # Seconds for some hundred KiB, to a process on this machine; a connection that is dead takes as
 # long to be noticed (TCP_USER_TIMEOUT).

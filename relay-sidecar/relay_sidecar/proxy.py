@@ -15,7 +15,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, Protocol
 
-from aiohttp import hdrs, web
+from aiohttp import hdrs
 from aiohttp.http import HttpVersion11
 from multidict import CIMultiDict
 
@@ -33,6 +33,7 @@ from relay_sidecar.core.status import (
 from relay_sidecar.end_to_end import asks_for_upgrade, drop_websocket_token, end_to_end
 from relay_sidecar.fetched import Fetched, answer_of, fetched
 from relay_sidecar.upload import Upload, upload
+from sidecar.web import aiohttp_web as web
 
 __all__ = ["IS_PASSED_ON", "Fetched", "Proxy", "answer_of"]
 

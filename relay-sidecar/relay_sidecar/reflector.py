@@ -33,7 +33,7 @@ from relay_sidecar.stream import Stream
 # What a list is refused with that upstream will not serve at a second attempt either.
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
 # Seconds between two steps of a stream: each costs a transaction and a wake-up of two threads.
-COALESCED = 0.006
+COALESCED = 0.005
 # Seconds from a step on, after which an event has come alone: to wait for company behind it would
 # cost a wake-up for nothing.
 LONE = 1.5 * COALESCED

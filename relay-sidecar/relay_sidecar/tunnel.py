@@ -8,9 +8,8 @@ that (TLS cannot); what was on its way arrives before the end. Nothing of it out
 import asyncio
 from typing import cast
 
-from aiohttp import web
-
 from kubeapi import Answer
+from sidecar.web import aiohttp_web as web
 
 # Seconds that a side may take to receive the rest, once the other one has gone.
 FAREWELL = 5.0

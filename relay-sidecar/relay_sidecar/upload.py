@@ -4,10 +4,11 @@ Guarantees: a client that waits to be asked for it (Expect: 100-continue) is ask
 takes it; what is not whole never ends as if it were; why it failed is known afterwards.
 """
 
-from aiohttp import hdrs, web
+from aiohttp import hdrs
 from aiohttp.web_protocol import RequestPayloadError
 
 from relay_sidecar.core.status import Refused, Status, bad_request
+from sidecar.web import aiohttp_web as web
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from aiohttp.web import RequestKey
-from aiohttp.web_request import BaseRequest
-
 from relay_sidecar.core.request import RequestInfo
+from sidecar.web.aiohttp_web import BaseRequest, RequestKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Protocol
 
 from aiohttp import hdrs
-from aiohttp.web_request import BaseRequest
 
 from kubeapi import ApiError, Forbidden, Unreachable
 from relay_sidecar.access.admission import Caller
@@ -25,6 +24,7 @@ from relay_sidecar.core.tokens import bearer_token
 from relay_sidecar.journal.records import Kept
 from relay_sidecar.log import fields, logger
 from sidecar.clock import boottime
+from sidecar.web.aiohttp_web import BaseRequest
 
 # The journal's space in which decisions are kept.
 SPACE = "access"

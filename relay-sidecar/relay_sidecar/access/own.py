@@ -12,7 +12,6 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from aiohttp import hdrs
-from aiohttp.web_request import BaseRequest
 
 from kubeapi.credentials import WatchedFile
 from relay_sidecar.access.admission import Caller
@@ -20,6 +19,7 @@ from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.status import Refused, Status, forbidden, unauthorized
 from relay_sidecar.core.tokens import bearer_token
 from sidecar.values import Address, BadInput
+from sidecar.web.aiohttp_web import BaseRequest
 
 _EVERYBODY = Caller()
 

@@ -7,12 +7,13 @@ worth it, as kube-apiserver does. Knows nothing of where the data is from.
 from collections.abc import Mapping
 from email.utils import formatdate
 
-from aiohttp import hdrs, web
+from aiohttp import hdrs
 
 from relay_sidecar.core.accept import takes_gzip
 from relay_sidecar.core.status import Status
 from relay_sidecar.list_body import PART, ListBody
 from relay_sidecar.long_answer import in_parts, send_long
+from sidecar.web import aiohttp_web as web
 
 JSON = {"Content-Type": "application/json"}
 # Bytes; k8s.io/apiserver: defaultGzipThresholdBytes.

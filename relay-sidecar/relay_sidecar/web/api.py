@@ -7,8 +7,6 @@ goes wrong is a Status object.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from aiohttp import web
-
 from kubeapi import Unreachable
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
@@ -22,6 +20,7 @@ from relay_sidecar.web.lists import Lists
 from relay_sidecar.web.reading import Reading
 from relay_sidecar.web.watches import Watches
 from relay_sidecar.web.writes import Writes
+from sidecar.web import aiohttp_web as web
 
 # A cached Lease breaks any elector; the others are questions about the caller or for once.
 NEVER_KEPT: Final = frozenset(

@@ -2,7 +2,7 @@
 
 import time
 
-from aiohttp import hdrs, web
+from aiohttp import hdrs
 
 from kubeapi import Unreachable
 from relay_sidecar.core.accept import takes_gzip
@@ -12,6 +12,7 @@ from relay_sidecar.documents import Document, Documents
 from relay_sidecar.proxy import answer_of
 from relay_sidecar.web.answers import age_headers
 from relay_sidecar.web.reading import Above
+from sidecar.web import aiohttp_web as web
 
 
 class Discovery:

@@ -4,8 +4,6 @@ Absence is told only by a stream that would have the object; what is merely unkn
 upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 """
 
-from aiohttp import web
-
 from kubeapi import Unreachable
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.core.objects import Item, Malformed, read_item
@@ -24,6 +22,7 @@ from relay_sidecar.web.reading import (
     metadata_version,
     takes_whole,
 )
+from sidecar.web import aiohttp_web as web
 
 
 class Gets:

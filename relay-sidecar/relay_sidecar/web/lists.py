@@ -6,8 +6,6 @@ Kubernetes promises); version 0 and NotOlderThan come from a stream.
 
 from contextlib import suppress
 
-from aiohttp import web
-
 from kubeapi import Unreachable
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.core.objects import Malformed, read_page, read_table_versions
@@ -33,6 +31,7 @@ from relay_sidecar.web.reading import (
     is_made_here,
     takes_whole,
 )
+from sidecar.web import aiohttp_web as web
 
 
 class Lists:

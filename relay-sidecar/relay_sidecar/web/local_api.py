@@ -7,8 +7,6 @@ is always live; all else the origin answers. Leases are served here: nobody else
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from aiohttp import web
-
 from relay_sidecar.access.admission import CALLER, Access, Caller
 from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
 from relay_sidecar.core.resource_name import ResourceName
@@ -23,6 +21,7 @@ from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
 from relay_sidecar.web.reading import Reading, takes_whole
 from relay_sidecar.web.watches import Watches
+from sidecar.web import aiohttp_web as web
 
 # Bytes; kube-apiserver's limit of a request's body.
 MAX_BODY = 3 * 1024 * 1024

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from aiohttp import web
-
 from relay_sidecar.core.answer_version import answer_version
 from relay_sidecar.core.fields import NAME, NAMESPACE, FieldRequirement, FieldSelector
 from relay_sidecar.core.floor import Floor
@@ -26,6 +24,7 @@ from relay_sidecar.stream import Stream
 from relay_sidecar.streams import Streams
 from relay_sidecar.view import View
 from relay_sidecar.web.answers import age_headers
+from sidecar.web import aiohttp_web as web
 
 # Seconds; contract of the floor: how long an answer may wait to be new enough.
 FLOOR_WAIT = 1.0

@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
-from aiohttp import web
-
 from relay_sidecar.core.request import ListOptions, Representation, RequestInfo
 from relay_sidecar.core.scope import Scope
 from relay_sidecar.core.status import Refused, expired, too_large_version, too_many
@@ -22,6 +20,7 @@ from relay_sidecar.streams import Denied, Unknown
 from relay_sidecar.view import View
 from relay_sidecar.web.answers import JSON
 from relay_sidecar.web.reading import VERSION_WAIT, Reading, is_made_here, takes_whole
+from sidecar.web import aiohttp_web as web
 
 # Seconds; kube-apiserver's default of --min-request-timeout.
 MIN_REQUEST_TIMEOUT = 1800.0

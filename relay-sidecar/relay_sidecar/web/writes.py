@@ -6,7 +6,6 @@ outcome is unknown is told as that, and never sent again.
 
 from typing import Final
 
-from aiohttp import web
 from msgspec import Struct
 from msgspec.json import Decoder
 
@@ -15,6 +14,7 @@ from relay_sidecar.core.objects import Malformed, read_item
 from relay_sidecar.core.request import Form, RequestInfo, representation
 from relay_sidecar.proxy import Fetched, answer_of
 from relay_sidecar.web.reading import Reading, accept_upstream, key_of
+from sidecar.web import aiohttp_web as web
 
 
 class _Meta(Struct, rename="camel"):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -44,3 +45,30 @@ def children(pid: int) -> list[int]:
         return [int(it) for it in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
+
+
+@pytest.mark.parametrize("program", ["elector_sidecar", "relay_sidecar", "gm", "lc"])
+def test_nothing_is_read_at_a_start_that_nobody_needs(program: str) -> None:
+    code = "\n".join(
+        [
+            "import os, sys",
+            f"sys.argv = [{program!r}, '--no-such-flag']",
+            f"from {program}.__main__ import main",
+            "before = dict(os.environ)",
+            "try:",
+            "    main()",
+            "except SystemExit:",
+            "    pass",
+            "from aiohttp import connector",
+            "assert os.environ == before",
+            "print(connector._SSL_CONTEXT_VERIFIED.cert_store_stats()['x509'])",
+            "print('aiohttp.web' in sys.modules)",
+        ]
+    )
+    authorities = ssl.get_default_verify_paths().cafile
+    if authorities is None:
+        pytest.skip("this machine has no certificate authorities")
+    said = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert said.stdout.split() == ["0", "False"]
