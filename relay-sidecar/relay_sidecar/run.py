@@ -126,11 +126,15 @@ def _tls(config: Config) -> ssl.SSLContext | None:
 def _unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """uvloop's TLS calls it fatal that it wants to write to a connection which has just been lost
     (sslproto.pyx, _process_outgoing); whoever has the connection is told of its end all the same.
+    One whose handshake was given up meanwhile does not even say that it is closing (loop.pyx,
+    create_connection).
     """
     transport: asyncio.BaseTransport | None = context.get("transport")
+    error = context.get("exception")
     is_of_tls = context.get("message") == "Fatal error on SSL protocol"
-    if is_of_tls and transport is not None and transport.is_closing():
-        logger.debug("connection lost", extra=fields(why=context.get("exception")))
+    is_given_up = isinstance(error, RuntimeError) and "the handler is closed" in str(error)
+    if is_of_tls and (is_given_up or (transport is not None and transport.is_closing())):
+        logger.debug("connection lost", extra=fields(why=error))
         return
     loop.default_exception_handler(context)
 
