@@ -51,6 +51,12 @@ class Answer:
         self._dialer = dialer
         self._url = url
 
+    @property
+    def peer_names(self) -> frozenset[str]:
+        """DNS names of the server's certificate; none without TLS, or where it is not verified.
+        To be asked before the exchange ends."""
+        return self._dialer.peer_names
+
     async def chunks(self, *, idle_timeout: float | None = None) -> AsyncIterator[bytes]:
         """All that is there, whenever something is.
 

@@ -74,6 +74,14 @@ class Dialer(aiohttp.TCPConnector):
         self._transport = connection.transport
         return connection
 
+    @property
+    def peer_names(self) -> frozenset[str]:
+        """DNS names of the certificate at the other end, as far as it is verified."""
+        transport = self._transport
+        found = None if transport is None else transport.get_extra_info("peercert")
+        names = (found or {}).get("subjectAltName", ())
+        return frozenset(name for kind, name in names if kind == "DNS")
+
     def cut(self) -> None:
         """Ends the connection at once, whatever is on its way.
 

@@ -151,6 +151,9 @@ class ApiTransport:
         headers.setdefault("User-Agent", self._user_agent)
         if isinstance(body, bytes):
             headers["Content-Length"] = str(len(body))
+        elif body is None:
+            # Else the next request over this connection would be taken for the body.
+            headers.popall("Content-Length", None)
         if not as_caller:
             headers.popall("Authorization", None)
             authorization = await self._credentials.authorization()

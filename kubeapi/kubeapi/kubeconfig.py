@@ -67,7 +67,7 @@ def _loaded(path: Path) -> tuple[Any, dict[str, Any]]:
     except ImportError as error:
         raise UnusableCredentials(
             f"--kubeconfig {path}: the Python package kubernetes is missing; "
-            "install edge-sidecars[kubeconfig]"
+            "install the extra kubeconfig: pip install '.[kubeconfig]' in a checkout"
         ) from error
     configuration = Configuration()
     name = str(path.expanduser())

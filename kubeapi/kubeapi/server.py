@@ -25,6 +25,8 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 # Bytes; no object is longer: etcd takes 1.5 MiB (--max-request-bytes), kube-apiserver 3 MiB.
 MAX_LINE = 8 * 1024 * 1024
+# Bytes of a list: 100,000 objects of 5 KB.
+MAX_ANSWER = 512 * 1024 * 1024
 # Seconds; shorter than servers, proxies and address translation keep an idle connection.
 KEPT_FOR = 10.0
 # Besides 5xx: what another API server, or another connection, might answer otherwise.
@@ -35,7 +37,7 @@ class ApiServer:
     """An API server as one caller sees it; `user_agent` tells callers apart in its audit log.
 
     A connection that is kept for `kept` requests is used again within `kept_for` seconds; so many
-    of them may be idle at a time.
+    of them may be idle at a time. An answer of more than `longest` bytes is none.
     """
 
     def __init__(
@@ -45,8 +47,10 @@ class ApiServer:
         user_agent: str,
         kept_for: float = KEPT_FOR,
         max_idle: int = MAX_IDLE,
+        longest: int = MAX_ANSWER,
     ) -> None:
         self._credentials = credentials
+        self._longest = longest
         self._user_agent = user_agent
         self._session = self._open_session(aiohttp.TCPConnector(force_close=True, limit=0))
         self._kept = KeptConnections(self._open_session, idle=kept_for, max_idle=max_idle)
@@ -117,11 +121,13 @@ class ApiServer:
                         headers.get("Authorization"), options["ssl"]
                     ) as channel:
                         response, answer = await _sent(
-                            channel.session, method, self.url + path, options
+                            channel.session, method, self.url + path, options, self._longest
                         )
                         channel.used(response)
                 else:
-                    response, answer = await _sent(self._session, method, self.url + path, options)
+                    response, answer = await _sent(
+                        self._session, method, self.url + path, options, self._longest
+                    )
             if response.status >= 300:
                 raise api_error(
                     response.status, answer, retry_after=response.headers.get("Retry-After")
@@ -156,7 +162,7 @@ class ApiServer:
                     if response.status >= 300:
                         raise api_error(
                             response.status,
-                            await response.read(),
+                            await _read(response, longest=MAX_LINE),
                             retry_after=response.headers.get("Retry-After"),
                         )
                     opening.reschedule(None)
@@ -216,11 +222,25 @@ class ApiServer:
 
 
 async def _sent(
-    session: aiohttp.ClientSession, method: str, url: str, options: Mapping[str, Any]
+    session: aiohttp.ClientSession,
+    method: str,
+    url: str,
+    options: Mapping[str, Any],
+    longest: int,
 ) -> tuple[aiohttp.ClientResponse, bytes]:
     async with session.request(method, url, allow_redirects=False, **options) as response:
         end_with_connection(response)
-        return response, await response.read()
+        return response, await _read(response, longest=longest)
+
+
+async def _read(response: aiohttp.ClientResponse, *, longest: int) -> bytes:
+    """The whole body. Raises `Unreachable` for more than `longest` bytes."""
+    found = bytearray()
+    async for chunk in response.content.iter_any():
+        found += chunk
+        if len(found) > longest:
+            raise Unreachable(f"{response.url.origin()} answers with over {longest} bytes")
+    return bytes(found)
 
 
 def _decoded(answer: bytes) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import aiohttp
 
 from .errors import Unreachable
 
-# What a failed connection or a broken answer may raise below us.
-TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError)
+# What a failed connection or a broken answer may raise below us; UnicodeError: a host name that
+# cannot be one.
+TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError, UnicodeError)
 
 
 async def never_resent(

@@ -44,7 +44,7 @@ def main(arguments: list[str], *, program: str, listen: str) -> int:
     except ValueError as error:
         sys.stderr.write(f"{program} livez: {error}\n")
         return 2
-    status, text = ask(where, "/livez", timeout=timeout, whom=program)
+    status, text, _ = ask(where, "/livez", timeout=timeout, whom=program)
     if status == "200":
         return 0
     sys.stderr.write(f"{program} livez: {' '.join(filter(None, (status, text)))}\n")

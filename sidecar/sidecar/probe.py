@@ -35,9 +35,11 @@ def parse_address(url: str) -> tuple[str, int] | str:
     return host.strip("[]"), int(port)
 
 
-def ask(address: tuple[str, int] | str, path: str, *, timeout: float, whom: str) -> tuple[str, str]:
-    """Status code and text; the code is "" where there was no answer in time. `whom`: what the
-    text calls who was asked."""
+def ask(
+    address: tuple[str, int] | str, path: str, *, timeout: float, whom: str
+) -> tuple[str, str, frozenset[str]]:
+    """Status code, text and the names of the headers in lower case; the code is "" where there was
+    no answer in time. `whom`: what the text calls who was asked."""
     deadline = time.monotonic() + timeout
     answer = b""
     try:
@@ -54,12 +56,14 @@ def ask(address: tuple[str, int] | str, path: str, *, timeout: float, whom: str)
                     break
                 answer += chunk
     except (OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
-        return "", f"no answer from {whom}: {error}"
-    head, _, body = answer.partition(b"\r\n\r\n")
-    words = head.split(b" ", 2)
-    if len(words) < 2 or not words[0].startswith(b"HTTP/1."):
-        return "", "the answer is not HTTP"
-    return words[1].decode("latin-1"), body.decode("utf-8", "replace").strip()
+        return "", f"no answer from {whom}: {error}", frozenset()
+    head, end, body = answer.partition(b"\r\n\r\n")
+    first, *rest = head.decode("latin-1").split("\r\n")
+    words = first.split(" ", 2)
+    if not end or len(words) < 2 or not words[0].startswith("HTTP/1."):
+        return "", "the answer is not HTTP", frozenset()
+    names = frozenset(line.partition(":")[0].lower() for line in rest)
+    return words[1], body.decode("utf-8", "replace").strip(), names
 
 
 def _connect(address: tuple[str, int] | str, timeout: float) -> socket.socket:

@@ -13,6 +13,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 SECOND_SIGNAL = 1
+# Bytes; smaller ones are used again.
+LARGE = 1024 * 1024
+# malloc.h of glibc.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
 
 
 class Loop(Protocol):
@@ -42,6 +47,18 @@ def tidy() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def give_back_large_blocks() -> None:
+    """Memory of `LARGE` bytes and more goes back to the system as soon as it is free. By itself
+    glibc begins to keep blocks of up to 32 MiB when the first one was freed, and 64 MiB of free
+    memory (mallopt(3), M_MMAP_THRESHOLD). Another C library is left as it is."""
+    import ctypes
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, LARGE)
+        mallopt(_M_TRIM_THRESHOLD, LARGE)
 
 
 def raise_descriptor_limit() -> int:

@@ -98,6 +98,8 @@ def address(text: str) -> Address:
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not _is_port(port) or (":" in host) != (bare is not host):
         raise BadInput(f"{text!r:.80} is not host:port (like 127.0.0.1:8080) or unix:/path")
+    if not _can_be_looked_up(bare):
+        raise BadInput(f"{text!r:.80}: its host has an empty part, or one of over 63 characters")
     return Address(bare.lower() or "0.0.0.0", int(port))
 
 
@@ -117,9 +119,11 @@ def url(text: str) -> str:
     """An http or https URL with a host, as it was written."""
     try:
         parts = urlsplit(text)
+        host = parts.hostname or ""
         is_usable = (
             parts.scheme in ("http", "https")
-            and bool(parts.hostname)
+            and bool(host)
+            and _can_be_looked_up(host)
             and parts.port != 0  # itself raises ValueError above 65535
             and text.isprintable()
             and " " not in text
@@ -129,6 +133,15 @@ def url(text: str) -> str:
     if not is_usable:
         raise BadInput(f"{text!r:.80} is not a URL like http://127.0.0.1:8080/healthz")
     return text
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Whoever resolves it encodes it like this."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _is_port(text: str) -> bool:

@@ -6,6 +6,7 @@ none is taken from a client that waits for its answer.
 """
 
 import asyncio
+import errno
 import logging
 import os
 import resource
@@ -96,6 +97,9 @@ class Listener:
         backlog, tls = self._manners.backlog, self._tls
         timeout = None if tls is None else HANDSHAKE_TIMEOUT
         if address.path:
+            # asyncio would take a socket's name from whoever listens there.
+            if await _is_served(address.path):
+                raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
             return await loop.create_unix_server(
                 self._accept,
                 address.path,
@@ -128,6 +132,19 @@ class Listener:
                 connection.force_close()
                 return self._web()
         return _Refusal()
+
+
+async def _is_served(path: str) -> bool:
+    """A socket that was left behind refuses."""
+    try:
+        async with asyncio.timeout(HANDSHAKE_TIMEOUT):
+            _, writer = await asyncio.open_unix_connection(path)
+    except TimeoutError:
+        return True
+    except OSError as error:
+        return error.errno == errno.EAGAIN  # its queue is full
+    writer.close()
+    return True
 
 
 def connection_limit(

@@ -360,3 +360,22 @@ def test_a_body_of_bytes_is_sent_as_it_is_and_the_answer_told_as_it_came() -> No
     assert sent.endswith(b'\r\n\r\n{"a": 1.0}')
     assert f"Accept: {accept}\r\n".encode() in sent
     assert answer == b'{ "b": 2.0 }'
+
+
+def test_an_answer_without_end_does_not_use_up_the_memory() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(CHUNKED)
+        while not connection.sees_end(within=0.0001):
+            connection.send(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+
+    async def work(_: ApiServer) -> None:
+        bounded = ApiServer(Plain(server.url), user_agent="test", longest=1024 * 1024)
+        try:
+            with pytest.raises(Unreachable, match="over 1048576 bytes"):
+                await bounded.fetch("GET", "/x", timeout=30)
+        finally:
+            await bounded.close()
+
+    with RawServer(serve) as server:
+        with_server(server.url, work)

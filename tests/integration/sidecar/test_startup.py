@@ -2,10 +2,10 @@
 
 import os
 import signal
-import ssl
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,8 @@ def test_the_first_process_of_a_container_ends_by_a_signal_before_it_has_begun(
     while outer.poll() is None:
         assert time.monotonic() < until
         for pid in children(outer.pid):
-            os.kill(pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, signal.SIGTERM)
         time.sleep(INTERVAL)
     said, _ = outer.communicate()
     assert (outer.returncode, said) == (0, b"")
@@ -65,9 +66,6 @@ def test_nothing_is_read_at_a_start_that_nobody_needs(program: str) -> None:
             "print('aiohttp.web' in sys.modules)",
         ]
     )
-    authorities = ssl.get_default_verify_paths().cafile
-    if authorities is None:
-        pytest.skip("this machine has no certificate authorities")
     said = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
     )
