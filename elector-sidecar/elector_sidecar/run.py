@@ -28,6 +28,8 @@ BAD_INPUT = 2
 FAREWELL = 2.0
 FAREWELL_POLL = 0.02
 VERSION = "0.1.0"
+# Bytes; a Lease, an Event and the pods with the leader label are shorter.
+LONGEST_ANSWER = 8 * 1024 * 1024
 # A connection that missed a renewal is not trusted with another.
 KEPT_PERIODS = 2.0
 # Seconds from the first answer: a released Lease is taken by then, and nobody waits for us.
@@ -84,13 +86,14 @@ async def _serve(config: Config, credentials: Credentials) -> None:
         credentials,
         user_agent=f"elector-sidecar/{VERSION} ({identity})",
         kept_for=min(KEPT_PERIODS * config.timing.renew_interval, KEPT_FOR),
+        longest=LONGEST_ANSWER,
     )
     async with MainContainer() as main, AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
         elector = Elector(config, server, main, identity=identity)
         loop = asyncio.get_running_loop()
         obey_signals(loop, elector.terminate, logger=logger)
-        listeners = _listeners(config, Answers(elector))
+        listeners = _listeners(config, elector)
         for listener in listeners:
             await listener.open()
             stack.push_async_callback(listener.close)
@@ -136,11 +139,17 @@ async def _companions(
             LeaderLabel(elector, server, pod_name=config.pod_name, key=key, value=value)
         )
     if config.otlp_endpoint is not None:
-        from elector_sidecar.telling.telemetry import Telemetry
-
-        telemetry = Telemetry(elector)
-        stack.push_async_callback(telemetry.close)
-        companions.append(telemetry)
+        try:
+            from elector_sidecar.telling.telemetry import Telemetry
+        except ImportError as error:
+            # The variable may be meant for another container of the pod.
+            logger.warning(
+                "OTEL_EXPORTER_OTLP_ENDPOINT is not served", extra=fields(lack=error.msg)
+            )
+        else:
+            telemetry = Telemetry(elector)
+            stack.push_async_callback(telemetry.close)
+            companions.append(telemetry)
     return companions
 
 
@@ -152,16 +161,17 @@ async def _settle(companions: list[Companion]) -> None:
         await asyncio.sleep(FAREWELL_POLL)
 
 
-def _listeners(config: Config, answers: Answers) -> list[Listener]:
+def _listeners(config: Config, elector: Elector) -> list[Listener]:
     """The first one is watched: it is the one that the main asks."""
-    wanted = [
-        (config.listen, answers.handle),
-        (config.contrib_listen, answers.handle_contrib),
-        (config.probe_listen, answers.handle_probe),
+    addresses = (config.listen, config.contrib_listen, config.probe_listen)
+    limit = connection_limit(sum(address is not None for address in addresses))
+    answers = Answers(elector, max_waiting=limit * 3 // 4)
+    handlers = (answers.handle, answers.handle_contrib, answers.handle_probe)
+    return [
+        listening(address, handle, limit=limit)
+        for address, handle in zip(addresses, handlers, strict=True)
+        if address is not None
     ]
-    doors = [(address, handle) for address, handle in wanted if address is not None]
-    limit = connection_limit(len(doors))
-    return [listening(address, handle, limit=limit) for address, handle in doors]
 
 
 def _say_hello(config: Config, identity: str, url: str, listeners: list[Listener]) -> None:

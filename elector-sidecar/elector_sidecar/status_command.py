@@ -40,15 +40,20 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
             told = asyncio.run(_from_api(options, environ))
         else:
             told = _from_elector(options.url)
+        rows = _rows(told)
     except ValueError as error:
         sys.stderr.write(f"elector-sidecar status: {error}\n")
+        return 1
+    except (KeyError, TypeError) as error:
+        sys.stderr.write(f"elector-sidecar status: this is no elector's document: {error!r}\n")
         return 1
     if options.output == "json":
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:
-        width = max(len(title) for title, _ in _rows(told))
-        for title, value in _rows(told):
-            sys.stdout.write(f"{title.ljust(width)}  {value}\n")
+        width = max(len(title) for title, _ in rows)
+        for title, value in rows:
+            shown = value if value.isprintable() else ascii(value)
+            sys.stdout.write(f"{title.ljust(width)}  {shown}\n")
     return 0 if told["holder"] else 1
 
 

@@ -1,9 +1,12 @@
 """The HTTP answers (contract, section 3).
 
 Guarantee (P1, P2): whatever depends on leadership is computed from a clock that is read after the
-request was parsed and after the last await of the handler. Bad input is a 400 that names it.
+request was parsed and after the last await of the handler. Bad input is a 400 that names it. Those
+who wait for something never take all connections.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from json import dumps
@@ -41,10 +44,13 @@ class Demand:
 
 
 class Answers:
-    """The handlers of one elector; `handle` serves the full API, `handle_probe` the safe part."""
+    """The handlers of one elector; `handle` serves the full API, `handle_probe` the safe part.
+    `max_waiting`: long polls and streams at a time, all listeners together."""
 
-    def __init__(self, elector: Elector) -> None:
+    def __init__(self, elector: Elector, *, max_waiting: int) -> None:
         self._elector = elector
+        self._max_waiting = max_waiting
+        self._waiting = 0
         self._routes: dict[str, Route] = {
             "/": ("GET", self._name),
             "/leader": ("GET", self._leader),
@@ -90,11 +96,18 @@ class Answers:
         if watch not in (None, "true", "false", "1", "0"):
             raise BadInput(f"watch={watch!r}: write watch=true")
         if watch in ("true", "1") and request.method == "GET":
-            return await follow(self._elector, request)
+            with self._place() as is_there:
+                return await follow(self._elector, request) if is_there else self._full()
         return json(self._elector.status(boottime()).json())
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         demand = _demand(request)
+        if not demand.wait:
+            return await self._ready(demand)
+        with self._place() as is_there:
+            return await self._ready(demand) if is_there else self._full()
+
+    async def _ready(self, demand: Demand) -> web.StreamResponse:
         deadline = boottime() + demand.wait
         while True:
             now = boottime()
@@ -109,6 +122,23 @@ class Answers:
             if now >= deadline:
                 return text(503, str(lack) if status.is_leader else f"not leader: {status.reason}")
             await self._elector.changed(min(deadline - now, _patience(demand, status)))
+
+    @contextmanager
+    def _place(self) -> Iterator[bool]:
+        """Whether there is one left for who waits."""
+        is_there = self._waiting < self._max_waiting
+        self._waiting += is_there
+        try:
+            yield is_there
+        finally:
+            self._waiting -= is_there
+
+    def _full(self) -> web.Response:
+        return text(
+            503,
+            f"{self._max_waiting} clients wait already: ask again, or without waiting",
+            {"Retry-After": "1"},
+        )
 
     async def _eligible(self, request: web.BaseRequest) -> web.StreamResponse:
         status = self._elector.status(boottime())

@@ -5,6 +5,7 @@ elector whose own listener does not answer resigns (P9), because nobody could he
 """
 
 import asyncio
+import os
 from typing import Protocol
 
 from elector_sidecar.config.config import Address
@@ -68,14 +69,26 @@ async def watch_over(bound: Address, report: Report) -> None:
     Raises `DeafListener` when it stays dead: a new process may get what this one cannot.
     """
     failures = 0
+    place = _place(bound)
     while failures * CHECK_INTERVAL < DEAF_LIMIT:
         await asyncio.sleep(CHECK_INTERVAL)
-        failures = 0 if await _is_alive(bound.dialled) else failures + 1
+        # Another socket under its name would answer for somebody else.
+        is_alive = place == _place(bound) and await _is_alive(bound.dialled)
+        failures = 0 if is_alive else failures + 1
         report(is_alive=failures < CHECK_FAILURES)
     raise DeafListener(
         f"{bound} has not answered for {DEAF_LIMIT:g}s, so the lead was given up; "
         "ending, to be restarted"
     )
+
+
+def _place(address: Address) -> tuple[int, int] | None:
+    """Of a unix socket in the file system; None where it is not there, or has no path."""
+    try:
+        found = os.stat(address.path) if address.path else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 async def _is_alive(address: Address) -> bool:

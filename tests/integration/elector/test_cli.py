@@ -59,6 +59,14 @@ def test_an_unsafe_timing_set_shows_its_values() -> None:
         assert value in line
 
 
+@pytest.mark.parametrize("flag", ["--health-url", "--drain-url", "--notify-url", "--server"])
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_host_that_nobody_could_look_up_is_named(flag: str, host: str) -> None:
+    url = f"http://{host}:80"
+    given = [] if flag == "--server" else ["--server", "http://127.0.0.1:1"]
+    assert host in refused("--lease", "x", "--namespace", "n", *given, flag, url)
+
+
 def test_a_missing_namespace_is_never_default() -> None:
     line = refused("--lease", "x", "--server", "https://127.0.0.1:1")
     assert "--namespace" in line
@@ -89,7 +97,7 @@ def test_a_kubeconfig_without_the_kubernetes_package_says_what_to_install(tmp_pa
     hidden.mkdir()
     (hidden / "__init__.py").write_text("raise ImportError('hidden')\n")
     line = refused(*("--lease", "x", "--kubeconfig", "/k"), environ={"PYTHONPATH": str(tmp_path)})
-    assert "edge-sidecars[kubeconfig]" in line
+    assert "pip install '.[kubeconfig]'" in line
 
 
 @pytest.mark.parametrize("flag", ["--listen", "--probe-listen", "--http"])

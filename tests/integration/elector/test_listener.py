@@ -11,9 +11,11 @@ import pytest
 
 from tests.controlplane.answer import ask, exchange
 from tests.integration.elector.pair import Pair
+from tests.pods.elector import ElectorPod
 from tests.pods.fleet import FAST_DURATION, Fleet
 from tests.pods.http_client import Stream, answered, descriptors, ports
 from tests.pods.observer import wait_for, wait_for_leader
+from tests.pods.raw_server import Connection, RawServer
 
 PROBE_PATHS = ["/readyz", "/eligible", "/livez", "/leader", "/metrics"]
 
@@ -52,15 +54,21 @@ def ask_unix(path: Path, target: str, *, method: str = "GET") -> tuple[int, byte
     return answer.status, answer.body
 
 
-@pytest.mark.slow
-def test_p9_a_leader_whose_unix_socket_is_gone_resigns(fleet: Fleet, tmp_path: Path) -> None:
-    """Nobody could hear its 503; the probe listener of the same process still answers."""
+def leading_on(path: Path, fleet: Fleet) -> ElectorPod:
+    """Asked over its probe listener from then on."""
     fleet.create_empty_lease()
-    path = tmp_path / "elector.sock"
     pod = fleet.add("--listen", f"unix:{path}", "--probe-listen", "127.0.0.1:0", start=False)
     pod.start()
     pod.port = ports(pod)[-1]
     wait_for_leader([pod], timeout=10)
+    return pod
+
+
+@pytest.mark.slow
+def test_p9_a_leader_whose_unix_socket_is_gone_resigns(fleet: Fleet, tmp_path: Path) -> None:
+    """Nobody could hear its 503; the probe listener of the same process still answers."""
+    path = tmp_path / "elector.sock"
+    pod = leading_on(path, fleet)
     assert ask_unix(path, "/readyz")[0] == 200
     assert ask_unix(path, "/")[1] == b'{"name":"pod-0"}'
     assert ask_unix(path, "/leader?watch=0")[0] == 200
@@ -122,25 +130,63 @@ def test_six_hundred_idle_connections_neither_stop_renewals_nor_answers(fleet: F
     assert "out of system resource" not in log
 
 
-@pytest.mark.slow
-def test_p9_a_leader_whose_listener_is_full_of_streams_resigns(fleet: Fleet) -> None:
-    """None of these clients may be cut off, and nobody else gets through to ask."""
+def test_p9_clients_that_wait_take_neither_the_lead_nor_all_connections(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pod = fleet.add("--probe-listen", "127.0.0.1:0", start=False)
-    pod.descriptors = 150
+    pod.descriptors = 256
     pod.start()
     wait_for_leader([pod], timeout=10)
-    main_port, pod.port = ports(pod)
+    token = pod.leader()["fencingToken"]
     with ExitStack() as stack:
-        for _ in range(100):
-            stack.enter_context(_watching(main_port))
+        for number in range(100):
+            for port in ports(pod):
+                target = "/leader?watch=true" if number % 2 else "/readyz?wait=1h&min_age=1h"
+                stack.enter_context(_waiting(port, target))
+        # While they all come at once, a new connection may be one too many.
+        wait_for(lambda: pod.readyz() == 200, timeout=10, what="an answer")
+        until = time.monotonic() + 2 * FAST_DURATION
+        while time.monotonic() < until:
+            assert pod.readyz() == 200
+            for port in ports(pod):
+                probed = ask(port, "/livez")
+                assert probed is not None
+                assert probed.status == 200
+            time.sleep(0.2)
+        full = answered(pod, "/readyz?wait=1h&min_age=1h")
+        assert (full.status, full.headers["Retry-After"]) == (503, "1")
+        assert b"clients wait already" in full.body
+    assert pod.leader()["fencingToken"] == token, "the lead was never lost"
+    wait_for(
+        lambda: b"the term is" in answered(pod, "/readyz?wait=100ms&min_age=1h").body,
+        timeout=10,
+        what="places are free again",
+    )
+
+
+@pytest.mark.slow
+def test_p9_a_unix_socket_is_taken_from_nobody_and_a_leader_whose_socket_was_replaced_resigns(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    path = tmp_path / "elector.sock"
+    pod = leading_on(path, fleet)
+    other = fleet.add("--listen", f"unix:{path}", start=False)
+    with pytest.raises(AssertionError, match=f"cannot listen on unix:{path}"):
+        other.start()
+    assert other.wait(timeout=30) == 2
+    assert ask_unix(path, "/readyz")[0] == 200
+    path.unlink()
+    with RawServer(_livez, path=path):
         wait_for(lambda: not pod.is_leader(), timeout=40, what="it gives up the lead")
-        assert "listener does not answer" in pod.leader()["reason"]
-    assert ask(main_port, "/livez") is not None
+    assert "listener does not answer" in pod.leader()["reason"]
+
+
+def _livez(connection: Connection) -> None:
+    while connection.request():
+        connection.answer(b"ok")
 
 
 @contextmanager
-def _watching(port: int) -> Iterator[None]:
+def _waiting(port: int, target: str) -> Iterator[None]:
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(b"GET /leader?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         yield

@@ -105,3 +105,27 @@ def test_status_says_when_another_than_an_elector_answers(answer: bytes) -> None
 
     with RawServer(serve) as server:
         assert server.url in status_fails("--url", server.url)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"lease": {}}, {"lease": ["a"]}, {"role": "leader", "remainingSeconds": "q"}], ids=str
+)
+def test_a_document_of_other_types_is_no_electors(wrong: dict[str, object]) -> None:
+    right = {
+        "holder": "a_1",
+        "holderPod": "a",
+        "lease": {"namespace": "n", "name": "l"},
+        "acquireTime": None,
+        "renewTime": None,
+        "leaseTransitions": 1,
+        "reason": "",
+    }
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(json.dumps(right | wrong).encode())
+
+    with RawServer(serve) as server:
+        done = run("status", "--url", server.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,6 +1,7 @@
 """What is told to others: notifications, the leader label, Events, OpenTelemetry."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,3 +176,17 @@ def test_metrics_and_a_span_for_each_term_are_exported_when_an_endpoint_is_set(
         assert pod.wait() == 0
         assert collector.spans() == ["leadership term"]
         assert collector.metric("leader_election_master_status") == 0.0
+
+
+def test_without_the_packages_for_a_collector_that_is_told_and_all_else_works(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """As in an image, in a pod whose variable is meant for another container."""
+    (tmp_path / "opentelemetry.py").write_text("raise ImportError('hidden')\n")
+    fleet.create_empty_lease()
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(tmp_path)}
+    pod = fleet.add("--release-on-term", environ=environ)
+    wait_for_leader([pod], timeout=15)
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT is not served" in pod.log_text()
+    pod.terminate()
+    assert pod.wait() == 0

@@ -11,11 +11,15 @@ import pytest
 from elector_sidecar.check import main
 from tests.pods.raw_server import Connection, RawServer
 
+PROOF = "X-Leader-Valid-Until: 12.5\r\n"
 
-def answering(status: str, body: bytes = b"") -> Callable[[Connection], None]:
+
+def answering(
+    status: str, body: bytes = b"", *, headers: str = PROOF
+) -> Callable[[Connection], None]:
     def serve(connection: Connection) -> None:
         connection.request()
-        connection.answer(body, status=status)
+        connection.answer(body, status=status, headers=headers)
 
     return serve
 
@@ -24,6 +28,12 @@ def test_only_200_is_success(capsys: pytest.CaptureFixture[str]) -> None:
     with RawServer(answering("200 OK", b"ok\n")) as server:
         assert main(["--url", server.url]) == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_200_of_somebody_else_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    with RawServer(answering("200 OK", b"ok", headers="Server: other\r\n")) as server:
+        assert main(["--url", server.url]) == 1
+    assert capsys.readouterr().err.endswith(f"whoever answers at {server.url} is no elector\n")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +115,16 @@ def test_a_refused_connection_is_a_failure(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    "babble", [b"", b"\r\n\r\n", b"SSH-2.0-x\r\n", b"\x16\x03\x01\x00\xff", b"HTTP/1.1", b"200 OK"]
+    "babble",
+    [
+        b"",
+        b"\r\n\r\n",
+        b"SSH-2.0-x\r\n",
+        b"\x16\x03\x01\x00\xff",
+        b"HTTP/1.1",
+        b"200 OK",
+        b"HTTP/1.1 200",
+    ],
 )
 def test_what_is_no_http_is_a_failure(babble: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     def serve(connection: Connection) -> None:
@@ -133,6 +152,8 @@ def test_what_is_no_http_is_a_failure(babble: bytes, capsys: pytest.CaptureFixtu
         (["--timeout", "nan"], "'nan'"),
         (["--timeout", "1e9"], "'1e9'"),
         (["--min-age", "3 s"], "'3 s'"),
+        (["--min-age="], "--min-age ''"),
+        (["--min-remaining", ""], "--min-remaining ''"),
         (["--min-age", "1s&wait=1h"], "'1s&wait=1h'"),
         (["--min-remaining", "1s\r\nX: y"], r"'1s\r\nX: y'"),
     ],

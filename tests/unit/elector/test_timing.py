@@ -25,6 +25,7 @@ def test_a_set_that_leaves_time_for_one_renewal_is_accepted(
     [
         ({"lease_duration": 15.5}, "15.5s is not whole seconds"),
         ({"lease_duration": 2}, "2s is under 3s"),
+        ({"lease_duration": 86401}, "86401s is over 86400s"),
         ({"renew_interval": 0.5}, "0.5s is under 1s"),
         ({"request_timeout": 0}, "0s is not positive"),
         # 11 + 3 + 0.25 is exactly 15 x 0.95: no time is left for the answer.

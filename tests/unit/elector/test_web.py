@@ -31,7 +31,7 @@ def test_resigning_over_contribs_listener_is_for_this_machine(remote: str, statu
     async def answer() -> int:
         server = ApiServer(Plain("http://h"), user_agent="test")
         async with MainContainer() as main:
-            answers = Answers(Elector(CONFIG, server, main, identity="host_1"))
+            answers = Answers(Elector(CONFIG, server, main, identity="host_1"), max_waiting=8)
             request = make_mocked_request("POST", "/resign").clone(remote=remote)
             response = await answers.handle_contrib(request)
             await server.close()
