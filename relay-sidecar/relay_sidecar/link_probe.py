@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from yarl import URL
 
-from kubeapi import Answer, ApiTransport, TooLong, Unreachable
+from kubeapi import ApiTransport, TooLong, Unreachable
 from relay_sidecar.core.link import NOBODY_THERE, Link, Outcome
-from relay_sidecar.core.probing import Probing
+from relay_sidecar.core.probing import Probing, Reply
 from relay_sidecar.log import fields, logger
 from relay_sidecar.status import Outage
 from sidecar.clock import boottime
@@ -118,22 +118,27 @@ class LinkProbe:
             return Outcome.TIMED_OUT if is_late else Outcome.REFUSED
 
     async def _ask(self) -> Outcome:
-        if self._probing.is_brief(in_doubt=self._link.is_in_doubt):
-            answer = await self._exchange("OPTIONS", "*", is_bare=True)
-            if self._probing.briefly_answered(answer.status, answer.headers):
+        if self._probing.is_brief(in_doubt=self._is_in_doubt):
+            reply = await self._exchange("OPTIONS", "*", is_bare=True)
+            # Others may have met with a failure meanwhile.
+            if self._probing.briefly_answered(reply) and not self._is_in_doubt:
                 return Outcome.ANSWERED
-        answer = await self._exchange("GET", PATH)
-        if answer.status in NOBODY_THERE:
+        reply = await self._exchange("GET", PATH)
+        if reply.status in NOBODY_THERE:
             return Outcome.REFUSED
-        self._probing.answered(answer.headers)
+        self._probing.answered(reply)
         return Outcome.ANSWERED
 
-    async def _exchange(self, method: str, target: str, *, is_bare: bool = False) -> Answer:
+    @property
+    def _is_in_doubt(self) -> bool:
+        return self._link.is_in_doubt(boottime())
+
+    async def _exchange(self, method: str, target: str, *, is_bare: bool = False) -> Reply:
         async with self._transport.exchange(
             method, target, header_timeout=self._link.probe_timeout, is_bare=is_bare
         ) as answer:
             await answer.read(limit=MAX_ANSWER)
-            return answer
+            return Reply(answer.status, answer.headers, answer.peer_names)
 
     def _tell(self) -> None:
         is_up = self.is_up

@@ -15,14 +15,18 @@ from sidecar.metrics import Kind, Metric
 Source = Literal["cache", "upstream"]
 # Whoever makes up others must not grow the process.
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+# Nor may whoever asks for resources that there are not; a cluster has one or two hundred.
+MAX_REFUSALS = 500
 
 
 @dataclass
 class Counters:
-    """`requests`: by method, status code and who answered. Events are lines of watches, received
-    from upstream and sent to all watchers together."""
+    """`requests`: by method, status code and who answered; `refusals`: streams that were refused,
+    by resource and status code. Events are lines of watches, received from upstream and sent to all
+    watchers together."""
 
     requests: Counter[tuple[str, int, Source]] = field(default_factory=Counter)
+    refusals: Counter[tuple[str, int]] = field(default_factory=Counter)
     events_received: int = 0
     events_sent: int = 0
     bytes_received: int = 0
@@ -32,6 +36,11 @@ class Counters:
 
     def answered(self, method: str, code: int, source: Source) -> None:
         self.requests[method if method in METHODS else "other", code, source] += 1
+
+    def refused(self, resource: str, code: int) -> None:
+        """A list or watch of the relay's own, by upstream or, 429, for want of room here."""
+        is_told = (resource, code) in self.refusals or len(self.refusals) < MAX_REFUSALS
+        self.refusals[resource if is_told else "other", code] += 1
 
 
 def measure(status: RelayStatus, counters: Counters) -> list[Metric]:
@@ -80,8 +89,9 @@ def _of_streams(streams: Sequence[StreamStatus]) -> list[Metric]:
         gauge("relay_stream_bytes", "Their size.", [it.size_bytes for it in streams]),
         gauge(
             "relay_stream_age_seconds",
-            "Seconds since upstream last said that nothing is missing.",
-            [it.age for it in streams],
+            "Seconds since upstream last said that nothing is missing, unless idle.",
+            # Nobody reads it: its upstream watch was ended on purpose.
+            [None if it.state == "idle" else it.age for it in streams],
         ),
         gauge("relay_stream_watchers", "Watches that read it.", [it.watchers for it in streams]),
     ]
@@ -96,6 +106,15 @@ def _counted(counters: Counters) -> list[Metric]:
             tuple(
                 ({"method": method, "code": str(code), "source": source}, float(count))
                 for (method, code, source), count in sorted(counters.requests.items())
+            ),
+        ),
+        Metric(
+            "relay_stream_refusals_total",
+            Kind.COUNTER,
+            "Streams that upstream refused, by status code; 429: --max-objects was reached.",
+            tuple(
+                ({"resource": resource, "code": str(code)}, float(count))
+                for (resource, code), count in sorted(counters.refusals.items())
             ),
         ),
         _counter("relay_events_received_total", "Events from upstream.", counters.events_received),

@@ -87,7 +87,13 @@ class Proxy:
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
     ) -> Fetched:
         """The whole answer to a read. Raises `Unreachable`, and `Refused` for what is too long."""
-        return await self._whole(request, None, accept=accept, header_timeout=header_timeout)
+        return await self._whole(
+            request,
+            None,
+            accept=accept,
+            header_timeout=header_timeout,
+            idle_timeout=header_timeout,
+        )
 
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
@@ -97,7 +103,13 @@ class Proxy:
         try:
             self._check_link()
             whole = None if body is None else await body.whole(limit=MAX_KEPT_BODY)
-            answer = await self._whole(request, whole, accept=accept, header_timeout=header_timeout)
+            answer = await self._whole(
+                request,
+                whole,
+                accept=accept,
+                header_timeout=header_timeout,
+                idle_timeout=LONGEST_REQUEST,
+            )
             return replace(answer, asked=whole or b"")
         except Unreachable as error:
             raise Refused(_of_write(error)) from error
@@ -150,6 +162,7 @@ class Proxy:
         *,
         accept: str | None,
         header_timeout: float,
+        idle_timeout: float,
     ) -> Fetched:
         headers = self._headers(request)
         headers[hdrs.ACCEPT_ENCODING] = "gzip"
@@ -157,7 +170,7 @@ class Proxy:
             headers[hdrs.ACCEPT] = accept
         try:
             async with self._asked(request, headers, body, header_timeout=header_timeout) as answer:
-                content = await answer.read(limit=MAX_ANSWER, idle_timeout=LONGEST_REQUEST)
+                content = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
                 return await fetched(answer, content, limit=MAX_ANSWER)
         except TooLong as error:
             raise Refused(_too_long(request, error)) from error

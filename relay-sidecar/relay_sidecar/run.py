@@ -22,7 +22,12 @@ from relay_sidecar.web.certificate import ServingCertificate
 from relay_sidecar.web.listener import connection_limit, listening
 from relay_sidecar.web.own_endpoints import OwnEndpoints
 from sidecar.flags import is_bare
-from sidecar.process import obey_signals, raise_descriptor_limit, tidy
+from sidecar.process import (
+    give_back_large_blocks,
+    obey_signals,
+    raise_descriptor_limit,
+    tidy,
+)
 from sidecar.values import BadInput
 from sidecar.web.listener import Listener
 
@@ -57,6 +62,8 @@ async def _serve(config: Config) -> None:
     async with AsyncExitStack() as stack:
         credentials = None if config.is_local else _credentials(config)
         tls = _tls(config)
+        # Lists of many megabytes come and go.
+        give_back_large_blocks()
         descriptors = raise_descriptor_limit()
         limit = connection_limit(
             descriptors, wanted=2 * config.max_watchers, others=STATUS_CONNECTIONS
@@ -81,11 +88,7 @@ async def _serve(config: Config) -> None:
             relay.start()
             _say_hello(config, relay, api, own)
             if config.otlp_endpoint is not None:
-                from relay_sidecar.telling.telemetry import Telemetry
-
-                telemetry = Telemetry(relay, namespace=config.namespace, version=VERSION)
-                stack.push_async_callback(telemetry.close)
-                spawn(telemetry.run())
+                _export(relay, config, stack, spawn)
             loop.call_later(TIDY_AFTER, tidy)
             await stopping.wait()
             # Clients first: what they have asked for may still be answered.
@@ -93,6 +96,21 @@ async def _serve(config: Config) -> None:
                 await listener.close()
             for task in tuple(tasks):
                 task.cancel()
+
+
+def _export(
+    relay: "Relay | LocalRelay", config: Config, stack: AsyncExitStack, spawn: Spawn
+) -> None:
+    """Metrics and spans, over OTLP."""
+    try:
+        from relay_sidecar.telling.telemetry import Telemetry
+    except ImportError as error:
+        # The variable may be meant for another container of the pod.
+        logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is not served", extra=fields(lack=error.msg))
+        return
+    telemetry = Telemetry(relay, namespace=config.namespace, version=VERSION)
+    stack.push_async_callback(telemetry.close)
+    spawn(telemetry.run())
 
 
 async def _relay(

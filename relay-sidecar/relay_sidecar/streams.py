@@ -219,7 +219,9 @@ class Streams:
                 del self._streams[stream.scope.resource]
 
     def refused(self, stream: Stream, failure: Failure, *, now: float) -> bool:
-        """Upstream does not let the relay read this; True when what was kept of it is gone."""
+        """Upstream does not let the relay read this, or there is no room for it; True when what was
+        kept of it is gone."""
+        self.counters.refused(str(stream.scope.resource), failure.code)
         while len(self._refusals) >= MAX_REFUSALS:
             del self._refusals[next(iter(self._refusals))]
         self._refusals[stream.scope] = (failure, now + REFUSAL_TTL)
@@ -245,6 +247,7 @@ class Streams:
 
     def _added(self, scope: Scope, *, now: float, more: int = 1) -> Stream:
         if self.objects + more > self.limits.max_objects:
+            self.counters.refused(str(scope.resource), HTTPStatus.TOO_MANY_REQUESTS.value)
             raise Refused(
                 too_many(f"the relay holds {self.objects} objects, --max-objects is reached")
             )

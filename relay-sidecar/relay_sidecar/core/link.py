@@ -55,10 +55,9 @@ class Link:
             return None
         return min(self._failing_since, now)
 
-    @property
-    def is_in_doubt(self) -> bool:
+    def is_in_doubt(self, now: float) -> bool:
         """Nobody knows whether upstream is there, or the latest sign says that it is not."""
-        return not self._is_up or self._failures > 0
+        return not self.is_up(now) or self._failures > 0
 
     @property
     def wake_at(self) -> float:

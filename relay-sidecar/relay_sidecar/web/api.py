@@ -31,6 +31,7 @@ NEVER_KEPT: Final = frozenset(
         "certificates.k8s.io",
     }
 )
+WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 class Api:
@@ -77,9 +78,7 @@ class Api:
                 await self._access.may(caller, info, label_selector="", field_selector="")
                 return await self._discovery.answer(request, info.path)
             return await self._reading.above.forward(request)
-        if info.verb in ("create", "update", "patch", "delete") and is_learned_from(
-            info, request.headers
-        ):
+        if info.verb in WRITES and is_learned_from(info, request.headers):
             return await self._writes.answer(request, info)
         if not is_kept(info, request.headers):
             return await self._reading.above.forward(request)

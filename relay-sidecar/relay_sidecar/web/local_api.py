@@ -5,17 +5,20 @@ is always live; all else the origin answers. Leases are served here: nobody else
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 
 from relay_sidecar.access.admission import CALLER, Access, Caller
+from relay_sidecar.core.fields import NAME, FieldRequirement, FieldSelector
 from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.scope import Scope
-from relay_sidecar.core.status import Refused, Status, expired, not_acceptable
+from relay_sidecar.core.status import Refused, Status, bad_request, expired, not_acceptable
 from relay_sidecar.core.store import Change
 from relay_sidecar.origin.answer import Answer
 from relay_sidecar.origin.origin import Origin
 from relay_sidecar.stream import Stream
+from relay_sidecar.upload import upload
 from relay_sidecar.web.answers import status_answer
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
@@ -95,6 +98,8 @@ class LocalApi:
         if info.verb == "get":
             return await self._gets.answer(request, info, get_version(info.query), wanted)
         options = ListOptions.parse(info.query)
+        if info.verb == "watch" and len(info.parts) > 1:
+            options = replace(options, fields=_of_one(options.fields, info.name))
 
         async def permit() -> float:
             return await self._access.may(
@@ -144,10 +149,22 @@ def is_read(info: RequestInfo) -> bool:
     )
 
 
+def _of_one(fields: FieldSelector, name: str) -> FieldSelector:
+    """Of a watch with a name in its path: k8s.io/apiserver, pkg/endpoints/handlers/get.go."""
+    if fields.is_everything:
+        return FieldSelector.of([FieldRequirement(NAME, is_equal=True, value=name)])
+    if fields.exact(NAME) != name:
+        raise Refused(bad_request("fieldSelector metadata.name doesn't match requested name"))
+    return fields
+
+
 async def _body(request: web.BaseRequest) -> bytes:
     """Raises `Refused`."""
     found = bytearray()
-    async for chunk in request.content.iter_any():
+    body = upload(request)
+    if body is None:
+        return b""
+    async for chunk in body:
         found += chunk
         if len(found) > MAX_BODY:
             raise Refused(

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
+from relay_sidecar.core.list_options import VersionMatch
 from relay_sidecar.core.request import ListOptions, Representation, RequestInfo
 from relay_sidecar.core.scope import Scope
 from relay_sidecar.core.status import Refused, expired, too_large_version, too_many
@@ -161,8 +162,9 @@ class _Telling:
         self._feed = stream.feed(view)
         self._watcher: Watcher | None = None
         asked = options.resource_version
-        self._tells_state = options.send_initial_events or not asked
-        self._position = stream.collection.cursor if self._tells_state else asked or 0
+        is_from_now = not asked and options.match is not VersionMatch.UNSET
+        self._tells_state = options.send_initial_events or not (asked or is_from_now)
+        self._position = asked if asked and not self._tells_state else stream.collection.cursor
 
     async def begin(self) -> None:
         if self._request.version >= (1, 1):

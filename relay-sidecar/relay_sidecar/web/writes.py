@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.json import Decoder
 
 from relay_sidecar.core.facets import uid
-from relay_sidecar.core.objects import Malformed, read_item
+from relay_sidecar.core.objects import Key, Malformed, read_item, read_page
 from relay_sidecar.core.request import Form, RequestInfo, representation
-from relay_sidecar.proxy import Fetched, answer_of
+from relay_sidecar.proxy import LONGEST_REQUEST, Fetched, answer_of
 from relay_sidecar.web.reading import Reading, accept_upstream, key_of
 from sidecar.web import aiohttp_web as web
 
@@ -39,6 +39,7 @@ class _Status(Struct):
 # What has it elsewhere is a deletion that is learned from the stream only.
 _DRY_RUN: Final = b"All"
 
+_DELETIONS: Final = ("delete", "deletecollection")
 _DELETED: Final = Decoder(_Deleted)
 _STATUS: Final = Decoder(_Status)
 
@@ -53,16 +54,17 @@ class Writes:
         if "dryRun" in info.query:
             return await reading.above.forward(request)
         wanted = representation(request.headers.get("Accept", ""))
+        are_many = info.verb == "deletecollection"
         fetched = await reading.above.write(
             request,
-            accept=accept_upstream(wanted, is_list=False),
-            header_timeout=reading.settings.write_timeout,
+            accept=accept_upstream(wanted, is_list=are_many),
+            header_timeout=LONGEST_REQUEST if are_many else reading.settings.write_timeout,
         )
         if fetched.status in (200, 201, 202):
             if wanted.form is Form.WHOLE:
                 await self._learn(fetched, info)
             else:
-                reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=False)
+                reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=are_many)
                 if info.verb == "delete":
                     # It may be there still: then upstream will say so.
                     await reading.forget(info.resource, key_of(info))
@@ -70,7 +72,10 @@ class Writes:
 
     async def _learn(self, fetched: Fetched, info: RequestInfo) -> None:
         reading, body = self._reading, fetched.decoded()
-        if info.verb == "delete" and _DRY_RUN in fetched.asked:
+        if info.verb in _DELETIONS and _DRY_RUN in fetched.asked:
+            return
+        if info.verb == "deletecollection":
+            await self._learn_ends(info, body)
             return
         try:
             item = read_item(body)
@@ -84,11 +89,21 @@ class Writes:
         else:
             await reading.remember(info.resource, item)
 
-    async def _learn_end(self, info: RequestInfo, dead: str) -> None:
-        reading = self._reading
-        await reading.forget(info.resource, key_of(info))
+    async def _learn_ends(self, info: RequestInfo, body: bytes) -> None:
+        """Upstream tells the objects as they were before."""
+        try:
+            page = read_page(body)
+        except Malformed:
+            return
+        for item in page.items:
+            if not _is_left(item.raw):
+                await self._learn_end(info, uid(item.raw), item.key)
+
+    async def _learn_end(self, info: RequestInfo, dead: str, key: Key | None = None) -> None:
+        reading, key = self._reading, key or key_of(info)
+        await reading.forget(info.resource, key)
         if dead:
-            reading.floor.deleted(info.resource, key_of(info), dead)
+            reading.floor.deleted(info.resource, key, dead)
 
 
 def _dead(body: bytes) -> str:

@@ -1,17 +1,21 @@
 """R4: a cut is noticed, whatever it looks like, and so is its end."""
 
 import asyncio
+import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import uvloop
 
-from kubeapi import ApiTransport, Credentials, Plain
+from kubeapi import ApiTransport, Credentials, InCluster, Plain
 from kubeapi.kubeconfig import Kubeconfig
 from relay_sidecar.core.link import Link, Outcome
 from relay_sidecar.link_probe import LinkProbe
+from tests.controlplane.certificates import Authority
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.pods.raw_server import Connection, RawServer
@@ -185,48 +189,118 @@ def test_r4_a_probe_of_an_api_server_at_rest_is_a_fifth_of_a_kilobyte_at_most(
     probing(credentials, work, interval=0.1)
 
 
-def gateway(head: str) -> Callable[[Connection], None]:
-    """Has nobody behind it, from its second answer on, and answers by itself what is no path."""
+@contextmanager
+def api_server(
+    folder: Path, serve: Callable[[Connection], None], *, name: str = "kubernetes.default.svc"
+) -> Iterator[tuple[RawServer, Credentials]]:
+    """One with a certificate of this name, and whoever trusts it."""
+    authority = Authority(folder, "ca")
+    files = authority.issue_server("server", hosts=["127.0.0.1", name])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    (folder / "ca.crt").write_bytes(authority.bundle.read_bytes())
+    (folder / "token").write_text("token")
+    with RawServer(serve, tls=context) as server:
+        yield server, InCluster(server.url.replace("http:", "https:"), folder)
+
+
+def is_brief(request: bytes) -> bool:
+    return request.startswith(b"OPTIONS * HTTP/1.1\r\n")
+
+
+def verbs(server: RawServer) -> list[bytes]:
+    return [request.split(b" ", 1)[0] for request in server.requests]
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [("gateway.example", ""), ("kubernetes.default.svc", "Server: gateway\r\n")],
+    ids=["certificate", "header"],
+)
+def test_r4_a_gateway_that_answers_by_itself_proves_no_api_server(
+    tmp_path: Path, name: str, head: str
+) -> None:
+    """It has nobody behind it from its second answer on, and answers by itself what is no path, as
+    any gateway does that is written in Go."""
 
     def serve(connection: Connection) -> None:
         served = 0
         while request := connection.request():
-            if request.startswith(b"OPTIONS"):
+            if is_brief(request):
                 connection.answer(b"", headers=head)
             else:
                 connection.answer(b"", status="200 OK" if not served else "503 X", headers=head)
                 served += 1
 
-    return serve
-
-
-def test_r4_a_gateway_that_answers_by_itself_proves_no_api_server() -> None:
     async def work(probed: Probed) -> None:
         await probed.until_told(True, within=SOON)
         await probed.until_told(True, False, within=SOON)
 
-    with RawServer(gateway("Server: gateway\r\n")) as server:
+    with api_server(tmp_path, serve, name=name) as (_, credentials):
+        probing(credentials, work, interval=0.1)
+
+
+def test_r4_a_gateway_without_tls_is_not_asked_briefly() -> None:
+    async def work(probed: Probed) -> None:
+        await asyncio.sleep(1)
+        assert len(server.requests) > 3
+        assert set(verbs(server)) == {b"GET"}
+
+    with RawServer(answering("200 OK")) as server:
         probing(Plain(server.url), work, interval=0.1)
 
 
-def test_r4_whoever_does_not_know_the_brief_question_is_asked_it_once() -> None:
+@pytest.mark.parametrize("how", ["400", "close", "hang"])
+def test_r4_whoever_does_not_know_the_brief_question_is_asked_it_once(
+    tmp_path: Path, how: str
+) -> None:
     answered = threading.Semaphore(0)
 
     def serve(connection: Connection) -> None:
         while request := connection.request():
-            is_brief = request.startswith(b"OPTIONS * HTTP/1.1\r\n")
-            connection.answer(b"", status="400 X" if is_brief else "200 OK")
+            if is_brief(request) and how == "hang":
+                connection.sees_end(within=SOON)
+            if is_brief(request) and how != "400":
+                return
+            connection.answer(b"", status="400 X" if is_brief(request) else "200 OK")
             answered.release()
 
     async def work(probed: Probed) -> None:
         for _ in range(6):
             assert await asyncio.to_thread(answered.acquire, timeout=SOON)
-        asked = [request.split(b" ", 1)[0] for request in server.requests[:6]]
-        assert asked == [b"GET", b"OPTIONS", b"GET", b"GET", b"GET", b"GET"]
-        assert probed.told == [True]
+        assert verbs(server)[:6] == [b"GET", b"OPTIONS", b"GET", b"GET", b"GET", b"GET"]
+        probed.probe.met(Outcome.REFUSED)
+        await asyncio.sleep(2 * TIMEOUT)
+        assert probed.told == [True], "one failed request beside is no cut"
 
-    with RawServer(serve) as server:
-        probing(Plain(server.url), work, interval=0.1)
+    with api_server(tmp_path, serve) as (server, credentials):
+        probing(credentials, work, interval=0.1)
+
+
+def test_r4_a_brief_answer_does_not_take_back_a_failure_that_came_meanwhile(
+    tmp_path: Path,
+) -> None:
+    is_asked, may_answer = threading.Event(), threading.Event()
+    answered = threading.Semaphore(0)
+
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            if is_brief(request):
+                is_asked.set()
+                assert may_answer.wait(SOON)
+            connection.answer(b"")
+            answered.release()
+
+    async def work(probed: Probed) -> None:
+        assert await asyncio.to_thread(is_asked.wait, SOON)
+        probed.probe.met(Outcome.TIMED_OUT)
+        may_answer.set()
+        for _ in range(3):
+            assert await asyncio.to_thread(answered.acquire, timeout=SOON)
+        assert verbs(server)[:3] == [b"GET", b"OPTIONS", b"GET"]
+
+    with api_server(tmp_path, serve) as (server, credentials):
+        probing(credentials, work, interval=0.1)
 
 
 def test_r4_any_answer_to_anybody_ends_a_cut() -> None:

@@ -25,6 +25,7 @@ from tests.integration.relay.objects import Contents
 from tests.pods.caller import Caller
 from tests.pods.collector import Collector
 from tests.pods.observer import wait_for
+from tests.pods.raw_client import RawClient
 from tests.pods.relay import RelayProcess
 
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
@@ -372,3 +373,41 @@ def test_metrics_and_outages_go_to_a_collector(
     assert seconds == pytest.approx(outage["seconds"], abs=0.01)
     assert collector.metric("relay_link_up") == 1
     assert collector.metric("relay_journal_failed") == 0
+
+
+def test_without_the_packages_for_a_collector_that_is_told_and_all_else_works(
+    tmp_path: Path,
+) -> None:
+    """As in an image, in a pod whose variable is meant for another container."""
+    (tmp_path / "opentelemetry.py").write_text("raise ImportError('hidden')\n")
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(tmp_path)}
+    with RelayProcess(["--origin=local"], environ=environ) as relay:
+        assert "OTEL_EXPORTER_OTLP_ENDPOINT is not served" in relay.log_text()
+        assert relay.terminate() == 0
+
+
+# ── the origin over HTTP ──
+
+
+def test_the_origin_asks_for_a_body_and_watches_one_object_by_its_path() -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    with RelayProcess(["--origin=local"]) as relay:
+        for name in ("a", "b"):
+            body = json.dumps({"metadata": {"name": name}}).encode()
+            with RawClient(relay.port) as client:
+                head = (
+                    f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                )
+                head += f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+                client.send(head.encode())
+                assert client.head()[0] == HTTPStatus.CONTINUE
+                client.send(body)
+                assert client.head()[0] == HTTPStatus.CREATED
+        caller = Caller(relay.url)
+        one = "/api/v1/watch/namespaces/default/configmaps/b?timeoutSeconds=1"
+        told = caller.get(one)
+        assert told.status == HTTPStatus.OK
+        [event] = told.body.splitlines()
+        assert json.loads(event)["object"]["metadata"]["name"] == "b"
+        other = caller.get(f"{one}&fieldSelector=metadata.name%3Da")
+        assert other.status == HTTPStatus.BAD_REQUEST

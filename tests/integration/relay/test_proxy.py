@@ -74,6 +74,30 @@ def test_r9_a_target_goes_on_as_it_came(target: str) -> None:
     assert server.requests[0].startswith(f"GET {target} HTTP/1.1\r\n".encode())
 
 
+@pytest.mark.parametrize("mode", ["fetch", "forward"])
+def test_r9_a_read_with_a_body_does_not_take_the_next_request_for_it(mode: str) -> None:
+    """Over the connection that the next client's request goes: it would be of another's making."""
+    with RawServer(answer_all) as server, Passing(Plain(server.url)).host() as relay:
+        for content in (b"abc", b"POST /theirs HTTP/1.1\r\nHost: x\r\n\r\n"):
+            asked = {MODE: mode, "Content-Length": str(len(content))}
+            assert ask(relay.port, headers=asked, body=content)[0].status == 200
+            assert ask(relay.port, path="/mine", headers={MODE: mode})[0].status == 200
+    assert [request.split(b" ")[1] for request in server.requests] == [b"/x", b"/mine"] * 2
+    assert not server.errors
+
+
+def test_r4_the_rest_of_an_answer_is_not_waited_for_longer_than_its_head() -> None:
+    def stall(connection: Connection) -> None:
+        connection.request()
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+        connection.sees_end(within=PATIENCE)
+
+    with RawServer(stall) as server, Passing(Plain(server.url)).host() as relay:
+        began = time.monotonic()
+        assert status(relay.port, **{MODE: "fetch"}) == UNANSWERED[Unreachable]
+        assert time.monotonic() - began < PATIENCE / 2
+
+
 def test_r9_what_is_no_path_is_refused() -> None:
     with RawServer(answer_all) as server, Passing(Plain(server.url)).host() as relay:
         for target in ("http://other/x", "*"):

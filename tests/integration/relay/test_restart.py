@@ -9,9 +9,10 @@ import time
 
 import pytest
 
+from tests.controlplane.cluster import ControlPlane
 from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.oracle import assert_snapshot
-from tests.integration.relay.place import Place
+from tests.integration.relay.place import Kind, Place
 from tests.pods.caller import Caller, Parameters
 from tests.pods.relay import RelayProcess
 
@@ -254,6 +255,23 @@ def test_r5_a_kill_in_a_storm_of_writes_leaves_a_state_that_was_true_at_its_vers
             one_relay.heal()
     final = caller.get(path, {"resourceVersion": contents.version()})
     assert_snapshot(one_relay, path, {}, final)
+
+
+def test_r5_what_nobody_read_for_long_is_not_dropped_while_cut_off(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    """Nothing could take its place; a clock that was wrong at the start makes it look so old."""
+    contents.configmap("a")
+    path = contents.path("configmaps")
+    flags = ["--idle-timeout=1s", "--retain=2s"]
+    with Place(Kind.RELAY, control_plane, flags=flags) as place:
+        place.caller().get(path, {"resourceVersion": contents.version()}).expect()
+        place.relay.kill()
+        place.link.refuse()
+        place.relay.start()
+        # Several rounds of housekeeping after it is due.
+        time.sleep(4)
+        assert place.caller().get(path).names == ["a"]
 
 
 def test_r5_a_start_without_upstream_and_without_data_says_that_nothing_is_known(

@@ -60,6 +60,17 @@ def test_r1_without_a_version_a_watch_begins_with_all_objects(
         assert watching.told()[3] == ("DELETED", "b")
 
 
+@pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}], ids=str)
+def test_r1_a_watch_that_wants_no_initial_events_begins_with_what_happens_next(
+    shared: Place, contents: Contents, query: Parameters
+) -> None:
+    contents.configmap("before")
+    shared.caller().get(contents.path("configmaps"), {"resourceVersion": contents.version()})
+    with watch(shared, contents, {**INITIAL, "sendInitialEvents": "false", **query}) as watching:
+        contents.configmap("after")
+        watching.wait_told(("ADDED", "after"))
+
+
 def test_r1_from_a_version_on_each_change_is_told_once_and_in_order(
     shared: Place, contents: Contents
 ) -> None:

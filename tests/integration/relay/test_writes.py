@@ -207,6 +207,19 @@ def test_r6_what_was_deleted_before_a_cut_is_not_told_in_it(
     assert caller.get(path).status == 503
 
 
+def test_r6_what_was_deleted_with_others_before_a_cut_is_not_told_in_it(
+    one_relay: Place, contents: Contents
+) -> None:
+    caller, path = one_relay.caller(), contents.path("configmaps")
+    for name in ("a", "b"):
+        contents.configmap(name, labels={"of": name})
+        caller.get(f"{path}/{name}").expect()
+    caller.ask(f"{path}?labelSelector=of%3Da", method="DELETE").expect()
+    one_relay.cut()
+    assert caller.get(f"{path}/a").status == 503
+    assert caller.get(f"{path}/b").status == 200
+
+
 def test_r2_a_deletion_that_was_only_tried_is_waited_for_by_nobody(
     one_relay: Place, contents: Contents
 ) -> None:

@@ -6,11 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from relay_sidecar.metrics import Counters, measure
+from relay_sidecar.core.floor import Floor
+from relay_sidecar.core.objects import Failure, Page
+from relay_sidecar.core.scope import ResourceName, Scope
+from relay_sidecar.core.status import Refused
+from relay_sidecar.metrics import MAX_REFUSALS, Counters, measure
 from relay_sidecar.status import JournalStatus, LinkStatus, Outage, RelayStatus, StreamStatus
 from relay_sidecar.status_command import table
+from relay_sidecar.streams import Limits, Streams
+from relay_sidecar.web.local_api import Upstream
 from sidecar.metrics import Kind, render
 
+from .samples import item
+
+SCOPE = Scope(ResourceName("", "v1", "pods"))
 PODS = StreamStatus(
     resource="pods.v1.",
     namespace="ns",
@@ -66,6 +75,22 @@ def samples(text: str) -> dict[str, float]:
     return found
 
 
+def unread_streams(*, max_objects: int = 10) -> Streams:
+    """None of them listed yet."""
+    limits = Limits(
+        max_objects=max_objects,
+        max_watchers=1,
+        window_bytes=1 << 20,
+        window_events=10,
+        idle_timeout=60.0,
+        retain=60.0,
+        open_timeout=1.0,
+    )
+    upstream = Upstream()
+    upstream.is_up = False  # what is live would answer by itself
+    return Streams(upstream, Floor(), limits, Counters())
+
+
 def test_the_document_is_plain_json_with_versions_as_text() -> None:
     told = json.loads(STATUS.json())
     assert told["isReady"] is True
@@ -106,6 +131,13 @@ def test_what_streams_hold_is_told_of_each() -> None:
     assert len(ages) == 1, "what was never listed has no age"
 
 
+def test_a_stream_that_nobody_reads_has_no_age_to_be_alarmed_at() -> None:
+    idle = replace(PODS, state="idle", age=3600.0)
+    told = samples(render(measure(replace(STATUS, streams=(idle,)), Counters())))
+    assert told['relay_streams{state="idle"}'] == 1
+    assert not [name for name in told if name.startswith("relay_stream_age_seconds")]
+
+
 def test_requests_are_counted_by_method_code_and_source() -> None:
     counters = Counters()
     for _ in range(3):
@@ -117,6 +149,42 @@ def test_requests_are_counted_by_method_code_and_source() -> None:
     assert told['relay_requests_total{method="GET",code="200",source="cache"}'] == 3
     assert told['relay_requests_total{method="GET",code="503",source="upstream"}'] == 1
     assert told['relay_requests_total{method="other",code="405",source="upstream"}'] == 2
+
+
+def test_refused_streams_are_counted_by_resource_and_code() -> None:
+    counters = Counters()
+    for _ in range(2):
+        counters.refused("pods.v1.", 403)
+    counters.refused("pods.v1.", 429)
+    told = samples(render(measure(STATUS, counters)))
+    assert told['relay_stream_refusals_total{resource="pods.v1.",code="403"}'] == 2
+    assert told['relay_stream_refusals_total{resource="pods.v1.",code="429"}'] == 1
+
+
+@pytest.mark.parametrize("code", [401, 403, 404, 405, 429])
+def test_each_stream_that_is_refused_is_counted_whether_or_not_it_is_dropped(code: int) -> None:
+    streams = unread_streams()
+    stream = streams.open(SCOPE, now=0.0)
+    streams.refused(stream, Failure(code, "", "why"), now=0.0)
+    assert streams.counters.refusals == {("pods.v1.", code): 1}
+
+
+def test_a_list_for_which_there_is_no_room_is_counted_as_refused() -> None:
+    streams = unread_streams(max_objects=2)
+    page = Page("PodList", "v1", 10, "", [item(name, 5) for name in "abc"])
+    with pytest.raises(Refused):
+        streams.seed(SCOPE, page, at=0.0, now=0.0)
+    assert streams.counters.refusals == {("pods.v1.", 429): 1}
+
+
+def test_whoever_makes_up_resources_does_not_grow_the_process() -> None:
+    counters = Counters()
+    for number in range(MAX_REFUSALS + 9):
+        counters.refused(f"made-up-{number}.v1.", 404)
+    counters.refused("made-up-0.v1.", 404)
+    assert len(counters.refusals) == MAX_REFUSALS + 1
+    assert counters.refusals["other", 404] == 9
+    assert counters.refusals["made-up-0.v1.", 404] == 2
 
 
 def test_an_outage_and_a_full_disk_are_to_be_seen() -> None:
