@@ -121,8 +121,8 @@ class Directory:
             self._keys[after.uid] = after.key
         self.census.changed(before, after)
         self.placement.changed(before, after)
-        if after is not None:
-            self._touched(after.key)
+        if changed := after or before:
+            self._touched(changed.key)
 
     def _node_changed(self, before: Document | None, after: Document | None) -> None:
         """Heartbeats change nothing that anybody here asks about."""

@@ -215,6 +215,7 @@ class GlobalManager:
             is_link_up=self.link.is_up,
             backlog=Backlog(
                 objects=self.operators.waiting,
+                retries=self.operators.retries,
                 events=len(self.events),
                 reports=len(inbox),
                 node_reports=self.directory.reports.backlog,

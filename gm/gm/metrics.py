@@ -53,10 +53,11 @@ def measure(status: GmStatus, counters: Counters) -> list[Metric]:
         Metric(
             "gm_backlog",
             Kind.GAUGE,
-            "What waits: objects, events, reports to be stored or in NodeReports; held_back: "
-            "objects whose reports wait for others.",
+            "What waits: objects, objects to be tried again (retries), events, reports to be "
+            "stored or in NodeReports; held_back: objects whose reports wait for others.",
             (
                 ({"of": "objects"}, float(backlog.objects)),
+                ({"of": "retries"}, float(backlog.retries)),
                 ({"of": "events"}, float(backlog.events)),
                 ({"of": "reports"}, float(backlog.reports)),
                 ({"of": "node_reports"}, float(backlog.node_reports)),

@@ -27,7 +27,7 @@ from gm.performing import DecideAgain, Performer, Rejected
 from gm.placement import MISSHAPEN
 from gm.secrets import Secrets
 from gm.work_queue import WorkQueue
-from gm.writes import NotLeading
+from gm.writes import TROUBLE, NotLeading
 from kubeapi import ApiError, Unreachable
 from sedna_api.core.document import Document, Json, ObjectKey
 from sedna_api.core.redial import spread
@@ -38,20 +38,23 @@ FIRST_RETRY = 0.2
 LONGEST_RETRY = 60.0
 # Where the trouble is the API server's, not the object's: once it is over, nobody waits for long.
 LONGEST_OUTAGE_RETRY = 5.0
-# What the API server says when it is not the object's fault.
-TROUBLE = frozenset({408, 429, 500, 502, 503, 504})
+# What an API server in trouble is asked, until so many fail that LONGEST_RETRY comes first.
+RETRIES_A_SECOND = 100.0
 # Seconds until a child that was rejected is tried again where the decision does not say.
 REJECTED_FOR = 60.0
 # Seconds between two looks at a lead that is too short for a write.
 POLL = 0.1
-# What became of a decision that will be tried again, as metrics have it.
+# What became of a decision that will be tried again, as metrics have it: not written, and what
+# nobody foresaw.
 FAILED = "failed"
+UNDECIDABLE = "undecidable"
 
 
 @dataclass
 class _Memory:
     """What is remembered of an object between two decisions."""
 
+    uid: str = ""
     failures: int = 0
     rejections: tuple[Rejection, ...] = ()
     rejected_until: float | None = None
@@ -87,7 +90,7 @@ class Operators:
         self._idle = asyncio.Event()
         self._idle.set()
         # There before the first one fails: Prometheus' increase() does not see a series begin.
-        self.outcomes: Counter[str] = Counter({FAILED: 0})
+        self.outcomes: Counter[str] = Counter({FAILED: 0, UNDECIDABLE: 0})
         self.folded = 0
         self.refused = 0
 
@@ -95,6 +98,11 @@ class Operators:
     def waiting(self) -> int:
         """Objects that are to be decided now."""
         return len(self._queue)
+
+    @property
+    def retries(self) -> int:
+        """Objects that could not be written or decided and wait for another try."""
+        return self._queue.retries
 
     @property
     def held_back(self) -> int:
@@ -112,8 +120,9 @@ class Operators:
         await self._directory.synced()
         self._lead_changed()
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._concurrency):
-                group.create_task(self._work())
+            for number in range(self._concurrency):
+                # A write may hang for as long as it is let: half of them are for the others.
+                group.create_task(self._work(failed_too=number >= self._concurrency // 2))
 
     def _touched(self, key: ObjectKey) -> None:
         if self._leadership.is_leader:
@@ -126,9 +135,9 @@ class Operators:
             for key in self._directory.objects():
                 self._queue.add(key)
 
-    async def _work(self) -> None:
+    async def _work(self, *, failed_too: bool) -> None:
         while True:
-            key = await self._queue.get()
+            key = await self._queue.get(failed_too=failed_too)
             self._busy += 1
             self._idle.clear()
             try:
@@ -146,11 +155,13 @@ class Operators:
 
     async def _reconcile(self, key: ObjectKey) -> str:
         """What became of it."""
-        memory = self._memories.setdefault(key, _Memory())
         document = self._directory.get(key)
         if document is None:
             self._memories.pop(key, None)
             return "gone"
+        memory = self._memories.get(key)
+        if memory is None or memory.uid != document.uid:
+            memory = self._memories[key] = _Memory(document.uid)
         if not self._leadership.may_act:
             if self._leadership.is_leader:
                 self._queue.add_after(key, POLL)
@@ -169,13 +180,16 @@ class Operators:
         except Rejected as rejected:
             return self._rejected(key, memory, rejected.rejection)
         except Unreachable as error:
-            return self._failed(key, memory, str(error), longest=LONGEST_OUTAGE_RETRY)
+            return self._failed(key, memory, str(error), longest=self._longest_outage_retry)
         except ApiError as error:
-            longest = LONGEST_OUTAGE_RETRY if error.status in TROUBLE else LONGEST_RETRY
-            return self._failed(key, memory, str(error), longest=longest)
-        except MISSHAPEN as error:
+            is_trouble = error.status in TROUBLE
+            longest = self._longest_outage_retry if is_trouble else LONGEST_RETRY
+            asked = min(error.retry_after or 0.0, LONGEST_RETRY)
+            return self._failed(key, memory, str(error), longest=longest, at_least=asked)
+        except MISSHAPEN:
             logger.exception("an object cannot be decided", extra=fields(object=str(key)))
-            return self._failed(key, memory, repr(error), is_logged=True)
+            self._retry(key, memory)
+            return UNDECIDABLE
         self._performed(document, decision, memory)
         return "written" if decision.status is not None or decision.actions else "nothing to do"
 
@@ -259,20 +273,40 @@ class Operators:
         memory: _Memory,
         why: str,
         *,
-        is_logged: bool = False,
         longest: float = LONGEST_RETRY,
+        at_least: float = 0.0,
     ) -> str:
+        delay = self._retry(key, memory, longest=longest, at_least=at_least)
+        logger.warning(
+            "an object could not be written",
+            extra=fields(object=str(key), why=why, delay=round(delay, 3)),
+        )
+        return FAILED
+
+    def _retry(
+        self,
+        key: ObjectKey,
+        memory: _Memory,
+        *,
+        longest: float = LONGEST_RETRY,
+        at_least: float = 0.0,
+    ) -> float:
+        """In how many seconds."""
         # Those that failed together, because the API server was slow, do not come together again:
         # all of them would be late each time.
-        delay = spread(memory.failures, first=FIRST_RETRY, longest=longest, chance=random.random())
+        chance = random.random()
+        delay = (
+            spread(memory.failures, first=FIRST_RETRY, longest=longest, chance=chance) + at_least
+        )
         memory.failures += 1
-        if not is_logged:
-            logger.warning(
-                "an object could not be written",
-                extra=fields(object=str(key), why=why, delay=round(delay, 3)),
-            )
-        self._queue.add_after(key, delay)
-        return FAILED
+        self._queue.retry_after(key, delay)
+        return delay
+
+    @property
+    def _longest_outage_retry(self) -> float:
+        """Half of it is the mean."""
+        thinned = 2 * self._queue.retries / RETRIES_A_SECOND
+        return min(max(LONGEST_OUTAGE_RETRY, thinned), LONGEST_RETRY)
 
 
 def _child(rejection: Rejection) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """Takes out of NodeReports what objects have taken in, where no new report does it on the way.
 
 Owns the rhythm, on the leader and only where GMs write NodeReports (in mode relay LCs do).
-Guarantees: a NodeReport that changes is left alone; it is pruned with its next write anyway.
+Guarantees: a NodeReport that changes is left alone, it is pruned with its next write anyway; one
+that is refused keeps no other from being pruned.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from gm.directory import Directory
 from gm.log import fields, logger
 from gm.node_report_writer import NodeReportWriter
-from gm.writes import NotLeading
+from gm.writes import TROUBLE, NotLeading
 from kubeapi import ApiError, Unreachable
 
 INTERVAL = 10.0
@@ -48,6 +49,7 @@ class Pruning:
                     "a NodeReport could not be pruned",
                     extra=fields(node=report.node, why=str(error), delay=INTERVAL),
                 )
-                return
+                if isinstance(error, Unreachable) or error.status in TROUBLE:
+                    return
             # Ten thousand of them are looked at in one pass.
             await asyncio.sleep(0)

@@ -45,10 +45,12 @@ class NodeStatus:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waits: objects to be decided, Events to be told, reports to be stored, reports in
-    NodeReports that were not taken in or not pruned yet; objects whose reports wait for others."""
+    """What waits: objects to be decided, and those to be tried again; Events to be told, reports to
+    be stored, reports in NodeReports that were not taken in or not pruned yet; objects whose
+    reports wait for others."""
 
     objects: int
+    retries: int
     events: int
     reports: int
     node_reports: int
@@ -105,6 +107,7 @@ class GmStatus:
             },
             "backlog": {
                 "objects": self.backlog.objects,
+                "retries": self.backlog.retries,
                 "events": self.backlog.events,
                 "reports": self.backlog.reports,
                 "nodeReports": self.backlog.node_reports,

@@ -47,7 +47,8 @@ def table(told: Mapping[str, Any]) -> str:
         ("LEADER", _leader(told["leader"])),
         (
             "WAITING",
-            f"{backlog['objects']} objects, {backlog['reports']} reports to be stored, "
+            f"{backlog['objects']} objects, {backlog['retries']} to be tried again, "
+            f"{backlog['reports']} reports to be stored, "
             f"{backlog['nodeReports']} in NodeReports ({backlog['heldBack']} objects held back), "
             f"{backlog['events']} events",
         ),

@@ -16,6 +16,8 @@ from kubeapi.server import JSON, MERGE_PATCH
 from sedna_api.core.document import Json
 
 FIELD_MANAGER = "sedna-gm"
+# What the API server says when it is not the object's fault.
+TROUBLE = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class NotLeading(Exception):

@@ -67,6 +67,7 @@ class Remote:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
+        self._trust: ssl.SSLContext | None = None
         self._transfers: list[Transfer] = []
 
     def transfers(self) -> tuple[Transfer, ...]:
@@ -85,7 +86,7 @@ class Remote:
         signed = await _signed("GET", url, secret)
         headers = {"Accept-Encoding": "identity", **_condition(validator)}
         with self._transfer(url) as transfer, _told(url):
-            async with self._opened().get(signed, headers=headers) as response:
+            async with (await self._opened()).get(signed, headers=headers) as response:
                 if response.status == 304 and validator:
                     yield None
                     return
@@ -122,13 +123,17 @@ class Remote:
                     _advance(transfer, len(chunk))
                     yield chunk
 
-            async with self._opened().put(signed, data=pieces(), headers=headers) as response:
+            session = await self._opened()
+            async with session.put(signed, data=pieces(), headers=headers) as response:
                 await _check(response, url)
 
-    def _opened(self) -> aiohttp.ClientSession:
+    async def _opened(self) -> aiohttp.ClientSession:
+        if self._trust is None:
+            # For plain http as well, which may redirect. Reading the authorities takes a while.
+            self._trust = await asyncio.to_thread(ssl.create_default_context)
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=ssl.create_default_context()),
+                connector=aiohttp.TCPConnector(ssl=self._trust),
                 timeout=aiohttp.ClientTimeout(
                     total=None, sock_connect=OPEN_TIMEOUT, sock_read=IDLE_TIMEOUT
                 ),

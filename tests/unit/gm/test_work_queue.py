@@ -48,7 +48,6 @@ def test_of_two_planned_moments_the_earlier_counts(
         queue.add_after("a", 0.0)
         queue.add_after("a", 3600.0)
         assert await queue.get() == "a"
-        assert queue.delayed == 0
 
     run_in(run())
 
@@ -75,5 +74,25 @@ def test_whoever_waits_is_woken_once_for_each_key() -> None:
         for key in "abc":
             queue.add(key)
         assert sorted(await asyncio.gather(*waiting)) == ["a", "b", "c"]
+
+    asyncio.run(run())
+
+
+def test_what_failed_and_what_did_not_take_turns_and_some_serve_only_the_latter() -> None:
+    async def run() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        for key in ("bad-1", "bad-2", "bad-3"):
+            queue.retry_after(key, 0.0)
+        assert queue.retries == 3
+        while queue.retries:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+        other = asyncio.create_task(queue.get(failed_too=False))
+        await asyncio.sleep(0)
+        assert not other.done()
+        assert await queue.get() == "bad-1"
+        for key in ("good-1", "good-2", "bad-2"):
+            queue.add(key)
+        assert await other == "good-1"
+        assert [await queue.get() for _ in range(3)] == ["good-2", "bad-2", "bad-3"]
 
     asyncio.run(run())
