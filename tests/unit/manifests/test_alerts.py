@@ -19,7 +19,8 @@ TIMEOUT = 60.0
 @dataclass(frozen=True)
 class Case:
     """`series` in promtool's words, a value each minute: `5x3` is 5 and three more, `0+2x3` is
-    0 2 4 6. The alert fires with `labels` at `at`, or with none does not."""
+    0 2 4 6, `_x3` three without one, `stale` the end of a series whose target is gone. The alert
+    fires with `labels` at `at`, or with none does not."""
 
     alert: str
     what: str
@@ -42,6 +43,24 @@ def _streams(metric: str, **values: str) -> dict[str, str]:
     return {f'relay_{metric}{{{labels},resource="{it}"}}': v for it, v in values.items()}
 
 
+def _scraped(values: str, **labels: str) -> dict[str, str]:
+    told = ",".join(f'{key}="{value}"' for key, value in {**SCRAPED, **labels}.items())
+    return {f"up{{{told}}}": values}
+
+
+def _refusals(code: str, values: str) -> dict[str, str]:
+    labels = f'namespace="shop",pod="till-0",resource="pods.v1.",code="{code}"'
+    return {f"relay_stream_refusals_total{{{labels}}}": values}
+
+
+def _states(**values: str) -> dict[str, str]:
+    labels = 'namespace="shop",pod="till-0"'
+    return {
+        f'relay_streams{{{labels},state="{state.replace("_", " ")}"}}': it
+        for state, it in values.items()
+    }
+
+
 def _gms(metric: str, *values: str, **labels: str) -> dict[str, str]:
     more = "".join(f',{key}="{value}"' for key, value in labels.items())
     return {
@@ -53,6 +72,8 @@ def _gms(metric: str, *values: str, **labels: str) -> dict[str, str]:
 LEASE = {"namespace": "shop", "name": "till"}
 POD = {"namespace": "shop", "pod": "till-0"}
 GM = {"namespace": "sedna", "pod": "gm-0"}
+SCRAPED = {**POD, "job": "edge-sidecars", "container": "relay"}
+REFUSED = {**POD, "resource": "pods.v1.", "code": "403"}
 CASES = (
     Case(
         "NobodyLeads",
@@ -66,6 +87,25 @@ CASES = (
         "one is followed by another",
         _electors("leader_election_master_status", "1 1 0 0 0 0", "0 0 0 1 1 1"),
         "5m",
+    ),
+    Case(
+        "NobodyLeads",
+        "all of them are gone",
+        _electors("leader_election_master_status", "1x20 stale", "0x20 stale"),
+        "23m",
+        LEASE,
+    ),
+    Case(
+        "NobodyLeads",
+        "all of them were removed an hour ago",
+        _electors("leader_election_master_status", "1x20 stale", "0x20 stale"),
+        "90m",
+    ),
+    Case(
+        "NobodyLeads",
+        "the leader is gone and another leads",
+        _electors("leader_election_master_status", "1x20 stale", "0x20 1x20"),
+        "23m",
     ),
     Case(
         "LeaderChangesOften",
@@ -108,6 +148,40 @@ CASES = (
     ),
     Case("RelayCutOff", "for more than an hour", _relay(link_down_seconds="0+60x70"), "62m", POD),
     Case("RelayCutOff", "for less than an hour", _relay(link_down_seconds="0+60x70"), "50m"),
+    Case(
+        "RelayCutOff",
+        "one that restarts each quarter of an hour",
+        _relay(link_up="1x9 0x120", link_down_seconds="0x9 " + "0+60x14 " * 8),
+        "75m",
+        POD,
+    ),
+    Case(
+        "RelayCutOff",
+        "one that restarted, and is not cut off any more",
+        _relay(link_up="1x9 0x50 1 0x50", link_down_seconds="0x9 0+60x50 0 0+60x50"),
+        "75m",
+    ),
+    Case(
+        "RelayCutOff",
+        "Prometheus is on the far side of the cut",
+        _relay(link_down_seconds="0x20 stale", link_up="1x20 stale") | _scraped("1x20 0x90"),
+        "82m",
+        SCRAPED,
+    ),
+    Case(
+        "RelayCutOff",
+        "not scraped for less than an hour",
+        _relay(link_down_seconds="0x20 stale", link_up="1x20 stale") | _scraped("1x20 0x90"),
+        "78m",
+    ),
+    Case("RelayCutOff", "a pod that is new and not scraped yet", _scraped("_x60 0x9"), "65m"),
+    Case("RelayCutOff", "a pod that was removed", _scraped("1x20 0x20 stale"), "90m"),
+    Case(
+        "RelayCutOff",
+        "it is the elector that is not scraped",
+        _scraped("1x20 0x90", container="elector"),
+        "90m",
+    ),
     Case("RelayJournalFails", "a full disk", _relay(journal_failed="1x9"), "6m", POD),
     Case("RelayJournalFails", "one that was full", _relay(journal_failed="1x3 0x9"), "6m"),
     Case(
@@ -122,6 +196,95 @@ CASES = (
         "the link is down",
         _relay(link_up="0x20") | _streams("stream_age_seconds", pods="0+60x20"),
         "12m",
+    ),
+    Case(
+        "RelayStreamNeverComesUp",
+        "it was never listed",
+        _relay(link_up="1x20") | _states(catching_up="1x20", live="3x20"),
+        "12m",
+        POD,
+    ),
+    Case(
+        "RelayStreamNeverComesUp",
+        "it took its time",
+        _relay(link_up="1x20") | _states(catching_up="1x8 stale", live="3x8 4x12"),
+        "12m",
+    ),
+    Case(
+        "RelayStreamNeverComesUp",
+        "the link is down",
+        _relay(link_up="0x20") | _states(catching_up="1x20"),
+        "12m",
+    ),
+    Case(
+        "RelayStreamNeverComesUp",
+        "it is one of which RelayStreamIsStale tells",
+        _relay(link_up="1x40")
+        | _states(catching_up="1x40")
+        | _streams("stream_age_seconds", pods="400+60x40"),
+        "30m",
+    ),
+    Case(
+        "RelayIsRefused",
+        "for the first time",
+        _refusals("403", "_x20 1x20"),
+        "21m",
+        REFUSED,
+    ),
+    Case(
+        "RelayIsRefused",
+        "before the first scrape, and once a minute since",
+        _refusals("403", "1+1x120"),
+        "90m",
+        REFUSED,
+    ),
+    Case(
+        "RelayIsRefused",
+        "again after hours",
+        _refusals("403", "1x180 2x20"),
+        "185m",
+        REFUSED,
+    ),
+    Case("RelayIsRefused", "once, and not again", _refusals("403", "_x20 1x60"), "40m"),
+    Case(
+        "RelayIsRefused",
+        "before it could not be scraped for hours",
+        _refusals("403", "1x20 stale _x180 1x20"),
+        "203m",
+    ),
+    Case(
+        "RelayIsRefused",
+        "what is no matter of rights",
+        _refusals("429", "1+1x60") | _refusals("406", "1+1x60"),
+        "30m",
+    ),
+    Case(
+        "RelayIsFull",
+        "the stream that there was no room for is given up",
+        _relay(objects_limit="1000x40")
+        | _streams("stream_objects", nodes="600x40")
+        | _refusals("429", "_x5 1x40"),
+        "21m",
+        POD,
+    ),
+    Case(
+        "RelayIsFull",
+        "there is no room each time that somebody comes",
+        _relay(objects_limit="1000x120") | _refusals("429", "1x19 2x19 3x19 4x19 5x19"),
+        "90m",
+        POD,
+    ),
+    Case(
+        "RelayIsFull",
+        "there was no room long ago",
+        _relay(objects_limit="1000x120") | _refusals("429", "1+1x19 20x99"),
+        "90m",
+    ),
+    Case(
+        "RelayIsFull",
+        "streams are refused for other reasons",
+        _relay(objects_limit="1000x40") | _refusals("403", "1+1x40"),
+        "30m",
     ),
     Case(
         "RelayIsFull",
@@ -145,6 +308,19 @@ CASES = (
     ),
     Case("NoGlobalManagerLeads", "one of two", _gms("leader", "0x9", "1x9"), "3m"),
     Case(
+        "NoGlobalManagerLeads",
+        "all of them are gone",
+        _gms("leader", "1x20 stale", "0x20 stale"),
+        "24m",
+        {"namespace": "sedna"},
+    ),
+    Case(
+        "NoGlobalManagerLeads",
+        "all of them were removed an hour ago",
+        _gms("leader", "1x20 stale", "0x20 stale"),
+        "90m",
+    ),
+    Case(
         "GlobalManagerFallsBehind",
         "more each minute",
         _gms("backlog", "900+100x40", of="reports"),
@@ -158,18 +334,66 @@ CASES = (
         "35m",
     ),
     Case(
+        "GlobalManagerFallsBehind",
+        "it filled up within minutes, and stays full",
+        _gms("backlog", "0x5 5000 10000x120", of="reports"),
+        "60m",
+        {**GM, "of": "reports"},
+    ),
+    Case(
+        "GlobalManagerFallsBehind",
+        "it is full but for what is worked off and comes again",
+        _gms("backlog", "0x5" + " 10000 9700 9900" * 20, of="reports"),
+        "60m",
+        {**GM, "of": "reports"},
+    ),
+    Case(
+        "GlobalManagerFallsBehind",
+        "it was full for a moment, and is worked off",
+        _gms("backlog", "10000x5 10000-100x90", of="reports"),
+        "40m",
+    ),
+    Case(
+        "GlobalManagerFallsBehind",
+        "a tenth of it waits, no more and no less",
+        _gms("backlog", "1000x90", of="reports"),
+        "60m",
+    ),
+    Case(
         "DecisionsFail",
         "one did, the first since it runs",
-        _gms("decisions_total", "0x5 1x5", outcome="failed"),
+        _gms("decisions_total", "0x5 1x5", outcome="undecidable"),
         "8m",
-        {**GM, "outcome": "failed"},
+        {**GM, "outcome": "undecidable"},
     ),
     Case(
         "DecisionsFail",
         "one did long ago",
-        _gms("decisions_total", "1x30", outcome="failed")
+        _gms("decisions_total", "1x30", outcome="undecidable")
         | _gms("decisions_total", "0+9x30", outcome="written"),
         "20m",
+    ),
+    Case(
+        "DecisionsFail",
+        "the API server did not answer one write",
+        _gms("decisions_total", "0x5 1x30", outcome="failed"),
+        "8m",
+    ),
+    Case(
+        "DecisionsAreNotWritten",
+        "one object, every other minute",
+        _gms("decisions_total", "0x5 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 9 9 10", outcome="failed"),
+        "23m",
+        {**GM, "outcome": "failed"},
+    ),
+    *(
+        Case(
+            "DecisionsAreNotWritten",
+            f"the API server was away for five minutes, {minute} min ago",
+            _gms("decisions_total", "0x5 9 19 29 39 49x60", outcome="failed"),
+            f"{10 + minute}m",
+        )
+        for minute in (1, 5, 9, 15)
     ),
     Case(
         "LocalControllersAreGone",
@@ -177,6 +401,25 @@ CASES = (
         _gms("nodes", "5x30 2x30", "5x30 2x30"),
         "50m",
         {"namespace": "sedna"},
+    ),
+    Case(
+        "LocalControllersAreGone",
+        "and all GMs with them",
+        _gms("nodes", "10x20 stale", "0x20 stale"),
+        "33m",
+        {"namespace": "sedna"},
+    ),
+    Case(
+        "LocalControllersAreGone",
+        "all GMs are gone, and there never were LCs",
+        _gms("nodes", "0x20 stale", "0x20 stale"),
+        "33m",
+    ),
+    Case(
+        "LocalControllersAreGone",
+        "all GMs were removed an hour ago",
+        _gms("nodes", "10x20 stale"),
+        "95m",
     ),
     Case(
         "LocalControllersAreGone",

@@ -54,7 +54,7 @@ def _status() -> GmStatus:
             is_leader=True, may_act=True, holder="gm-0", term=1, terms=1, remaining=1.0
         ),
         is_link_up=True,
-        backlog=Backlog(objects=1, events=1, reports=1, node_reports=1, held_back=1),
+        backlog=Backlog(objects=1, retries=1, events=1, reports=1, node_reports=1, held_back=1),
         reports=ReportCounts(stored=1, folded=1, without_effect=1, refused=1, last_refusal="it"),
         nodes=[NodeStatus("n", "grpc", "1", 1.0, True, 0, 1, 1.0)],
         jobs=[StateCount("dataset", "-", 1)],
