@@ -13,8 +13,8 @@ from tests.integration.lc.stocked import stocked
 from tests.pods.lc import LcProcess
 from tests.unit.lc.documents import dataset
 
-# More than are counted at a time.
-HANGING = AT_ONCE + 2
+# They take all places there are.
+HANGING = AT_ONCE
 MNT_DETACH = 2
 
 
@@ -55,8 +55,7 @@ def hanging() -> Iterator[LcProcess]:
 
 @pytest.mark.slow
 def test_others_are_counted_and_it_is_said(hanging: LcProcess) -> None:
-    # First those that hang take all places, the last of them once more.
-    patience = 2 * PATIENCE + 30
+    patience = PATIENCE + 60
 
     def told(status: dict[str, list[dict[str, str]]]) -> bool:
         notes = [it["note"] for it in status["objects"] if it["name"] != "good"]

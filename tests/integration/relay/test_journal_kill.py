@@ -70,7 +70,7 @@ def test_after_kill_9_everything_that_was_committed_is_there_as_of_one_cursor(
 @pytest.mark.slow
 def test_kill_9_while_the_file_is_being_made_leaves_one_that_can_be_used(tmp_path: Path) -> None:
     chance = random.Random(11)
-    for number in range(15):
+    for number in range(8):
         directory = tmp_path / str(number)
         with storm(directory) as process:
             while not directory.exists():

@@ -20,7 +20,7 @@ from tests.peers.informers import InformerProcess
 from tests.pods.caller import Caller, Parameters
 
 # Through one relay; through two, of which each event costs twice as much, half as many.
-CHANGES = {Kind.RELAY: 2400, Kind.BEHIND_RELAY: 1200}
+CHANGES = {Kind.RELAY: 2000, Kind.BEHIND_RELAY: 1000}
 WRITERS = 3
 # Informers of each kind in `watched`.
 COUNT = 20
