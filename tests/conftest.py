@@ -1,6 +1,7 @@
 """Fixtures and hooks for all tests; each is described where it is defined."""
 
 from tests.controlplane.fixtures import control_plane, fault_proxy, namespace
+from tests.reruns import pytest_terminal_summary
 from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 
 __all__ = [
@@ -8,5 +9,6 @@ __all__ = [
     "fault_proxy",
     "namespace",
     "pytest_collection_modifyitems",
+    "pytest_terminal_summary",
     "pytest_xdist_make_scheduler",
 ]
