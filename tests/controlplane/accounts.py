@@ -7,6 +7,7 @@ of the API server that is not a success is raised as RequestRefusedError.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -22,6 +23,9 @@ RBAC = f"/apis/{RBAC_GROUP}/v1"
 Rule = Mapping[str, Sequence[str]]
 # Seconds; longer than any test runs.
 TOKEN_LIFETIME = 86400.0
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+# Seconds.
+RULES_TIMEOUT = 20.0
 
 
 class RequestRefusedError(Exception):
@@ -43,7 +47,8 @@ class ServiceAccounts:
         *,
         cluster_rules: Sequence[Rule] = (),
     ) -> None:
-        """Creates the account, allows it `rules` in its namespace and `cluster_rules` anywhere."""
+        """Creates the account, allows it `rules` in its namespace and `cluster_rules` anywhere.
+        They are in force when this returns: the API server learns them by watches of its own."""
         self._create_account(namespace, name)
         roles = f"{RBAC}/namespaces/{namespace}/roles"
         self._apply(roles, _role("Role", name, rules))
@@ -54,6 +59,8 @@ class ServiceAccounts:
             self._apply(f"{RBAC}/clusterroles", _role("ClusterRole", cluster_name, cluster_rules))
             binding = _binding("ClusterRoleBinding", cluster_name, "ClusterRole", namespace, name)
             self._apply(f"{RBAC}/clusterrolebindings", binding)
+        for rule in (*rules[-1:], *cluster_rules[-1:]):
+            self._wait_in_force(namespace, name, rule)
 
     def token(self, namespace: str, name: str, *, expires_in: float = TOKEN_LIFETIME) -> str:
         """A token by TokenRequest or, where that refuses so short a life, signed right here."""
@@ -80,6 +87,29 @@ class ServiceAccounts:
         before gets 401, at the latest after 10 s (the API server's cache of tokens)."""
         expect(self._admin.delete(f"{_accounts(namespace)}/{name}"))
         self._create_account(namespace, name)
+
+    def _wait_in_force(self, namespace: str, name: str, rule: Rule) -> None:
+        wanted = {
+            "namespace": namespace,
+            "group": rule["apiGroups"][0],
+            "resource": rule["resources"][0].partition("/")[0],
+            "subresource": rule["resources"][0].partition("/")[2],
+            "verb": rule["verbs"][0],
+            "name": rule.get("resourceNames", [""])[0],
+        }
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": f"system:serviceaccount:{namespace}:{name}",
+                "resourceAttributes": wanted,
+            },
+        }
+        end = time.monotonic() + RULES_TIMEOUT
+        while not expect(self._admin.post(REVIEWS, review))["status"]["allowed"]:
+            if time.monotonic() > end:
+                raise TimeoutError(f"{name} may not do what it is allowed: {wanted}")
+            time.sleep(0.02)
 
     def _create_account(self, namespace: str, name: str) -> None:
         body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}

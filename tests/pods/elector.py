@@ -137,7 +137,7 @@ class ElectorPod:
         return self.readyz() == 200
 
     def leader(self) -> dict[str, Any]:
-        answer = self.ask("/leader")
+        answer = self.ask("/leader", timeout=10)
         assert answer is not None, f"{self.name} does not answer"
         return answer.json()
 

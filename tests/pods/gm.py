@@ -61,7 +61,11 @@ class GmProcess(Process):
 
     def log_messages(self) -> list[str]:
         lines = self.log_text().splitlines()
-        return [json.loads(line)["message"] for line in lines if line.startswith("{")]
+        return [
+            json.loads(line)["message"]
+            for line in lines
+            if line.startswith("{") and line.endswith("}")
+        ]
 
     def readyz(self, query: str = "") -> int | None:
         answer = ask(self.port, f"/readyz{query}")
@@ -69,7 +73,7 @@ class GmProcess(Process):
 
     def status(self) -> dict[str, Any]:
         """The /status document."""
-        answer = ask(self.port, "/status")
+        answer = ask(self.port, "/status", timeout=10)
         assert answer is not None, f"{self.name} does not answer: {self.log_text()[-2000:]}"
         return answer.json()
 

@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
+from tests.controlplane.reservation import LOOPBACK, Reservation
+
 
 class MainServer:
     """Listens while it is entered; `close` makes the port refuse, `open` on the same port again."""
@@ -19,7 +21,8 @@ class MainServer:
     def __init__(self, *, health: int | Callable[[], int] = 200, drain: int = 200) -> None:
         self.health = health
         self.drain = drain
-        self.port = 0
+        self._reservation = Reservation()
+        self.port = self._reservation.port
         # (seconds on CLOCK_BOOTTIME, method, path, body)
         self.requests: list[tuple[float, str, str, bytes]] = []
         self._server: ThreadingHTTPServer | None = None
@@ -39,6 +42,7 @@ class MainServer:
         at: TracebackType | None,
     ) -> None:
         self.close()
+        self._reservation.release()
 
     def open(self) -> None:
         owner = self
@@ -65,10 +69,9 @@ class MainServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Silence: the test reads `requests`."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self._server = ThreadingHTTPServer((LOOPBACK, self.port), Handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
-        self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 
-from tests.controlplane.answer import Answer, ask
+from tests.controlplane.answer import ANSWER_TIMEOUT, Answer, ask
 from tests.controlplane.guardian import Guardian
 from tests.controlplane.reservation import LOOPBACK
 from tests.pods.process import POLL_INTERVAL, Process
@@ -87,14 +87,14 @@ class RelayProcess(Process):
 
     def status(self) -> dict[str, Any]:
         """The /status document."""
-        answer = self._ask("/status")
+        answer = self._ask("/status", timeout=10)
         assert answer is not None, f"{self.name} does not answer"
         return answer.json()
 
     def metrics(self) -> str:
-        answer = self._ask("/metrics")
+        answer = self._ask("/metrics", timeout=10)
         assert answer is not None, f"{self.name} does not answer"
         return answer.body.decode()
 
-    def _ask(self, path: str) -> Answer | None:
-        return ask(self.status_port, path)
+    def _ask(self, path: str, *, timeout: float = ANSWER_TIMEOUT) -> Answer | None:
+        return ask(self.status_port, path, timeout=timeout)

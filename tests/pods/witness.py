@@ -71,6 +71,8 @@ class Witness:
         self.children = 0
         self._ended = threading.Event()
         self._sockets: dict[str, socket.socket] = {}
+        # Where the watch of a kind goes on.
+        self._versions: dict[str, str] = {}
         self._failures: list[BaseException] = []
         paths = {kind: path.format(namespace) for kind, path in CHILDREN.items()}
         for kind in (*KINDS, NODE_REPORT):
@@ -161,22 +163,22 @@ class Witness:
     # ── what is seen ──
 
     def _see(self, kind: str, path: str) -> None:
-        version = ""
         try:
             while not self._ended.is_set():
                 with suppress(OSError, http.client.HTTPException, ValueError, AttributeError):
-                    version = self._follow(kind, path, version)
+                    self._follow(kind, path)
                 self._ended.wait(PAUSE)
         except BaseException as error:  # whatever it is: a thread tells nobody else
             self._failures.append(error)
             raise
 
-    def _follow(self, kind: str, path: str, version: str) -> str:
-        """One watch, from where the last one was."""
+    def _follow(self, kind: str, path: str) -> None:
+        """One watch, from where the last one was, whatever ended that."""
         with closing(self._caller.open(TIMEOUT)) as connection:
             connection.connect()
             # Answers without a length make http.client forget its socket.
             self._sockets[kind] = connection.sock
+            version = self._versions.get(kind, "")
             target = f"{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}"
             connection.request("GET", target, headers=dict(self._caller.headers))
             with closing(connection.getresponse()) as response:
@@ -184,10 +186,9 @@ class Witness:
                 for event in _events(response):
                     found = event["object"]
                     assert event["type"] != "ERROR", f"{kind}: history was lost: {found}"
-                    version = found["metadata"]["resourceVersion"]
+                    self._versions[kind] = found["metadata"]["resourceVersion"]
                     if event["type"] != "BOOKMARK":
                         self._note(kind, event["type"], found)
-        return version
 
     def _note(self, kind: str, type_: str, it: Json) -> None:
         uid = it["metadata"]["uid"]

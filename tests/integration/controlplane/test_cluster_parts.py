@@ -109,7 +109,7 @@ def test_what_happened_while_a_node_was_cut_is_told_when_it_is_healed(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     pods = Pods(control_plane, namespace)
-    with kubelet_of(control_plane, lambda pod: Course(runs_for=1.0)) as kubelet:
+    with kubelet_of(control_plane, lambda pod: Course(runs_for=3.0)) as kubelet:
         pods.create(pod("p", []))
         wait_for(lambda: pods.phases() == {"p": "Running"}, timeout=30, what="the pod to run")
         kubelet.cut(NODE)

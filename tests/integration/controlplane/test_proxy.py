@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -32,8 +33,10 @@ from tests.controlplane.reservation import LOOPBACK, Reservation
 from tests.integration.controlplane.leases import lease, leases_path
 from tests.pods.observer import wait_for
 
-# Seconds after which a test client gives up on an answer that must not come.
+# Seconds after which a test client gives up on an answer that must not come; and of one that must,
+# on a machine that is busy with other tests.
 PATIENCE = 0.5
+TIMEOUT = 20.0
 
 
 def holder(control_plane: ControlPlane, namespace: str) -> str:
@@ -58,9 +61,7 @@ def keep_alive_connection(
 ) -> Iterator[http.client.HTTPSConnection]:
     """A connection through the proxy on which one request was answered already."""
     context = ssl.create_default_context(cafile=str(control_plane.ca_bundle))
-    connection = http.client.HTTPSConnection(
-        LOOPBACK, proxy.port, context=context, timeout=PATIENCE
-    )
+    connection = http.client.HTTPSConnection(LOOPBACK, proxy.port, context=context, timeout=TIMEOUT)
     with closing(connection):
         connection.request("GET", "/version")
         assert connection.getresponse().read()
@@ -69,9 +70,38 @@ def keep_alive_connection(
 
 def assert_reset(connection: http.client.HTTPSConnection) -> None:
     """Asks the socket itself: Python's TLS layer shows a reset as an end of the stream."""
-    select.select([connection.sock], [], [], PATIENCE)
+    select.select([connection.sock], [], [], TIMEOUT)
     with pytest.raises(ConnectionResetError):
         os.read(connection.sock.fileno(), 1)
+
+
+def assert_silent(connection: http.client.HTTPSConnection) -> None:
+    connection.sock.settimeout(PATIENCE)
+    with pytest.raises(TimeoutError):
+        connection.sock.recv(1)
+    connection.sock.settimeout(TIMEOUT)
+
+
+@contextmanager
+def unanswered(proxy: FaultProxy, ask: Callable[[], object]) -> Iterator[None]:
+    """A request whose answer the proxy has lost, and whose client waits for it in vain. At the end
+    of the block the proxy is healed, which resets the connection."""
+    lost = proxy.traffic().lost_responses
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask)
+        try:
+            wait_for(
+                lambda: proxy.traffic().lost_responses > lost,
+                timeout=TIMEOUT,
+                what="a lost response",
+            )
+            with pytest.raises(TimeoutError):
+                asked.result(PATIENCE)
+            yield
+        finally:
+            proxy.heal()
+        with pytest.raises(ConnectionError):
+            asked.result(TIMEOUT)
 
 
 def test_a_healthy_proxy_only_counts(control_plane: ControlPlane, fault_proxy: FaultProxy) -> None:
@@ -119,8 +149,7 @@ def test_a_black_hole_keeps_connections_and_bytes_until_it_is_healed(
         fault_proxy.black_hole()
         before = fault_proxy.traffic()
         existing.request("GET", "/version")
-        with pytest.raises(TimeoutError):
-            existing.sock.recv(1)
+        assert_silent(existing)
         with pytest.raises(TimeoutError):
             client.get("/readyz", timeout=PATIENCE)
         after = fault_proxy.traffic()
@@ -138,8 +167,7 @@ def test_a_black_hole_hides_that_the_server_died(
         fault_proxy.black_hole()
         control_plane.stop_apiserver()
         try:
-            with pytest.raises(TimeoutError):
-                existing.sock.recv(1)
+            assert_silent(existing)
             fault_proxy.heal()
             # Whether it hears of a reset or of an end depends on how the kernel ended the server.
             with suppress(ConnectionResetError, ssl.SSLEOFError):
@@ -153,7 +181,7 @@ def test_delay_holds_both_directions(control_plane: ControlPlane, fault_proxy: F
     started = time.monotonic()
     assert control_plane.client(port=fault_proxy.port).get("/readyz")[0] == 200
     # The handshake of TLS and the request: two round trips.
-    assert 0.4 <= time.monotonic() - started < 1.5
+    assert 0.4 <= time.monotonic() - started < 5
 
 
 @contextmanager
@@ -187,15 +215,23 @@ def test_one_direction_can_be_delayed_alone_and_many_chunks_travel_at_once() -> 
     ):
         for apply in (proxy.delay_request, proxy.delay_response):
             apply(0.3)
-            started = time.monotonic()
-            for number in range(5):
-                client.sendall(bytes([number]))
-                time.sleep(0.02)
-            received = b""
-            while len(received) < 5:
-                received += client.recv(5)
-            assert received == bytes(range(5))
-            assert 0.38 <= time.monotonic() - started < 0.6
+            # Once more where this machine stood still.
+            assert any(_echo_seconds(client) < 0.6 for _ in range(10))
+
+
+def _echo_seconds(client: socket.socket) -> float:
+    """From the first of five chunks, of 0.08 s, to the echo of the last, 0.3 s later at least."""
+    started = time.monotonic()
+    for number in range(5):
+        client.sendall(bytes([number]))
+        time.sleep(0.02)
+    received = b""
+    while len(received) < 5:
+        received += client.recv(5)
+    seconds = time.monotonic() - started
+    assert received == bytes(range(5))
+    assert seconds >= 0.38
+    return seconds
 
 
 def test_what_was_delayed_flows_at_once_when_healed() -> None:
@@ -227,9 +263,9 @@ def test_a_write_is_applied_though_its_response_is_lost(
     client = AdminClient(LOOPBACK, fault_proxy.port, context, token=token)
     fault_proxy.lose_response()
     body = lease("a", holder_identity="y", resource_version=resource_version)
-    with pytest.raises(TimeoutError):
-        client.put(f"{leases_path(namespace)}/a", body, timeout=PATIENCE)
-    assert holder(control_plane, namespace) == "y"
+    path = f"{leases_path(namespace)}/a"
+    with unanswered(fault_proxy, lambda: client.put(path, body, timeout=TIMEOUT)):
+        assert holder(control_plane, namespace) == "y"
     assert fault_proxy.traffic().lost_responses == 1
 
 
@@ -239,11 +275,9 @@ def test_the_response_is_lost_for_a_client_with_a_certificate(
     resource_version = create_lease(control_plane, namespace)
     fault_proxy.lose_response()
     body = lease("a", holder_identity="y", resource_version=resource_version)
-    with pytest.raises(TimeoutError):
-        control_plane.client(port=fault_proxy.port).put(
-            f"{leases_path(namespace)}/a", body, timeout=PATIENCE
-        )
-    assert holder(control_plane, namespace) == "y"
+    client, path = control_plane.client(port=fault_proxy.port), f"{leases_path(namespace)}/a"
+    with unanswered(fault_proxy, lambda: client.put(path, body, timeout=TIMEOUT)):
+        assert holder(control_plane, namespace) == "y"
 
 
 def test_the_response_is_lost_on_an_existing_connection_which_healing_resets(
@@ -252,8 +286,7 @@ def test_the_response_is_lost_on_an_existing_connection_which_healing_resets(
     with keep_alive_connection(control_plane, fault_proxy) as existing:
         fault_proxy.lose_response()
         existing.request("GET", "/version")
-        with pytest.raises(TimeoutError):
-            existing.sock.recv(1)
+        assert_silent(existing)
         fault_proxy.heal()
         assert_reset(existing)
     assert control_plane.client(port=fault_proxy.port).get("/readyz")[0] == 200
@@ -265,12 +298,14 @@ def test_the_response_of_so_many_connections_is_lost(
     client = control_plane.client(port=fault_proxy.port)
     with keep_alive_connection(control_plane, fault_proxy) as existing:
         fault_proxy.lose_response(connections=2)
-        for _ in range(2):
-            with pytest.raises(TimeoutError):
-                client.get("/readyz", timeout=PATIENCE)
-        assert client.get("/readyz")[0] == 200
-        existing.request("GET", "/version")
-        assert existing.getresponse().status == 200
+
+        def ask() -> object:
+            return client.get("/readyz", timeout=TIMEOUT)
+
+        with unanswered(fault_proxy, ask), unanswered(fault_proxy, ask):
+            assert client.get("/readyz")[0] == 200
+            existing.request("GET", "/version")
+            assert existing.getresponse().status == 200
     assert fault_proxy.traffic().lost_responses == 2
 
 
@@ -284,7 +319,7 @@ def test_a_reset_can_take_the_place_of_the_response(
     started = time.monotonic()
     with pytest.raises(ConnectionError):
         client.put(f"{leases_path(namespace)}/a", body)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 10
     assert holder(control_plane, namespace) == "y"
     assert client.get("/readyz")[0] == 200
 
@@ -300,18 +335,25 @@ def test_an_aiohttp_client_loses_its_response_on_new_and_on_existing_connections
     url = f"{fault_proxy.url}{leases_path(namespace)}/a"
 
     async def write(*, first_read: bool, identity: str, resource_version: str) -> None:
-        timeout = aiohttp.ClientTimeout(total=PATIENCE)
         headers = {"Authorization": f"Bearer {token}"}
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=context), timeout=timeout, headers=headers
+            connector=aiohttp.TCPConnector(ssl=context), headers=headers
         ) as session:
             if first_read:
                 async with session.get(url) as response:
                     assert response.status == 200
             fault_proxy.lose_response()
             body = lease("a", holder_identity=identity, resource_version=resource_version)
+            lost = fault_proxy.traffic().lost_responses
+            writing = asyncio.ensure_future(session.put(url, json=body))
+            await asyncio.to_thread(
+                wait_for,
+                lambda: fault_proxy.traffic().lost_responses > lost,
+                timeout=TIMEOUT,
+                what="a lost response",
+            )
             with pytest.raises(TimeoutError):
-                await session.put(url, json=body)
+                await asyncio.wait_for(writing, PATIENCE)
             # aiohttp waits for the server's close_notify, which is lost too; healing resets.
             fault_proxy.heal()
         await asyncio.sleep(0.1)
@@ -334,14 +376,21 @@ def test_a_go_client_loses_its_response(
         namespace, "candidate", [rule], server=fault_proxy.url
     )
     fault_proxy.lose_response()
-    kubectl = [require_program("kubectl"), f"--kubeconfig={kubeconfig}", "--request-timeout=1s"]
-    replaced = subprocess.run(
-        [*kubectl, "replace", f"--raw={leases_path(namespace)}/a", "--filename=-"],
-        input=json.dumps(lease("a", holder_identity="y", resource_version=version)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    kubectl = [require_program("kubectl"), f"--kubeconfig={kubeconfig}"]
+    # Not even sent within the shorter time, if this machine stands still for so long.
+    for timeout in ("1s", "10s"):
+        replaced = subprocess.run(
+            [
+                *(*kubectl, f"--request-timeout={timeout}"),
+                *("replace", f"--raw={leases_path(namespace)}/a", "--filename=-"),
+            ],
+            input=json.dumps(lease("a", holder_identity="y", resource_version=version)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if control_plane.count_requests(user_agent="kubectl", namespace=namespace):
+            break
     assert replaced.returncode == 1
     assert re.search("deadline exceeded|timeout|Timeout", replaced.stderr)
     assert holder(control_plane, namespace) == "y"

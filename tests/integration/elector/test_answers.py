@@ -140,7 +140,7 @@ def test_p3_no_odd_answer_to_a_renewal_ends_a_term() -> None:
             assert pair.server.lease()["spec"]["holderIdentity"] == pair.pod.identity, name
 
 
-def test_a_retry_after_is_obeyed_up_to_a_second(server: LeaseServer, pod: ElectorPod) -> None:
+def test_a_retry_after_is_obeyed_up_to_a_second(server: LeaseServer, steady: ElectorPod) -> None:
     server.answer("update", *[Scripted(429, headers={"Retry-After": "30"})] * 2)
     wait_for_renewals(server)
     writes = [call for call in server.calls if call.verb == "update"]
@@ -205,17 +205,21 @@ WATCH_ANSWERS = {
 def test_a_watch_that_fails_is_opened_anew_and_ends_no_term() -> None:
     with pairs(WATCH_ANSWERS) as made:
         tokens = {name: pair.pod.leader()["fencingToken"] for name, pair in made.items()}
+        before: dict[str, int] = {}
         for name, pair in made.items():
             wait_for(
-                lambda pair=pair: pair.server.count("watch") == 1,  # type: ignore[misc]
+                lambda pair=pair: pair.server.count("watch") >= 1,  # type: ignore[misc]
                 timeout=SOON,
                 what=f"the first watch ({name})",
             )
+            before[name] = pair.server.count("watch")
             pair.server.answer("watch", WATCH_ANSWERS[name])
             pair.server.end_watches()
         for name, pair in made.items():
             wait_for(
-                lambda pair=pair: pair.server.count("watch") >= 3,  # type: ignore[misc]
+                lambda pair=pair, count=before[name]: (  # type: ignore[misc]
+                    pair.server.count("watch") >= count + 2
+                ),
                 timeout=SOON,
                 what=f"a new watch ({name})",
             )
@@ -266,10 +270,9 @@ def test_p8_a_silent_watch_costs_one_read_and_a_new_watch(
         # Nobody renews any more, as it looks to a standby whose watch is dead.
         heard_at = [call.at for call in server.calls if call.verb == "update"][-1]
         server.silence()
-        since = boottime()
-        wait_for(lambda: server.count("get", since=since) == 1, timeout=SOON, what="a read")
+        wait_for(lambda: server.count("get", since=heard_at) >= 1, timeout=SOON, what="a read")
         read_at = [call.at for call in server.calls if call.verb == "get"][-1]
         assert read_at - heard_at > 2.4 * RENEW_INTERVAL
-        wait_for(lambda: server.count("watch", since=since) == 1, timeout=SOON, what="a watch")
+        wait_for(lambda: server.count("watch", since=heard_at) >= 1, timeout=SOON, what="a watch")
         wait_for(standby.is_leader, timeout=FAST_DURATION + SOON, what="a successor")
-        assert server.count("get", since=since) == 1
+        assert server.count("get", since=heard_at) == 1

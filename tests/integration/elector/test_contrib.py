@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,7 +89,7 @@ def test_contribs_command_line_leads_and_answers_its_bytes(
     ]
     with contrib(control_plane, namespace, tmp_path, *flags) as pod:
         pod.wait_listening()
-        wait_for(lambda: pod.name().body != b'{"name":""}', timeout=10, what="a leader")
+        wait_for(lambda: pod.name().body != b'{"name":""}', timeout=20, what="a leader")
         for method in ("GET", "POST", "PUT", "DELETE", "PATCH"):
             for path in ("/", "/any/path", "/index.html?x=y"):
                 answer = pod.name(path, method=method)
@@ -115,12 +114,12 @@ def test_the_name_is_that_of_whoever_leads_and_empty_before(
         with contrib(control_plane, namespace, tmp_path, *flags) as pod:
             pod.wait_listening()
             escaped = b'{"name":"\\u003ca\\u0026b\\u003e"}'  # as Go's encoding/json has it
-            wait_for(lambda: pod.name().body == escaped, timeout=10, what="the foreign holder")
+            wait_for(lambda: pod.name().body == escaped, timeout=20, what="the foreign holder")
             assert json.loads(pod.name().body) == {"name": "<a&b>"}
             fleet.edit(spec={"holderIdentity": "gm-1_2b7c"})
-            wait_for(lambda: pod.name().body == b'{"name":"gm-1"}', timeout=5, what="the next one")
+            wait_for(lambda: pod.name().body == b'{"name":"gm-1"}', timeout=20, what="the next one")
             fleet.edit(spec={"holderIdentity": ""})
-            wait_for(lambda: pod.name().body == b'{"name":""}', timeout=5, what="nobody")
+            wait_for(lambda: pod.name().body == b'{"name":""}', timeout=20, what="nobody")
 
 
 def test_a_short_ttl_is_raised_with_a_warning(
@@ -134,10 +133,13 @@ def test_a_short_ttl_is_raised_with_a_warning(
         warnings = [line for line in pod.log.read_text().splitlines() if "WARNING" in line]
         assert len(warnings) == 1
         assert "--ttl 1s was raised to 3s" in warnings[0]
-        wait_for(lambda: pod.name("/readyz").status == 200, timeout=10, what="it leads")
+        wait_for(lambda: pod.name("/readyz").status == 200, timeout=20, what="it leads")
         assert lease(control_plane, namespace, "example")["spec"]["leaseDurationSeconds"] == 3
-        time.sleep(4)
-        assert pod.name("/readyz").status == 200, "and stays"
+        wait_for(
+            lambda: (pod.name("/leader").json()["termSeconds"] or 0) > 4,
+            timeout=60,
+            what="a term that is longer than the lease",
+        )
 
 
 def test_the_leader_can_be_asked_to_resign_from_this_machine(
@@ -149,6 +151,6 @@ def test_the_leader_can_be_asked_to_resign_from_this_machine(
     flags = ["--election=example", f"--election-namespace={namespace}", "--http=127.0.0.1:0"]
     with contrib(control_plane, namespace, tmp_path, *flags) as pod:
         pod.wait_listening()
-        wait_for(lambda: pod.name("/readyz").status == 200, timeout=10, what="it leads")
+        wait_for(lambda: pod.name("/readyz").status == 200, timeout=20, what="it leads")
         assert pod.name("/resign?cooldown=1s", method="POST").status == 200
         assert pod.name("/readyz").status == 503

@@ -91,7 +91,7 @@ def test_p2_true_at_the_moment_of_the_answer_also_for_requests_that_waited_in_th
 ) -> None:
     fleet.create_empty_lease()
     pod = fleet.add()
-    wait_for(pod.is_leader, timeout=5, what="the lead")
+    wait_for(pod.is_leader, timeout=20, what="the lead")
     token = pod.leader()["fencingToken"]
     with ExitStack() as stack:
         waiting = clients(stack, pod, KEPT_ALIVE)
@@ -110,7 +110,7 @@ def test_p2_true_at_the_moment_of_the_answer_also_for_requests_that_waited_in_th
         pod.thaw()
         assert [client.status() for client in waiting] == [503] * len(waiting)
         fleet.link(pod).heal()
-        wait_for(pod.is_leader, timeout=FAST_DURATION + 2, what="the lead again")
+        wait_for(pod.is_leader, timeout=FAST_DURATION + 10, what="the lead again")
     assert pod.leader()["fencingToken"] > token
 
 
@@ -119,7 +119,7 @@ def test_requests_that_waited_for_a_short_freeze_are_answered_200_by_a_leader_th
 ) -> None:
     fleet.create_empty_lease()
     pod = fleet.add(timing=STEADY)
-    wait_for(pod.is_leader, timeout=5, what="the lead")
+    wait_for(pod.is_leader, timeout=20, what="the lead")
     token = pod.leader()["fencingToken"]
     with ExitStack() as stack:
         pod.freeze()
@@ -141,7 +141,7 @@ def test_p1_exclusive_when_leaders_freeze_at_random_points(fleet: Fleet) -> None
     pods = [fleet.add() for _ in range(3)]
     with Observer(pods) as observer:
         for freeze in (1.0, 5.0, 3.8):
-            leader = wait_for_leader(pods, timeout=2 * FAST_DURATION)
+            leader = wait_for_leader(pods, timeout=4 * FAST_DURATION)
             time.sleep(chance.uniform(0.0, 1.0))
             with ExitStack() as stack:
                 leader.freeze()
@@ -154,7 +154,7 @@ def test_p1_exclusive_when_leaders_freeze_at_random_points(fleet: Fleet) -> None
                 statuses = {client.status() for client in waiting}
             if is_followed:
                 assert statuses == {503}
-        wait_for_leader(pods, timeout=2 * FAST_DURATION)
+        wait_for_leader(pods, timeout=4 * FAST_DURATION)
     judge(fleet, observer)
     assert fleet.spec()["leaseTransitions"] <= 3 + 2
 
@@ -165,13 +165,14 @@ def test_p3_an_answer_that_waited_in_the_socket_renews_from_its_sending(fleet: F
     fleet.create_empty_lease()
     pods = [fleet.add(timing=STEADY) for _ in range(2)]
     with Observer(pods) as observer:
-        leader = wait_for_leader(pods, timeout=5)
+        leader = wait_for_leader(pods, timeout=20)
         token = leader.leader()["fencingToken"]
         fleet.link(leader).delay_response(0.4)
-        wait_for(renewal(fleet, leader), timeout=5, what="a renewal under way", interval=0.005)
+        wait_for(renewal(fleet, leader), timeout=20, what="a renewal under way", interval=0.005)
         leader.freeze()
-        # The answer has come through to the frozen process's socket; nothing else will.
-        time.sleep(1.5)
+        # The answer comes through to the frozen process's socket; nothing else will.
+        fleet.link(leader).heal()
+        time.sleep(1.0)
         fleet.link(leader).black_hole()
         *_, earlier, waited = writes_of(fleet, leader)
         leader.thaw()
@@ -184,7 +185,7 @@ def test_p3_an_answer_that_waited_in_the_socket_renews_from_its_sending(fleet: F
 
         # Later than any earlier write can make it, for it was sent when that had been answered.
         wait_for(
-            lambda: until() > earlier + STEADY_VALIDITY, timeout=5, what="the renewal to count"
+            lambda: until() > earlier + STEADY_VALIDITY, timeout=12, what="the renewal to count"
         )
         assert until() <= waited + STEADY_VALIDITY + CLOCK_TOLERANCE
         fleet.link(leader).heal()
@@ -197,11 +198,11 @@ def test_an_answer_that_waited_longer_than_the_lease_renews_nothing(fleet: Fleet
     fleet.create_empty_lease()
     pods = [fleet.add() for _ in range(2)]
     with Observer(pods) as observer:
-        leader = wait_for_leader(pods, timeout=5)
+        leader = wait_for_leader(pods, timeout=20)
         fleet.link(leader).delay_response(0.4)
-        wait_for(renewal(fleet, leader), timeout=3, what="a renewal under way", interval=0.005)
+        wait_for(renewal(fleet, leader), timeout=10, what="a renewal under way", interval=0.005)
         leader.freeze()
-        successor = wait_for_leader([pods[1 - pods.index(leader)]], timeout=FAST_DURATION + 2)
+        successor = wait_for_leader([pods[1 - pods.index(leader)]], timeout=FAST_DURATION + 10)
         # The answer has come through to the frozen process's socket; nothing else will.
         fleet.link(leader).black_hole()
         leader.thaw()
@@ -210,7 +211,7 @@ def test_an_answer_that_waited_longer_than_the_lease_renews_nothing(fleet: Fleet
         assert successor.is_leader()
         fleet.link(leader).heal()
         wait_for(
-            lambda: leader.leader()["holder"] == successor.identity, timeout=5, what="the news"
+            lambda: leader.leader()["holder"] == successor.identity, timeout=20, what="the news"
         )
     judge(fleet, observer)
 
@@ -224,11 +225,11 @@ def test_p4_compare_and_swap_a_sigterm_that_queued_up_never_blanks_the_new_leade
     pods = [fleet.add("--release-on-term") for _ in range(2)]
     with Observer(pods) as observer:
         for _ in range(3):
-            leader = wait_for_leader(pods, timeout=5)
+            leader = wait_for_leader(pods, timeout=20)
             leader.freeze()
             leader.terminate()
             others = [pod for pod in pods if pod is not leader]
-            successor = wait_for_leader(others, timeout=FAST_DURATION + 2)
+            successor = wait_for_leader(others, timeout=FAST_DURATION + 10)
             token = successor.leader()["fencingToken"]
             leader.thaw()
             assert leader.wait() == 0
@@ -246,8 +247,8 @@ def test_a_sigterm_that_wakes_up_just_when_the_lease_expires_blanks_nobody(fleet
     pods = [fleet.add("--release-on-term") for _ in range(2)]
     with Observer(pods) as observer:
         for offset in (0.0, 0.08):
-            leader = wait_for_leader(pods, timeout=2 * FAST_DURATION)
-            wait_for(renewal(fleet, leader), timeout=3, what="a renewal", interval=0.005)
+            leader = wait_for_leader(pods, timeout=4 * FAST_DURATION)
+            wait_for(renewal(fleet, leader), timeout=10, what="a renewal", interval=0.005)
             leader.freeze()
             leader.terminate()
             expires_at = writes_of(fleet, leader)[-1] + FAST_DURATION
@@ -255,7 +256,7 @@ def test_a_sigterm_that_wakes_up_just_when_the_lease_expires_blanks_nobody(fleet
             leader.thaw()
             assert leader.wait() == 0
             others = [pod for pod in pods if pod is not leader]
-            successor = wait_for_leader(others, timeout=FAST_DURATION + 2)
+            successor = wait_for_leader(others, timeout=FAST_DURATION + 10)
             assert fleet.spec()["holderIdentity"] == successor.identity
             leader.start()
     judge(fleet, observer)
@@ -266,15 +267,15 @@ def test_p5_loops_for_ever_a_pod_that_lost_leads_again(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pods = [fleet.add() for _ in range(2)]
     with Observer(pods) as observer:
-        first = wait_for_leader(pods, timeout=5)
+        first = wait_for_leader(pods, timeout=20)
         pid = first.pid
         second = pods[1 - pods.index(first)]
         first.freeze()
-        wait_for(second.is_leader, timeout=FAST_DURATION + 2, what="the other's lead")
+        wait_for(second.is_leader, timeout=FAST_DURATION + 10, what="the other's lead")
         first.thaw()
-        wait_for(lambda: first.readyz() == 503, timeout=2, what="the end of the first term")
+        wait_for(lambda: first.readyz() == 503, timeout=10, what="the end of the first term")
         second.kill()
-        wait_for(first.is_leader, timeout=FAST_DURATION + 2, what="a second term")
+        wait_for(first.is_leader, timeout=FAST_DURATION + 10, what="a second term")
         assert first.pid == pid
         token = first.leader()["fencingToken"]
         first.freeze()
@@ -282,7 +283,7 @@ def test_p5_loops_for_ever_a_pod_that_lost_leads_again(fleet: Fleet) -> None:
         first.thaw()
         wait_for(
             lambda: (first.leader()["fencingToken"] or 0) > token,
-            timeout=FAST_DURATION,
+            timeout=FAST_DURATION + 10,
             what="a third term",
         )
     judge(fleet, observer)
@@ -294,7 +295,7 @@ def test_a_blocked_event_loop_stops_leading_though_the_process_runs(fleet: Fleet
     fleet.create_empty_lease()
     account = fleet.plane.service_account_dir(fleet.namespace, "elector", ELECTOR_RULES)
     blocked = fleet.add(credentials=account)
-    wait_for(blocked.is_leader, timeout=5, what="the lead")
+    wait_for(blocked.is_leader, timeout=20, what="the lead")
     other = fleet.add()
     token_file = account.path / "token"
     token = token_file.read_text()
@@ -308,11 +309,11 @@ def test_a_blocked_event_loop_stops_leading_though_the_process_runs(fleet: Fleet
         waiting += clients(stack, blocked, NEW_CONNECTIONS)
         for client in waiting:
             client.send()
-        wait_for(other.is_leader, timeout=FAST_DURATION + 2, what="the other's lead")
+        wait_for(other.is_leader, timeout=FAST_DURATION + 10, what="the other's lead")
         release(token)
         assert [client.status() for client in waiting] == [503] * len(waiting)
         fleet.link(blocked).heal()
-        wait_for(lambda: blocked.leader()["holder"] == other.identity, timeout=5, what="the news")
+        wait_for(lambda: blocked.leader()["holder"] == other.identity, timeout=20, what="the news")
     judge(fleet, observer)
 
 
@@ -335,11 +336,11 @@ def hang(path: Path) -> Callable[[str], None]:
 def test_p9_honest_liveness_is_not_lost_with_the_api_server(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pod = fleet.add()
-    wait_for(pod.is_leader, timeout=5, what="the lead")
+    wait_for(pod.is_leader, timeout=20, what="the lead")
     with Timeline(pod, "/livez") as liveness:
         fleet.link(pod).refuse()
         time.sleep(FAST_DURATION + 2)
         assert pod.readyz() == 503
         fleet.link(pod).heal()
-        wait_for(pod.is_leader, timeout=FAST_DURATION, what="the lead again")
+        wait_for(pod.is_leader, timeout=FAST_DURATION + 10, what="the lead again")
     assert set(liveness.statuses()) == {200}

@@ -17,8 +17,8 @@ from tests.pods.observer import wait_for, wait_for_leader
 
 GET_PATHS = ["/", "/leader", "/readyz", "/eligible", "/livez", "/healthz", "/metrics"]
 PROBE_PATHS = ["/readyz", "/eligible", "/livez", "/leader", "/metrics"]
-# FAST's validity: 4 s x 0.95 - 0.25 s.
-VALIDITY = 3.55
+# STEADY's validity, as that of the pair: 20 s x 0.95 - 0.25 s.
+VALIDITY = 18.75
 
 
 # ── the table ──
@@ -195,7 +195,7 @@ def test_before_the_first_contact_all_that_is_unknown_is_null(fleet: Fleet) -> N
     wait_for_leader([pod], timeout=10)
     assert answered(pod, "/eligible").status == 200
     fleet.link(pod).refuse()
-    wait_for(lambda: not pod.is_leader(), timeout=10, what="validity ends")
+    wait_for(lambda: pod.readyz() == 503, timeout=20, what="validity ends")
     assert answered(pod, "/eligible").status == 200, "an API outage after it makes no difference"
     assert "no renewal was acknowledged in time" in pod.leader()["reason"]
 
@@ -263,8 +263,7 @@ def test_resign_releases_and_stays_out_for_the_cooldown(fleet: Fleet) -> None:
     pod = fleet.add()
     wait_for_leader([pod], timeout=10)
     token = pod.leader()["fencingToken"]
-    answer = answered(pod, "/resign?cooldown=2s", method="POST")
-    resigned_at = time.monotonic()
+    answer = answered(pod, "/resign?cooldown=3s", method="POST")
     assert (answer.status, answer.body) == (200, b"released\n")
     assert fleet.spec()["holderIdentity"] == ""
     assert pod.readyz() == 503
@@ -273,7 +272,7 @@ def test_resign_releases_and_stays_out_for_the_cooldown(fleet: Fleet) -> None:
     assert "resigned by request" in document["reason"]
     assert answered(pod, "/resign", method="POST").status == 409
     wait_for_leader([pod], timeout=10)
-    assert time.monotonic() - resigned_at > 1.8
+    assert boottime() - answer.sent >= 3
     assert pod.leader()["fencingToken"] > token
 
 

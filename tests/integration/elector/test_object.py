@@ -18,7 +18,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fixtures import require_program
 from tests.integration.elector.api_servers import ON_BOTH
 from tests.pods.elector import ElectorPod
-from tests.pods.fleet import FAST_DURATION, Fleet
+from tests.pods.fleet import FAST, FAST_DURATION, STEADY, STEADY_DURATION, Fleet
 from tests.pods.history import ANNOTATION, FOREIGN_FACTOR, assert_backed, writes
 from tests.pods.main import MainServer
 from tests.pods.observer import Observer, wait_for, wait_for_leader
@@ -26,7 +26,7 @@ from tests.pods.timeline import Timeline
 
 # Between a write of the log and the moment at which a test looked at its clock.
 SLACK = 0.3
-SOON = 3.0
+SOON = 10.0
 
 
 @dataclass
@@ -39,10 +39,10 @@ class Pair:
         return [self.leader, self.standby]
 
 
-def pair(fleet: Fleet, *flags: str) -> Pair:
+def pair(fleet: Fleet, *flags: str, timing: tuple[str, ...] = FAST) -> Pair:
     """A leader that has renewed its first write, and a standby that knows it."""
     fleet.create_empty_lease()
-    pods = [fleet.add(*flags, start=False).start(wait=False) for _ in range(2)]
+    pods = [fleet.add(*flags, timing=timing, start=False).start(wait=False) for _ in range(2)]
     return settled(pods)
 
 
@@ -50,11 +50,11 @@ def settled(pods: list[ElectorPod]) -> Pair:
     """Of two pods that were started."""
     for pod in pods:
         pod.wait_listening()
-    leader = wait_for_leader(pods, timeout=5)
+    leader = wait_for_leader(pods, timeout=20)
     acquired = leader.leader()["renewTime"]
     standby = pods[1 - pods.index(leader)]
-    wait_for(lambda: standby.leader()["holder"] == leader.identity, timeout=5, what="a standby")
-    wait_for(lambda: leader.leader()["renewTime"] != acquired, timeout=5, what="a renewal")
+    wait_for(lambda: standby.leader()["holder"] == leader.identity, timeout=20, what="a standby")
+    wait_for(lambda: leader.leader()["renewTime"] != acquired, timeout=20, what="a renewal")
     return Pair(leader, standby)
 
 
@@ -112,7 +112,7 @@ def test_a_deleted_lease_is_written_back_by_its_leader_without_a_gap(fleet: Flee
 
 @ON_BOTH
 def test_a_lease_that_was_deleted_and_made_anew_is_filled_by_its_leader(fleet: Fleet) -> None:
-    both = pair(fleet)
+    both = pair(fleet, timing=STEADY)
     before = both.leader.leader()
     with Observer(both.pods) as observer:
         # Else it writes itself back before the administrator's create.
@@ -192,10 +192,13 @@ def test_a_lease_whose_labels_are_edited_all_the_time_is_renewed_in_peace(fleet:
         edits = 0
         while boottime() - began < seconds:
             edits += 1
+            edited_at = boottime()
             fleet.edit(metadata={"labels": {"edit": str(edits)}})
-            time.sleep(0.2)
+            # Where this machine is slow, so are writes: they are to meet each other now and then.
+            time.sleep(max(0.2, 2 * (boottime() - edited_at)))
         ended = time.time()
-    assert edits > seconds
+    seconds = max(seconds, ended - wall)
+    assert edits > seconds / 2
     assert same_term(timeline.answers)
     observer.assert_exclusive()
     agent = f"elector-sidecar/0.1.0 ({both.leader.identity})"
@@ -230,7 +233,7 @@ def test_p10_what_others_keep_in_the_lease_stays(fleet: Fleet) -> None:
         }
     )
     pod = fleet.add("--release-on-term")
-    wait_for(pod.is_leader, timeout=5, what="the lead")
+    wait_for(pod.is_leader, timeout=20, what="the lead")
     renewed(fleet, pod, 2)
     for annotations in ({ANNOTATION: pod.identity}, {}):
         lease = fleet.get_lease()
@@ -279,21 +282,25 @@ def test_a_dead_leaders_claim_outlives_its_record(api_server: ApiServer, namespa
             fleet.create_empty_lease()
             starting[name] = [fleet.add(start=False).start(wait=False) for _ in range(2)]
         done_at: dict[str, float] = {}
+        killed: dict[str, ElectorPod] = {}
         standbys: dict[str, ElectorPod] = {}
         for name, fleet in fleets.items():
             both = settled(starting[name])
             standbys[name] = both.standby
             both.leader.kill()
+            killed[name] = both.leader
             done_at[name] = boottime()
             DEEDS[name](fleet)
         for name, standby in standbys.items():
-            wait_for(standby.is_leader, timeout=2 * FAST_DURATION, what=f"a takeover: {name}")
+            wait_for(
+                standby.is_leader, timeout=2 * FAST_DURATION + SOON, what=f"a takeover: {name}"
+            )
             history = writes(api_server, namespace, lease=name)
             taken = next(write for write in history if write.holder == standby.identity)
-            waited = taken.received - done_at[name]
-            # A deletion may count from the last sign of life, a renewal before.
-            assert waited >= FAST_DURATION - 1 - SLACK, name
-            assert waited <= FAST_DURATION * FOREIGN_FACTOR + SOON, name
+            # A deletion may count from the last sign of life.
+            alive = [each for each in history if each.writer == killed[name].identity]
+            assert taken.received - alive[-1].received >= FAST_DURATION - SLACK, name
+            assert taken.received - done_at[name] <= FAST_DURATION * FOREIGN_FACTOR + SOON, name
 
 
 @pytest.mark.slow
@@ -301,7 +308,7 @@ def test_a_blanked_lease_makes_a_newcomer_wait_its_own_duration(fleet: Fleet) ->
     """It has seen nobody, but the annotation says that this was no release."""
     fleet.create_empty_lease()
     former = fleet.add()
-    wait_for(former.is_leader, timeout=5, what="the lead")
+    wait_for(former.is_leader, timeout=20, what="the lead")
     former.kill()
     fleet.blank()
     began = boottime()
@@ -318,7 +325,7 @@ def test_p4_a_leader_steps_down_at_once_for_whoever_stands_in_the_record(fleet: 
     with Observer(both.pods) as observer, Timeline(both.leader) as timeline:
         stolen_at = boottime()
         fleet.edit(spec={"holderIdentity": "intruder", "leaseDurationSeconds": 3})
-        wait_for(lambda: both.leader.readyz() == 503, timeout=1, what="the end of the term")
+        wait_for(lambda: both.leader.readyz() == 503, timeout=2, what="the end of the term")
         successor = wait_for_leader(both.pods, timeout=FOREIGN_FACTOR * 3 + SOON + FAST_DURATION)
     history = writes(fleet.plane, fleet.namespace)
     takeover = next(write for write in history if write.received > stolen_at and write.writer)
@@ -338,7 +345,7 @@ def test_a_stolen_lease_is_not_taken_before_the_cut_off_leader_has_stopped(fleet
         fleet.link(both.leader).black_hole()
         fleet.edit(spec={"holderIdentity": "intruder", "leaseDurationSeconds": 1})
         assert both.leader.is_leader()
-        wait_for(both.standby.is_leader, timeout=2 * FAST_DURATION, what="a takeover")
+        wait_for(both.standby.is_leader, timeout=2 * FAST_DURATION + SOON, what="a takeover")
         assert not both.leader.is_leader()
         fleet.link(both.leader).heal()
         wait_for(
@@ -367,13 +374,13 @@ def test_on_missing_wait_creates_the_lease_after_one_duration(fleet: Fleet) -> N
 
 @ON_BOTH
 def test_on_missing_take_creates_the_lease_at_once(fleet: Fleet) -> None:
-    pods = [fleet.add("--on-missing", "take", start=False) for _ in range(2)]
+    pods = [fleet.add("--on-missing", "take", timing=STEADY, start=False) for _ in range(2)]
     with Observer(pods) as observer:
         for pod in pods:
             pod.start(wait=False)
         for pod in pods:
             pod.wait_listening()
-        wait_for_leader(pods, timeout=FAST_DURATION / 2)
+        wait_for_leader(pods, timeout=STEADY_DURATION / 2)
         time.sleep(1)
     observer.assert_exclusive()
     assert len(observer.tokens()) == 1

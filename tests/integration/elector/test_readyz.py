@@ -7,12 +7,12 @@ import pytest
 
 from tests.controlplane.answer import Answer, boottime
 from tests.integration.elector.pair import Pair
-from tests.pods.fleet import Fleet
+from tests.pods.fleet import STEADY, Fleet
 from tests.pods.http_client import answered
 from tests.pods.observer import wait_for_leader
 
-# FAST's validity: 4 s x 0.95 - 0.25 s.
-VALIDITY = 3.55
+# STEADY's validity, as that of the pair: 20 s x 0.95 - 0.25 s.
+VALIDITY = 18.75
 
 
 def test_a_200_names_how_long_it_holds_and_its_term(pair: Pair) -> None:
@@ -30,11 +30,11 @@ def test_a_200_names_how_long_it_holds_and_its_term(pair: Pair) -> None:
     [
         ("min_remaining=0s", None),
         ("min_remaining=500ms", None),
-        ("min_remaining=10s", "of validity left, 10s asked for"),
+        ("min_remaining=30s", "of validity left, 30s asked for"),
         ("min_age=0", None),
         ("min_age=1h", "old, 3600s asked for"),
         ("min_remaining=1s&min_age=1ms", None),
-        ("min_remaining=10s&min_age=1ms", "of validity left"),
+        ("min_remaining=30s&min_age=1ms", "of validity left"),
         ("token=1", "another term"),
         ("token=18446744073709551615", "another term"),
     ],
@@ -57,7 +57,7 @@ def test_a_token_means_this_very_term(pair: Pair) -> None:
 def test_a_long_poll_of_a_standby_ends_in_time_with_503(pair: Pair) -> None:
     answer = answered(pair.standby, "/readyz?wait=1s", timeout=10)
     assert answer.status == 503
-    assert 0.9 < answer.received - answer.sent < 4
+    assert 0.9 < answer.received - answer.sent < 9
 
 
 def test_a_long_poll_waits_for_a_renewal_that_brings_the_validity(pair: Pair) -> None:
@@ -66,15 +66,15 @@ def test_a_long_poll_waits_for_a_renewal_that_brings_the_validity(pair: Pair) ->
     while answered(pair.leader, f"/readyz?min_remaining={VALIDITY - 0.5}s").status == 200:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    answer = answered(pair.leader, f"/readyz?min_remaining={VALIDITY - 0.5}s&wait=8s", timeout=10)
+    answer = answered(pair.leader, f"/readyz?min_remaining={VALIDITY - 0.5}s&wait=15s", timeout=20)
     assert answer.status == 200
-    assert answer.received - answer.sent < 4
+    assert answer.received - answer.sent < 10
 
 
 def test_a_long_poll_wakes_when_it_leads_and_waits_out_the_age(fleet: Fleet) -> None:
     fleet.create_empty_lease()
-    pods = [fleet.add(), fleet.add()]
-    leader = wait_for_leader(pods, timeout=10)
+    pods = [fleet.add(timing=STEADY), fleet.add(timing=STEADY)]
+    leader = wait_for_leader(pods, timeout=20)
     [standby] = [pod for pod in pods if pod is not leader]
     answers: dict[str, Answer] = {}
 
@@ -95,6 +95,6 @@ def test_a_long_poll_wakes_when_it_leads_and_waits_out_the_age(fleet: Fleet) -> 
     at_once, aged = answers["wait=15s"], answers["wait=15s&min_age=1500ms"]
     refused = answers["wait=1s&min_age=1h"]
     assert (at_once.status, aged.status, refused.status) == (200, 200, 503)
-    assert at_once.received - resigned_at < 1
-    age = aged.received - at_once.received
-    assert 1.3 < age < 3, "the old 503 is seen before the new 200"
+    # Neither waits for its end, nor for that of the lease.
+    assert at_once.received - resigned_at < 8
+    assert 1.5 < aged.received - resigned_at < 10, "the old 503 is seen before the new 200"

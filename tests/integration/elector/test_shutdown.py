@@ -2,6 +2,7 @@
 releases only when the main has surely stopped; otherwise the Lease expires by itself.
 """
 
+import socket
 import time
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.controlplane.answer import Answer, boottime
 from tests.integration.elector.api_servers import ON_BOTH
 from tests.pods.elector import ElectorPod
-from tests.pods.fleet import FAST_DURATION, Fleet
+from tests.pods.fleet import FAST, FAST_DURATION, STEADY, STEADY_DURATION, Fleet
 from tests.pods.history import ANNOTATION, Write, assert_polite, writes
 from tests.pods.main import MainServer
 from tests.pods.observer import Observer, wait_for, wait_for_leader
@@ -18,13 +19,13 @@ from tests.pods.timeline import Timeline
 # P6: a release is given up after two requests' time (2 s each with FAST).
 RELEASE_TIMEOUT = 4.0
 # A process that ends, on a busy machine.
-EXIT_SLACK = 3.0
+EXIT_SLACK = 10.0
 
 
-def leading(fleet: Fleet, *flags: str) -> ElectorPod:
+def leading(fleet: Fleet, *flags: str, timing: tuple[str, ...] = FAST) -> ElectorPod:
     fleet.create_empty_lease()
-    pod = fleet.add(*flags)
-    wait_for(pod.is_leader, timeout=5, what="the lead")
+    pod = fleet.add(*flags, timing=timing)
+    wait_for(pod.is_leader, timeout=20, what="the lead")
     return pod
 
 
@@ -52,7 +53,7 @@ def assert_not_released(fleet: Fleet, pod: ElectorPod) -> None:
     assert all(write.holder for write in history(fleet)[1:])
 
 
-def resign(pod: ElectorPod, cooldown: str, *, timeout: float = 10.0) -> Answer:
+def resign(pod: ElectorPod, cooldown: str, *, timeout: float = 20.0) -> Answer:
     answer = pod.ask(f"/resign?cooldown={cooldown}", method="POST", timeout=timeout)
     assert answer is not None
     return answer
@@ -80,7 +81,7 @@ def test_p5_a_second_sigterm_ends_it_at_once_and_non_zero(fleet: Fleet) -> None:
     with MainServer(drain=0) as main:
         pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "60s")
         pod.terminate()
-        wait_for(lambda: main.asked("/drain") == 1, timeout=3, what="the drain")
+        wait_for(lambda: main.asked("/drain") == 1, timeout=10, what="the drain")
         pod.terminate()
         assert pod.wait(EXIT_SLACK) == 1
         assert_not_released(fleet, pod)
@@ -108,7 +109,7 @@ def test_p6_without_any_word_of_the_main_the_lease_expires(fleet: Fleet) -> None
         exits(pod, within=1)
         assert_not_released(fleet, pod)
         last = history(fleet)[-1].received
-        wait_for(other.is_leader, timeout=FAST_DURATION + 2, what="a successor")
+        wait_for(other.is_leader, timeout=FAST_DURATION + 10, what="a successor")
     takeover = history(fleet)[-1]
     assert takeover.received - last >= FAST_DURATION - 0.05
     observer.assert_exclusive()
@@ -124,7 +125,7 @@ def test_p6_gives_up_in_order_503_then_the_drain_then_the_release(fleet: Fleet) 
         with Timeline(pod) as timeline, Observer([pod, other]) as observer:
             terminated_at = boottime()
             pod.terminate()
-            wait_for(lambda: main.asked("/drain") >= 1, timeout=3, what="the drain")
+            wait_for(lambda: main.asked("/drain") >= 1, timeout=10, what="the drain")
             asked_at, method, _, _ = next(each for each in main.requests if each[2] == "/drain")
             # Longer than the lease: it lives only because it is renewed.
             time.sleep(FAST_DURATION + 1)
@@ -133,10 +134,11 @@ def test_p6_gives_up_in_order_503_then_the_drain_then_the_release(fleet: Fleet) 
             drained_at = boottime()
             main.drain = 200
             exits(pod, within=RELEASE_TIMEOUT)
-            wait_for(other.is_leader, timeout=2, what="a successor")
+            wait_for(other.is_leader, timeout=10, what="a successor")
     assert method == "POST"
     assert 200 not in timeline.statuses(since=asked_at)
-    assert timeline.first(503).sent - terminated_at < 1
+    # At once, and not with the end of the drain.
+    assert timeline.first(503).sent - terminated_at < FAST_DURATION
     mine = [write for write in history(fleet) if write.writer == pod.identity]
     renewals = [write for write in mine if write.holder and write.received > asked_at]
     assert len(renewals) >= FAST_DURATION - 1
@@ -167,7 +169,7 @@ def test_p6_a_main_that_ends_during_the_drain_releases(fleet: Fleet) -> None:
     with MainServer(drain=503) as main:
         pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "20s")
         pod.terminate()
-        wait_for(lambda: main.asked("/drain") >= 2, timeout=4, what="the drain")
+        wait_for(lambda: main.asked("/drain") >= 2, timeout=10, what="the drain")
         assert fleet.spec()["holderIdentity"] == pod.identity
         main.close()
         exits(pod, within=RELEASE_TIMEOUT)
@@ -185,7 +187,7 @@ def test_p6_a_drain_that_hangs_is_given_up_and_the_lease_expires(fleet: Fleet) -
             exits(pod, within=3)
             assert boottime() - terminated_at > 2.9
             assert_not_released(fleet, pod)
-            wait_for(other.is_leader, timeout=FAST_DURATION + 2, what="a successor")
+            wait_for(other.is_leader, timeout=FAST_DURATION + 10, what="a successor")
     observer.assert_exclusive()
     assert_polite(history(fleet))
 
@@ -208,7 +210,7 @@ def test_a_sigterm_in_the_middle_of_a_write_releases_after_it(fleet: Fleet) -> N
     pod = leading(fleet, "--release-on-term")
     fleet.link(pod).delay_response(0.3)
     before = len(history(fleet))
-    wait_for(lambda: len(history(fleet)) > before, timeout=4, what="a write", interval=0.005)
+    wait_for(lambda: len(history(fleet)) > before, timeout=10, what="a write", interval=0.005)
     pod.terminate()
     exits(pod, within=RELEASE_TIMEOUT)
     assert_released(fleet)
@@ -218,7 +220,7 @@ def test_a_release_whose_answer_is_lost_ends_within_bounds(fleet: Fleet) -> None
     pod = leading(fleet, "--release-on-term")
     fleet.link(pod).delay_response(0.3)
     pod.terminate()
-    wait_for(lambda: history(fleet)[-1].holder == "", timeout=4, what="a release", interval=0.005)
+    wait_for(lambda: history(fleet)[-1].holder == "", timeout=10, what="a release", interval=0.005)
     fleet.link(pod).black_hole()
     exits(pod, within=RELEASE_TIMEOUT)
     assert_released(fleet)
@@ -246,7 +248,7 @@ def test_a_resignation_is_a_release_and_stays_out_for_its_cooldown(fleet: Fleet)
         assert answer.status == 200
         assert_released(fleet)
         assert pod.leader()["role"] == "pending"
-        wait_for(pod.is_leader, timeout=6, what="the lead again")
+        wait_for(pod.is_leader, timeout=20, what="the lead again")
     again = timeline.first(200, since=answer.received)
     assert again.received - sent_at >= 3
     assert 200 not in timeline.statuses(since=answer.received, until=sent_at + 3)
@@ -255,11 +257,11 @@ def test_a_resignation_is_a_release_and_stays_out_for_its_cooldown(fleet: Fleet)
 
 @ON_BOTH
 def test_a_resignation_hands_over_at_once(fleet: Fleet) -> None:
-    pod = leading(fleet)
-    other = fleet.add()
+    pod = leading(fleet, timing=STEADY)
+    other = fleet.add(timing=STEADY)
     with Observer([pod, other]) as observer:
-        assert resign(pod, "10s").status == 200
-        wait_for(other.is_leader, timeout=1.5, what="a successor")
+        assert resign(pod, "60s").status == 200
+        wait_for(other.is_leader, timeout=STEADY_DURATION / 2, what="a successor")
         # Once more, by the standby that it has become: nothing to resign from.
         assert resign(pod, "1s").status == 409
         assert other.is_leader()
@@ -270,9 +272,13 @@ def test_a_resignation_hands_over_at_once(fleet: Fleet) -> None:
 def test_a_resignation_with_a_drain_url_waits_for_the_drain(fleet: Fleet) -> None:
     with MainServer(drain=503) as main:
         pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "20s")
-        assert pod.ask("/resign?cooldown=10s", method="POST", timeout=1.0) is None
+        with socket.create_connection(("127.0.0.1", pod.port)) as client:
+            client.sendall(b"POST /resign?cooldown=60s HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            wait_for(lambda: main.asked("/drain") >= 1, timeout=10, what="the drain")
+            client.settimeout(0.5)
+            with pytest.raises(TimeoutError):
+                client.recv(1)
         assert pod.readyz() == 503
-        assert main.asked("/drain") >= 1
         assert fleet.spec()["holderIdentity"] == pod.identity
         drained_at = boottime()
         main.drain = 200
@@ -301,7 +307,8 @@ def test_a_resignation_in_doubt_answers_503_and_stays_down_all_the_same(fleet: F
         assert answer.status == 503
         assert answer.received - answer.sent < RELEASE_TIMEOUT + EXIT_SLACK
         fleet.link(pod).heal()
-        assert wait_for_leader([pod, other], timeout=FAST_DURATION + 2) is other
-        assert 200 not in timeline.statuses(since=answer.sent)
+        assert wait_for_leader([pod, other], timeout=FAST_DURATION + 10) is other
+        stopped = timeline.first(503, since=answer.sent)
+        assert 200 not in timeline.statuses(since=stopped.received)
     observer.assert_exclusive()
     assert_polite(history(fleet))

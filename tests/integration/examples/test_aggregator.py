@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,11 @@ def _exchange(port: int, worker: int) -> None:
 
 
 @pytest.fixture
-def port() -> int:
+def port() -> Iterator[int]:
+    """Nobody else is given it."""
     held = Reservation()
+    yield held.port
     held.release()
-    return held.port
 
 
 def test_the_aggregator_ends_when_all_workers_get_their_last_answer_at_once(

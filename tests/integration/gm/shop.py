@@ -143,15 +143,22 @@ class Shop:
 
     # ── waiting ──
 
-    def wait(self, look: Callable[[], Any], is_right: Callable[[Any], object], *, what: str) -> Any:
+    def wait(
+        self,
+        look: Callable[[], Any],
+        is_right: Callable[[Any], object],
+        *,
+        what: str,
+        patience: float = PATIENCE,
+    ) -> Any:
         """What was seen when it was right."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         while True:
             seen = look()
             if is_right(seen):
                 return seen
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {PATIENCE:g} s: {what}; seen last: {seen}")
+                raise AssertionError(f"not within {patience:g} s: {what}; seen last: {seen}")
             time.sleep(POLL_INTERVAL)
 
     def wait_status(self, kind: str, name: str, is_right: Callable[[Json], object]) -> Json:

@@ -28,6 +28,7 @@ from lc.stream_link import Tls as LcTls
 from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.report import Report
 from sedna_api.stream_codec import METHOD
+from tests.controlplane.reservation import Reservation
 
 LOOPBACK = "127.0.0.1"
 # Seconds; what a test waits for comes within a tenth of it.
@@ -155,6 +156,9 @@ async def running_gm(
 ) -> AsyncIterator[Gm]:
     """Is killed at the end, without a drain; `hub.drain` comes before where it shall be gentle."""
     taking = inbox or Inbox(acknowledge)
+    # While it is stopped, and started again on its port by the test, nobody else is given that.
+    held = Reservation(port) if port == 0 else None
+    port = port if held is None else held.port
     led: list[Gm] = []
     hub = Hub(cloud, taking, may_serve=lambda: not led or led[0].is_leader, sheds=False)
     server = StreamServer(hub, tls=tls, reviewer=reviewer)
@@ -167,6 +171,8 @@ async def running_gm(
         looking.cancel()
         await asyncio.wait({looking})
         await server.stop()
+        if held is not None:
+            held.release()
 
 
 @dataclass

@@ -12,7 +12,7 @@ from gm.operators import LONGEST_OUTAGE_RETRY
 from sedna_api.core.messages import Ack, Put
 from tests.controlplane.accounts import expect
 from tests.controlplane.cluster import ControlPlane
-from tests.integration.gm.shop import Shop, last_condition
+from tests.integration.gm.shop import PATIENCE, Shop, last_condition
 from tests.pods.gm import GmPod
 from tests.pods.node_stream import NodeStream
 
@@ -261,6 +261,8 @@ def test_objects_that_failed_together_come_back_apart_and_soon_after_the_api_ser
                 lambda: Counter(job for job, _ in _retries(pod)),
                 lambda told: len(told) == len(jobs) and min(told.values()) >= failures,
                 what="failures of each job",
+                # By its delays alone it takes more than half of what anything else may take.
+                patience=2 * PATIENCE,
             )
         delays = [delay for _, delay in _retries(pod)]
         assert max(delays) <= LONGEST_OUTAGE_RETRY

@@ -42,13 +42,12 @@ def test_gm_status_tells_who_leads_who_is_connected_and_what_waits(
             node.wait(lambda it: it.messages, what="the snapshot")
             shop.wait(
                 lambda: pod.gm.command("status").stdout,
-                lambda it: "Train Waiting" in it and "edge-a" in it,
-                what="the job and the node",
+                lambda it: "Train Waiting" in it and "edge-a" in it and "READY    yes" in it,
+                what="the job and the node, of a GM that is ready",
             )
         done = pod.gm.command("status")
         assert done.returncode == 0
         assert "this one, term" in done.stdout
-        assert "READY    yes" in done.stdout
         told = json.loads(pod.gm.command("status", "--output", "json").stdout)
         assert told["leader"]["isLeader"]
         assert told["mode"] == "active-standby"

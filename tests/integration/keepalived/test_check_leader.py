@@ -72,6 +72,16 @@ def check(*words: object) -> int:
     return subprocess.run(command, capture_output=True, timeout=20, check=False).returncode
 
 
+def agrees(elector: Elector, *words: object) -> bool:
+    """Of an elector that does. Asked again if it failed: it has a second, in which a busy machine
+    may stand still."""
+    for _ in range(5):
+        elector.statuses, elector.asked = [200, 200], []
+        if check(elector.url, *words) == 0:
+            return True
+    return False
+
+
 @pytest.mark.parametrize(
     ("interval", "timeout", "fall", "hold", "wait"),
     [(1, 1, 1, 2, 600), (1, 1, 2, 3, 600), (2, 1, 3, 7, 600), (3, 2, 1, 5, 1600)],
@@ -79,8 +89,7 @@ def check(*words: object) -> int:
 def test_validity_and_age_are_asked_for_as_long_as_the_old_owner_may_keep_the_address(
     elector: Elector, interval: int, timeout: int, fall: int, hold: int, wait: int
 ) -> None:
-    elector.statuses = [200, 200]
-    assert check(elector.url, interval, timeout, fall) == 0
+    assert agrees(elector, interval, timeout, fall)
     assert elector.asked == [
         f"/readyz?min_remaining={hold}s",
         f"/readyz?min_remaining={hold}s&min_age={hold}s&wait={wait}ms",
@@ -118,8 +127,7 @@ def test_a_proxy_that_the_environment_names_is_not_asked(
     elector: Elector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    elector.statuses = [200, 200]
-    assert check(elector.url, 1, 1, 1) == 0
+    assert agrees(elector, 1, 1, 1)
 
 
 @pytest.mark.parametrize(

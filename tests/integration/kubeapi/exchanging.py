@@ -34,7 +34,14 @@ def answer_all(connection: Connection) -> None:
 
 def be_silent(connection: Connection) -> None:
     connection.request()
-    assert connection.sees_end(within=5), "the connection outlived its time-out"
+    assert connection.sees_end(within=10), "the connection outlived its time-out"
+
+
+async def until(is_so: Callable[[], bool], *, within: float = 10) -> None:
+    """Returns as soon as it is so."""
+    async with asyncio.timeout(within):
+        while not is_so():  # noqa: ASYNC110 (it is so by another thread)
+            await asyncio.sleep(0.01)
 
 
 async def pieces(*content: bytes, pause: float = 0.0) -> AsyncIterator[bytes]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from kubeapi import Credentials, Dropped, InCluster, NotSent, Unreachable
+from kubeapi import Credentials, Dropped, InCluster, NotSent, Unreachable, exchange
 from kubeapi.exchange import ApiTransport
 from kubeapi.kubeconfig import Kubeconfig
 from tests.controlplane.cluster import ControlPlane
@@ -18,8 +18,9 @@ T = TypeVar("T")
 JSON = [("Content-Type", "application/json"), ("Accept", "application/json")]
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-# Seconds; a handshake takes one on a machine that is busy with other tests.
-TIMEOUT = 2.0
+# Seconds on a machine that is busy with other tests; and where no answer is to come.
+TIMEOUT = 15.0
+PATIENCE = 3.0
 
 
 def using(credentials: Credentials, work: Callable[[ApiTransport], Awaitable[T]]) -> T:
@@ -41,11 +42,12 @@ async def ask(
     *,
     token: str | None = None,
     as_caller: bool = False,
+    timeout: float = TIMEOUT,
 ) -> tuple[int, dict[str, Any]]:
     body = None if content is None else json.dumps(content).encode()
     headers = JSON if token is None else [*JSON, ("Authorization", f"Bearer {token}")]
     async with api.exchange(
-        method, target, header_timeout=TIMEOUT, headers=headers, body=body, as_caller=as_caller
+        method, target, header_timeout=timeout, headers=headers, body=body, as_caller=as_caller
     ) as answer:
         decoded: dict[str, Any] = json.loads(await answer.read(limit=10_000_000))
         return answer.status, decoded
@@ -118,7 +120,8 @@ def test_a_write_into_a_link_that_is_gone_was_not_sent(
     }[fault]()
 
     async def work(api: ApiTransport) -> type[Unreachable]:
-        return await failure(ask(api, "POST", collection(namespace), config_map("lost")))
+        lost = config_map("lost")
+        return await failure(ask(api, "POST", collection(namespace), lost, timeout=PATIENCE))
 
     assert using(credentials, work) is NotSent
     fault_proxy.heal()
@@ -134,14 +137,18 @@ def test_a_write_whose_answer_is_lost_was_applied_once(
     fault_proxy: FaultProxy,
     is_reset: bool,
     is_kept: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # However slow this machine is.
+    monkeypatch.setattr(exchange, "KEPT_FOR_WRITES", 60.0)
     credentials = Kubeconfig(control_plane.admin_kubeconfig(), server=fault_proxy.url)
 
     async def work(api: ApiTransport) -> type[Unreachable]:
         if is_kept:
             await ask(api, "GET", collection(namespace))
         await asyncio.to_thread(fault_proxy.lose_response, reset=is_reset)
-        return await failure(ask(api, "POST", collection(namespace), config_map("made")))
+        made = config_map("made")
+        return await failure(ask(api, "POST", collection(namespace), made, timeout=PATIENCE))
 
     kind = using(credentials, work)
     fault_proxy.heal()
@@ -179,7 +186,7 @@ def test_a_watch_tells_its_events_in_order_until_its_link_is_cut(
         assert names == [f"n{number}" for number in range(20)]
         await asyncio.to_thread(fault_proxy.black_hole)
         api.cut()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(5):
             assert await failure(watching) is Unreachable
 
     using(credentials, work)

@@ -26,6 +26,7 @@ from tests.integration.kubeapi.exchanging import (
     chunk,
     failure,
     pieces,
+    until,
 )
 from tests.pods.raw_server import Connection, RawServer
 
@@ -37,11 +38,11 @@ MAX_DESCRIPTOR = 4096
 
 
 def test_the_time_that_a_body_takes_is_not_the_answers(using: Run[bytes]) -> None:
-    slow = pieces(b"one", b"two", b"three", pause=0.3)
+    slow = pieces(b"one", b"two", b"three", pause=0.6)
     headers = [("Content-Length", "11")]
     with RawServer(answer_all) as server:
         answer = using(
-            server.url, lambda api: ask(api, "PUT", body=slow, headers=headers, timeout=0.5)
+            server.url, lambda api: ask(api, "PUT", body=slow, headers=headers, timeout=1.5)
         )
     assert answer == b"whole"
 
@@ -80,11 +81,11 @@ def test_silence_within_an_answer_is_judged_only_if_told_to(using: Run[None]) ->
     def serve(connection: Connection) -> None:
         while connection.request():
             connection.send(CHUNKED + chunk(b"one"))
-            time.sleep(0.8)
+            time.sleep(1.5)
             connection.send(chunk(b"two") + b"0\r\n\r\n")
 
     async def read(api: ApiTransport, *, idle_timeout: float | None) -> list[bytes]:
-        async with api.exchange("GET", "/x", header_timeout=0.4) as answer:
+        async with api.exchange("GET", "/x", header_timeout=1.2) as answer:
             return [content async for content in answer.chunks(idle_timeout=idle_timeout)]
 
     async def work(api: ApiTransport) -> None:
@@ -110,11 +111,11 @@ def test_a_cut_ends_whatever_waits_and_says_what_was_sent(using: Run[None], tmp_
                 arrived.release()
                 break
             connection.answer(b"whole")
-        assert connection.sees_end(within=5), "a connection outlived the cut"
+        assert connection.sees_end(within=20), "a connection outlived the cut"
 
     def accept(connection: Connection) -> None:
         arrived.release()
-        assert connection.sees_end(within=5), "a handshake outlived the cut"
+        assert connection.sees_end(within=20), "a handshake outlived the cut"
 
     async def work(api: ApiTransport, shaking: ApiTransport) -> None:
         await ask(api)
@@ -128,7 +129,7 @@ def test_a_cut_ends_whatever_waits_and_says_what_was_sent(using: Run[None], tmp_
         await ask(api)
         api.cut()
         shaking.cut()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(5):
             assert await failure(idle) is Unreachable
             assert await failure(reading) is Unreachable
             assert await failure(handshake) is NotSent
@@ -185,6 +186,13 @@ def test_a_peer_may_leave_a_stream_unread_for_as_long_as_it_likes(using: Run[Non
     """The kernel's user time-out ends connections whose peer is there, but does not read."""
     stands = asyncio.Event()
 
+    def timeouts() -> list[int]:
+        found = []
+        for sock in own_sockets(to=server.port):
+            with sock:
+                found.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+        return sorted(found)
+
     async def body() -> AsyncIterator[bytes]:
         yield b"begin"
         await stands.wait()
@@ -192,12 +200,7 @@ def test_a_peer_may_leave_a_stream_unread_for_as_long_as_it_likes(using: Run[Non
     async def work(api: ApiTransport) -> None:
         await ask(api)
         sending = asyncio.create_task(ask(api, "PUT", body=body()))
-        await asyncio.sleep(ARRIVAL)
-        timeouts = []
-        for sock in own_sockets(to=server.port):
-            with sock:
-                timeouts.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
-        assert sorted(timeouts) == [0, USER_TIMEOUT * 1000]
+        await until(lambda: timeouts() == [0, USER_TIMEOUT * 1000])
         stands.set()
         assert await sending == b"whole"
         assert await ask(api) == b"whole"

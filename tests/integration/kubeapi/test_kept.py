@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import io
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -12,6 +13,7 @@ import pytest
 
 from kubeapi import ApiError, ApiServer, Credentials, Plain, Unreachable
 from kubeapi.kept import MAX_AGE, Channel, KeptConnections, Response
+from tests.integration.kubeapi.exchanging import until
 from tests.pods.raw_server import Connection, RawServer
 
 T = TypeVar("T")
@@ -67,7 +69,7 @@ def test_a_kept_request_beside_another_has_a_connection_of_its_own() -> None:
     async def work(api: ApiServer) -> None:
         await put(api, "/first")
         hanging = asyncio.create_task(put(api, "/hang", timeout=2))
-        await asyncio.sleep(ARRIVAL)
+        await until(lambda: len(server.requests) == 2)
         assert await put(api, "/second") == {"path": "/second"}
         with pytest.raises(Unreachable):
             await hanging
@@ -126,18 +128,26 @@ def test_plain_aiohttp_would_send_a_write_on_a_kept_connection_twice(method: str
     assert paths(server) == [b"/first", b"/second", b"/second"]
 
 
-@pytest.mark.parametrize("ends", [lambda connection: None, lambda connection: connection.reset()])
+@pytest.mark.parametrize("ends", [Connection.shut_write, Connection.reset])
 def test_a_connection_that_the_server_closed_meanwhile_is_found_before_it_is_used(
     ends: Callable[[Connection], None],
 ) -> None:
+    ended = threading.Semaphore(0)
+    answered = threading.Semaphore(0)
+
     def serve(connection: Connection) -> None:
         connection.request()
         connection.answer(b"{}")
+        # A reset takes along what was not read.
+        assert answered.acquire(timeout=10)
         ends(connection)
+        ended.release()
 
     async def work(api: ApiServer) -> None:
         for path in ("/a", "/b", "/c"):
             await put(api, path)
+            answered.release()
+            assert await asyncio.to_thread(ended.acquire, timeout=10)
             await asyncio.sleep(ARRIVAL)
 
     with RawServer(serve) as server:
@@ -147,16 +157,21 @@ def test_a_connection_that_the_server_closed_meanwhile_is_found_before_it_is_use
 
 
 def test_bytes_that_nobody_asked_for_are_nobodys_answer() -> None:
+    answered, strayed = threading.Semaphore(0), threading.Semaphore(0)
+
     def serve(connection: Connection) -> None:
         while request := connection.request():
             connection.answer(b'{"path": "%s"}' % request.split(b" ")[1])
-            time.sleep(ARRIVAL / 2)
+            assert answered.acquire(timeout=10)
             connection.answer(b'{"path": "stray"}')
+            strayed.release()
 
     async def work(api: ApiServer) -> None:
         for path in ("/a", "/b"):
             assert await put(api, path) == {"path": path}
-            await asyncio.sleep(2 * ARRIVAL)
+            answered.release()
+            assert await asyncio.to_thread(strayed.acquire, timeout=10)
+            await asyncio.sleep(ARRIVAL)
 
     with RawServer(serve) as server:
         using(Plain(server.url), work)
@@ -180,7 +195,7 @@ def test_after_a_time_out_the_next_requests_have_fresh_connections() -> None:
         for kept in (True, False):
             await put(api, "/a")
             with pytest.raises(Unreachable, match="no answer"):
-                await put(api, "/hang", timeout=0.5, kept=kept)
+                await put(api, "/hang", timeout=1.0, kept=kept)
         await put(api, "/b")
 
     with RawServer(serve) as server:
@@ -301,14 +316,21 @@ def test_answers_leave_nothing_behind_on_their_connection() -> None:
 # ── one channel, looked at from near by ──
 
 
-async def with_channel(server: RawServer, body: bytes, look: Callable[[Channel], None]) -> None:
-    """`look` is called after one exchange, before the channel is given back."""
+async def with_channel(
+    server: RawServer,
+    body: bytes,
+    look: Callable[[Channel], None],
+    *,
+    after: threading.Event | None = None,
+) -> None:
+    """`look` is called after one exchange, and `after`, before the channel is given back."""
     kept = KeptConnections(_opened, idle=2 * MAX_AGE)
     try:
         async with kept.channel() as channel:
             async with channel.session.put(server.url, data=io.BytesIO(body)) as response:
                 await response.read()
             channel.used(response)
+            assert after is None or await asyncio.to_thread(after.wait, 10)
             await asyncio.sleep(ARRIVAL)
             look(channel)
     finally:
@@ -344,16 +366,20 @@ def test_idle_seconds_count_on_a_clock_that_runs_through_a_suspend() -> None:
 
 
 def test_a_closed_connection_is_not_usable() -> None:
+    closed = threading.Event()
+
     def serve(connection: Connection) -> None:
         connection.request()
         connection.answer(b"{}")
+        connection.shut_write()
+        closed.set()
 
     def look(channel: Channel) -> None:
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         assert not channel.is_usable(now, idle=2 * MAX_AGE)
 
     with RawServer(serve) as server:
-        asyncio.run(with_channel(server, b"{}", look))
+        asyncio.run(with_channel(server, b"{}", look, after=closed))
 
 
 def test_a_connection_whose_request_was_answered_before_it_was_sent_is_not_kept() -> None:
@@ -377,7 +403,7 @@ def test_a_cancelled_kept_request_closes_its_connection() -> None:
 
     async def work(api: ApiServer) -> None:
         task = asyncio.create_task(put(api, "/x", timeout=30))
-        await asyncio.sleep(ARRIVAL)
+        await until(lambda: bool(server.requests))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

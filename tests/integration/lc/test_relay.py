@@ -101,6 +101,8 @@ def test_cut_off_it_works_on_and_everything_arrives_when_the_link_is_back(
     owner = job(cloud, "job")
     edge.knows("a", "gone", "job")
     cloud.until(lambda: cloud.bodies(NODE, uid) and cloud.bodies(NODE, gone))
+    # LC hears of it a moment later.
+    edge.lc.until(lambda status: status["reports"]["waiting"] == 0)
     edge.place.cut()
     cloud.delete(DATASET, "gone")
     say(edge, "job", "train-0", 1)
@@ -127,8 +129,9 @@ def _rounds(cloud: Cloud, uid: str) -> list[int]:
 
 def test_without_its_relay_it_is_there_after_a_restart(edge: Edge, cloud: Cloud) -> None:
     edge.lc.write("/srv/a.txt", "1\n")
-    cloud.dataset("a", "/srv/a.txt", node=NODE)
-    edge.lc.until(lambda status: "1 samples" in str(status["objects"]))
+    uid = cloud.dataset("a", "/srv/a.txt", node=NODE)["metadata"]["uid"]
+    # On the disk together with how far it was counted.
+    cloud.until(lambda: cloud.bodies(NODE, uid) == [{"numberOfSamples": 1}])
     edge.place.relay.kill()
     edge.lc.kill()
     edge.lc.start()
@@ -161,7 +164,7 @@ def test_kill_9_of_lc_and_relay_loses_no_report_and_doubles_none(edge: Edge, clo
 
 
 def test_what_an_object_has_taken_in_is_pruned_and_not_said_again(edge: Edge, cloud: Cloud) -> None:
-    edge.lc.write("/srv/a.txt", "1\n")
+    place = edge.lc.write("/srv/a.txt", "1\n")
     uid = cloud.dataset("a", "/srv/a.txt", node=NODE)["metadata"]["uid"]
     cloud.until(lambda: cloud.bodies(NODE, uid))
     report = cloud.report(NODE)
@@ -176,7 +179,9 @@ def test_what_an_object_has_taken_in_is_pruned_and_not_said_again(edge: Edge, cl
     edge.lc.kill()
     edge.lc.start()
     edge.lc.until(lambda status: status["link"]["isUp"])
-    edge.lc.write("/srv/a.txt", "1\n2\n")
+    # A file that is written anew is empty for a moment, which is another count.
+    with place.open("a", encoding="utf-8") as file:
+        file.write("2\n")
     cloud.until(lambda: cloud.bodies(NODE, uid) == [{"numberOfSamples": 2}])
     grown = cloud.report(NODE)
     assert grown is not None

@@ -151,7 +151,7 @@ class LiveRollout:
         told = None
         while not self.is_over:
             status, found = self._plane.admin.get(f"{self._pods}/{name}")
-            if status != HTTPStatus.OK or "deletionTimestamp" in found["metadata"]:
+            if status == HTTPStatus.NOT_FOUND or found.get("metadata", {}).get("deletionTimestamp"):
                 return
             answer = elector.ask(probe)
             is_ready = answer is not None and answer.status == HTTPStatus.OK

@@ -13,8 +13,8 @@ from tests.pods.observer import Ready, overlaps, wait_for
 from tests.unit.manifests.built import Json, workload, write_kustomization
 
 OLD = "example.com/shop:1"
-# Seconds, on a busy machine: a third of a Lease's, which nobody waits for. Promised is one second.
-LONGEST = 5.0
+# Seconds, on a busy machine: two thirds of a Lease's, which nobody waits for. Promised is one.
+LONGEST = 10.0
 Record = Callable[[str, object], None]
 
 

@@ -28,9 +28,11 @@ def worked(
     for node in (EDGE, OTHER, CLOUD):
         control_plane.admin.post("/api/v1/nodes", {"metadata": {"name": node}})
 
+    # Two threads would both make the folder that all of them are in.
+    folders = {mode: tmp_path_factory.mktemp("rights") for mode in MODES}
+
     def work(mode: str) -> Site:
-        folder = tmp_path_factory.mktemp("rights")
-        with Site(control_plane, folder, mode=mode, overlay_name=MODES[mode]) as site:
+        with Site(control_plane, folders[mode], mode=mode, overlay_name=MODES[mode]) as site:
             site.work()
         return site
 

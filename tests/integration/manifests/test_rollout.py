@@ -111,8 +111,11 @@ class _Rollout:
         deadline = time.monotonic() + PATIENCE
         while True:
             (found,) = expect(self._admin.get(self._budgets))["items"]
-            if found.get("status", {}).get("expectedPods") == REPLICAS:
-                assert found["status"]["disruptionsAllowed"] == allowed
+            status = found.get("status", {})
+            # It may have heard of the pods before it hears that they are ready.
+            told = status.get("expectedPods"), status.get("currentHealthy")
+            if told == (REPLICAS, 1 if self._only_the_leader else REPLICAS):
+                assert status["disruptionsAllowed"] == allowed
                 return
             assert time.monotonic() < deadline
             time.sleep(POLL_INTERVAL)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.relay.objects import Contents, Widgets
-from tests.integration.relay.place import ALL, RELAYS, Kind, Place
+from tests.integration.relay.place import ALL, PATIENT, RELAYS, Kind, Place
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,8 @@ def places(control_plane: ControlPlane) -> Iterator[Callable[[Kind], Place]]:
 
         def of(kind: Kind) -> Place:
             if kind not in started:
-                started[kind] = stack.enter_context(Place(kind, control_plane))
+                started[kind] = stack.enter_context(Place(kind, control_plane, flags=[PATIENT]))
+            started[kind].wait_up()
             return started[kind]
 
         yield of
@@ -30,13 +31,13 @@ def places(control_plane: ControlPlane) -> Iterator[Callable[[Kind], Place]]:
             check_logs(place)
 
 
-@pytest.fixture(scope="session", params=ALL, ids=lambda kind: kind.value)
+@pytest.fixture(params=ALL, ids=lambda kind: kind.value)
 def shared(request: pytest.FixtureRequest, places: Callable[[Kind], Place]) -> Place:
     """A place for all tests; nobody breaks its link or its relays."""
     return places(request.param)
 
 
-@pytest.fixture(scope="session", params=(Kind.DIRECT, Kind.RELAY), ids=lambda kind: kind.value)
+@pytest.fixture(params=(Kind.DIRECT, Kind.RELAY), ids=lambda kind: kind.value)
 def near(request: pytest.FixtureRequest, places: Callable[[Kind], Place]) -> Place:
     """`shared` without the relay behind a relay, for what each one waits for in turn."""
     return places(request.param)
@@ -73,9 +74,18 @@ def contents(control_plane: ControlPlane, namespace: str) -> Contents:
 
 
 @pytest.fixture(scope="session")
-def widgets(control_plane: ControlPlane) -> Widgets:
+def published_widgets(control_plane: ControlPlane) -> Widgets:
     """A CRD for all tests that leave it as it is: making one takes two seconds."""
-    return Widgets(control_plane)
+    made = Widgets(control_plane)
+    made.wait_published()
+    return made
+
+
+@pytest.fixture
+def widgets(published_widgets: Widgets) -> Widgets:
+    """That CRD, served: an API server that was started again since answers 429 at first."""
+    published_widgets.wait_served()
+    return published_widgets
 
 
 def check_logs(place: Place) -> None:

@@ -97,7 +97,12 @@ class Contents:
 
     def list(self, resource: str) -> Json:
         """A consistent list."""
-        return expect(self._admin.get(self.path(resource)))
+        deadline = time.monotonic() + ESTABLISHED_TIMEOUT
+        # 429: a resource whose cache the API server is filling, "storage is (re)initializing".
+        while (answer := self._admin.get(self.path(resource)))[0] == 429:
+            assert time.monotonic() < deadline, answer
+            time.sleep(POLL_INTERVAL)
+        return expect(answer)
 
     def version(self, resource: str = "configmaps") -> int:
         """The resourceVersion of a consistent list now."""
@@ -137,7 +142,7 @@ class Widgets:
     def define(self) -> None:
         """Makes it, the first time or after `delete`."""
         expect(self._plane.admin.post(CRDS, self._definition()))
-        self._wait_served()
+        self.wait_served()
 
     def create(self, contents: Contents, name: str, **spec: Any) -> Json:
         return contents.create(
@@ -206,9 +211,20 @@ class Widgets:
             },
         }
 
-    def _wait_served(self) -> None:
+    def wait_served(self) -> None:
         deadline = time.monotonic() + ESTABLISHED_TIMEOUT
         path = collection(self.resource)
         while (answer := self._plane.admin.get(path))[0] != 200:
             assert time.monotonic() < deadline, answer
+            time.sleep(POLL_INTERVAL)
+
+    def wait_published(self) -> None:
+        """Until discovery and OpenAPI tell of it too: the API server puts it there bit by bit."""
+        deadline = time.monotonic() + ESTABLISHED_TIMEOUT
+        admin, path = self._plane.admin, f"apis/{self.group}/v1"
+        while not (
+            path in expect(admin.get("/openapi/v3"))["paths"]
+            and self.group in {each["name"] for each in expect(admin.get("/apis"))["groups"]}
+        ):
+            assert time.monotonic() < deadline, f"{path} is not published"
             time.sleep(POLL_INTERVAL)

@@ -7,6 +7,7 @@ objects; a refusal is right iff the API server refuses in the same words.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +15,7 @@ from tests.integration.relay.place import Place
 from tests.pods.caller import Json, Query, Reply
 
 EXACT = {"resourceVersionMatch": "Exact"}
+SOON = 20.0
 # What may differ between two refusals: how far each one's server was.
 CURRENT = re.compile(r"current: \d+")
 
@@ -32,6 +34,15 @@ def assert_snapshot(place: Place, path: str, query: Query, reply: Reply) -> None
     assert said["kind"] == truth["kind"]
     assert said["apiVersion"] == truth["apiVersion"]
     assert [bare(each) for each in said["items"]] == [bare(each) for each in truth["items"]]
+
+
+def newest(place: Place, path: str, *, timeout: float = SOON) -> Reply:
+    """The first answer that is not told to be old: a relay whose upstream is slow tells what it
+    knows, with its age."""
+    deadline = time.monotonic() + timeout
+    while (reply := place.caller().get(path)).headers["Warning"] is not None:
+        assert time.monotonic() < deadline, f"upstream has not answered for {timeout:g} s"
+    return reply
 
 
 def bare(item: Json) -> Json:

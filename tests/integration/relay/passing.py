@@ -23,7 +23,7 @@ from tests.pods.raw_server import Connection, RawServer
 MODE = "X-Mode"
 # What a test gets where the web layer would look for an answer of its own.
 UNANSWERED = {NotSent: 590, Unreachable: 591}
-TIMEOUT = 2.0
+TIMEOUT = 3.0
 
 
 @contextmanager

@@ -25,6 +25,9 @@ from tests.pods.relay import RelayProcess
 
 # Seconds between two probes of the link: a third of the default, so that tests of cuts are quick.
 PROBE_INTERVAL = "300ms"
+# Where nobody breaks the link: a machine that is busy for a second makes no relay answer with what
+# it knows instead of asking.
+PATIENT = "--read-timeout=5s"
 # How the tests call themselves where they ask the API server itself.
 CLOUD = "cloud"
 
@@ -176,6 +179,12 @@ class Place:
     def heal(self) -> None:
         self.link.heal()
         self._wait_link(up=True)
+
+    def wait_up(self) -> None:
+        """Returns when every relay says that it reaches the next one: who used the place, or the
+        API server, before may have left it in doubt."""
+        for relay in self.relays:
+            relay.wait_link(up=True)
 
     def _wait_link(self, *, up: bool) -> None:
         """Of the relay at the link: the link of those before it is whole."""

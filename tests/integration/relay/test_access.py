@@ -213,7 +213,10 @@ def test_r7_a_black_hole_delays_an_answer_by_one_deadline_at_most(accounts: Acco
     callers = accounts.callers(ttl=0.1, timeout=0.5)
     with callers.door() as place:
         reader = at(place, accounts.reader)
-        assert reader.get(accounts.pods).status == HTTPStatus.OK
+        # So short a deadline may be too short for a busy API server.
+        wait_for(
+            lambda: reader.get(accounts.pods).status == HTTPStatus.OK, timeout=10, what="a decision"
+        )
         accounts.link.black_hole()
         answer = reader.get(accounts.pods)
         assert answer.status == HTTPStatus.OK
@@ -222,14 +225,15 @@ def test_r7_a_black_hole_delays_an_answer_by_one_deadline_at_most(accounts: Acco
 
 def test_r7_while_cut_off_a_token_is_good_until_its_own_end(accounts: Accounts) -> None:
     callers = accounts.callers()
-    token = accounts.plane.new_token(accounts.namespace, "reader", expires_in=EXPIRY_LEEWAY + 4)
     with callers.door() as place:
+        expires_in = EXPIRY_LEEWAY + 5
+        token = accounts.plane.new_token(accounts.namespace, "reader", expires_in=expires_in)
         reader = Caller(place.url, headers={"Authorization": f"Bearer {token}"})
         assert reader.get(accounts.pods).status == HTTPStatus.OK
         accounts.link.refuse()
         callers.is_up = False
         stands = reader.get(accounts.pods).json()["stands"]
-        assert 0 < stands <= 4
+        assert 0 < stands <= 5
         wait_for(
             lambda: reader.get(accounts.pods).status == HTTPStatus.UNAUTHORIZED,
             timeout=10,

@@ -14,7 +14,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.objects import Contents
 from tests.integration.relay.oracle import assert_snapshot
-from tests.integration.relay.place import Kind, Place
+from tests.integration.relay.place import PATIENT, Kind, Place
 from tests.integration.relay.upstream import of_relays, verbs
 from tests.pods.caller import Parameters
 from tests.pods.observer import wait_for
@@ -76,35 +76,43 @@ def test_r5_where_the_disk_is_full_the_relay_serves_says_so_and_goes_on_when_the
         check_logs(place)
 
 
+@pytest.fixture
+def patient(control_plane: ControlPlane) -> Iterator[Place]:
+    """A relay whose upstream may think for seconds before its clients are told what is known."""
+    with Place(Kind.RELAY, control_plane, flags=[PATIENT]) as place:
+        yield place
+        check_logs(place)
+
+
 def test_r5_a_list_of_a_client_that_overtakes_the_streams_own_is_what_a_restart_finds(
-    one_relay: Place, contents: Contents
+    patient: Place, contents: Contents
 ) -> None:
     path = contents.path("configmaps")
     contents.configmap("a")
     with ThreadPoolExecutor() as pool:
-        with busy(one_relay):
-            asked = pool.submit(one_relay.caller().get, path, ANY)
+        with busy(patient):
+            asked = pool.submit(patient.caller().get, path, ANY)
             wait_for(
-                lambda: verbs(of_relays(one_relay.plane, contents.namespace)) == ["list", "watch"],
+                lambda: verbs(of_relays(patient.plane, contents.namespace)) == ["list", "watch"],
                 timeout=SOON,
                 what="the stream's first list",
             )
             contents.configmap("b")
-            overtaking = pool.submit(one_relay.caller().get, path)
-            wait_for(lambda: objects(one_relay) == 2, timeout=SOON, what="the client's list")
+            overtaking = pool.submit(patient.caller().get, path)
+            wait_for(lambda: objects(patient) == 2, timeout=SOON, what="the client's list")
         assert set(asked.result().names) <= {"a", "b"}
         told = overtaking.result()
     assert told.names == ["a", "b"]
     query: Parameters = {"resourceVersion": told.version, "timeoutSeconds": 60}
-    with one_relay.caller().watch(path, query) as watching:
+    with patient.caller().watch(path, query) as watching:
         contents.configmap("c")
         watching.wait_told(("ADDED", "c"))
         assert watching.told() == [("ADDED", "c")]
-    assert "on disk, its changes follow" not in one_relay.relay.log_text()
-    one_relay.cut()
-    one_relay.relay.kill()
-    one_relay.relay.start()
-    assert one_relay.caller().get(path, ANY).names == ["a", "b", "c"]
+    assert "on disk, its changes follow" not in patient.relay.log_text()
+    patient.cut()
+    patient.relay.kill()
+    patient.relay.start()
+    assert patient.caller().get(path, ANY).names == ["a", "b", "c"]
 
 
 @contextmanager

@@ -93,21 +93,32 @@ def test_asking_again_costs_next_to_nothing_also_after_a_restart(
     async def again(asked: Asked, journal: Journal, saved: Saved) -> None:
         documents = Documents(journal, saved.kept[SPACE])
         before = read(documents.recall("/openapi/v3/apis/apps/v1", JSON))
-        for _ in range(2):
+        quiet = 0
+        while quiet < 2:
             asked.forget()
+            known = groups(documents)
             await prefetch(documents, asked, wanted)
+            # Kinds of tests before this one come and go bit by bit.
+            is_same = known == groups(documents)
             assert dict(asked.asked) == {
                 "/version": 200,
                 "/api": 304,
-                "/apis": 304,
+                "/apis": 304 if is_same else 200,
                 "/openapi/v3/api/v1": 304,
                 "/openapi/v3/apis/apps/v1": 304,
             }
-            assert asked.received < 1000
+            assert asked.received < 1000 or not is_same
+            quiet += is_same
         assert read(documents.recall("/openapi/v3/apis/apps/v1", JSON)) == before
 
     with_upstream(control_plane, tmp_path, first)
     with_upstream(control_plane, tmp_path, again)
+
+
+def groups(documents: Documents) -> bytes:
+    found = documents.recall("/apis", ACCEPT)
+    assert found is not None
+    return found.body()
 
 
 class Old(Asked):

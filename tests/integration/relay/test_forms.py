@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from urllib.parse import urlencode
 
 import pytest
 
@@ -73,13 +74,18 @@ def test_r9_who_takes_protobuf_only_gets_it(shared: Place, contents: Contents) -
             assert reply.headers["Content-Type"] == PROTOBUF
             # The magic number of apimachinery's pkg/runtime/serializer/protobuf.
             assert reply.body.startswith(b"k8s\x00")
-    begin: Parameters = {"resourceVersion": contents.version(), "timeoutSeconds": 1}
+    watch = {"resourceVersion": contents.version(), "timeoutSeconds": 60, "watch": "true"}
     contents.configmap("b")
-    watch = {**begin, "watch": "true"}
-    reply = shared.caller().get(path, watch, accept=f"{PROTOBUF};stream=watch")
-    assert reply.headers["Content-Type"] == f"{PROTOBUF};stream=watch"
-    # A frame is its length, big-endian in four bytes, and its content.
-    assert int.from_bytes(reply.body[:4], "big") == len(reply.body) - 4
+    caller = shared.caller(accept=f"{PROTOBUF};stream=watch")
+    with caller.connected() as connection:
+        connection.request("GET", f"{path}?{urlencode(watch)}", headers=dict(caller.headers))
+        with connection.getresponse() as response:
+            assert response.headers["Content-Type"] == f"{PROTOBUF};stream=watch"
+            # A frame is its length, big-endian in four bytes, and its content.
+            size = int.from_bytes(response.read(4), "big")
+            frame = response.read(size)
+    assert len(frame) == size
+    assert contents.namespace.encode() in frame
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_r5_informers_that_start_before_a_relay_that_is_cut_off_sync_with_what_i
         known = [each.hash for each in it.informers.states()]
     contents.configmap("unknown")
     with InformerProcess(relayed.kubeconfig(), [each.spec for each in it.watched]) as late:
-        late.wait_synced(timeout=10)
+        late.wait_synced()
         assert [each.hash for each in late.states()] == known
         relayed.heal()
         wait_equal(late, it.watched, relayed)

@@ -1,5 +1,7 @@
 """R1, R4, R9 with kubectl itself: online, cut off, and before a relay that started while it was."""
 
+import secrets
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 
 from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.place import Place
-from tests.peers.kubectl import Kubectl
+from tests.peers.kubectl import TIMEOUT, Kubectl
 
 MANIFEST = """
 apiVersion: v1
@@ -79,10 +81,10 @@ def test_r9_kubectl_watches(kubectl: Kubectl, contents: Contents) -> None:
         assert it.is_running
     with kubectl.running("get", "configmaps", "--watch-only") as it:
         # Nothing tells that it has begun: a change is made until one is told.
-        for number in range(100):
-            contents.label("configmaps", "a", x=str(number))
-            if it.lines:
-                break
+        deadline = time.monotonic() + TIMEOUT
+        while not it.lines:
+            assert time.monotonic() < deadline, "nothing was told"
+            contents.label("configmaps", "a", x=secrets.token_hex(4))
             it.pause()
         assert it.lines[0].startswith("NAME")
 

@@ -5,7 +5,7 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,15 +22,19 @@ from tests.pods.raw_server import Connection, RawServer
 
 INTERVAL = 1.0
 TIMEOUT = 0.9
-# Seconds that are promised, and as many for a busy machine.
+# Seconds that are promised, and some for a busy API server.
 NOTICED = 2 * 3.0
-HEALED = 2 * 1.5
+HEALED = 1.5 + 3.5
 # Seconds between probes where no second one is to come by itself.
 NEVER = 60.0
 # Seconds for what the server did to reach the client's loop.
 ARRIVAL = 0.3
 # Seconds in which a probe that is due comes.
 SOON = 5.0
+# Seconds between two looks at the clock.
+TICK = 0.05
+# A machine may be busy once or twice.
+TRIES = 4
 
 Break = Callable[[FaultProxy], None]
 CUTS: dict[str, Break] = {
@@ -51,10 +55,16 @@ class Probed:
         self._event = asyncio.Event()
 
     async def until_told(self, *expected: bool, within: float) -> None:
-        async with asyncio.timeout(within):
-            while self.told != list(expected):
-                await self._event.wait()
-                self._event.clear()
+        """`within` seconds in which this process ran: where it stood still, so did the probe."""
+        left = within
+        while self.told != list(expected):
+            assert left > 0.0, f"told {self.told} after {within:g} s"
+            began = time.monotonic()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK):
+                    await self._event.wait()
+            self._event.clear()
+            left -= min(time.monotonic() - began, 2 * TICK)
 
     def _changed(self, is_up: bool) -> None:
         self.told.append(is_up)
@@ -108,6 +118,13 @@ def test_r4_where_nobody_has_answered_yet_a_first_answer_is_not_waited_for_forev
     probing(Kubeconfig(control_plane.admin_kubeconfig(), server=fault_proxy.url), work)
 
 
+async def until_asked(server: RawServer, times: int) -> None:
+    """Until there were so many requests."""
+    async with asyncio.timeout(4 * SOON):
+        while len(server.requests) < times:  # noqa: ASYNC110 - a server in threads tells nobody
+            await asyncio.sleep(TICK)
+
+
 def answering(status: str) -> Callable[[Connection], None]:
     def serve(connection: Connection) -> None:
         while connection.request():
@@ -141,9 +158,8 @@ def test_r4_a_connection_that_was_closed_between_two_probes_is_no_cut() -> None:
 
     async def work(probed: Probed) -> None:
         await probed.until_told(True, within=SOON)
-        await asyncio.sleep(1)
+        await until_asked(server, 6)
         assert probed.told == [True]
-        assert len(server.requests) > 3
 
     with RawServer(serve) as server:
         probing(Plain(server.url), work, interval=0.1)
@@ -177,9 +193,13 @@ def test_r4_a_probe_of_an_api_server_at_rest_is_a_fifth_of_a_kilobyte_at_most(
         await probed.until_told(True, within=SOON)
         # After the handshake's last words, which come with the first answer or behind it.
         await asyncio.sleep(0.5)
-        before, since = fault_proxy.traffic(), time.monotonic()
-        await asyncio.sleep(3)
-        spent, probes = fault_proxy.traffic(), (time.monotonic() - since) / 0.1
+        for _ in range(TRIES):
+            before, since = fault_proxy.traffic(), time.monotonic()
+            await asyncio.sleep(3)
+            spent, probes = fault_proxy.traffic(), (time.monotonic() - since) / 0.1
+            # Else one came too late, and was followed by another over a new connection.
+            if spent.connections == before.connections:
+                break
         assert spent.connections == before.connections
         size = spent.request_bytes + spent.response_bytes
         assert 0 < size - before.request_bytes - before.response_bytes < 200 * probes
@@ -242,8 +262,7 @@ def test_r4_a_gateway_that_answers_by_itself_proves_no_api_server(
 
 def test_r4_a_gateway_without_tls_is_not_asked_briefly() -> None:
     async def work(probed: Probed) -> None:
-        await asyncio.sleep(1)
-        assert len(server.requests) > 3
+        await until_asked(server, 6)
         assert set(verbs(server)) == {b"GET"}
 
     with RawServer(answering("200 OK")) as server:
@@ -317,10 +336,17 @@ def test_r4_any_answer_to_anybody_ends_a_cut() -> None:
 def test_r4_while_others_hear_of_upstream_nobody_asks() -> None:
     async def work(probed: Probed) -> None:
         await probed.until_told(True, within=SOON)
-        for _ in range(10):
-            await asyncio.sleep(0.1)
-            probed.probe.met(Outcome.ANSWERED)
-        assert len(server.requests) == 1
+        for _ in range(TRIES):
+            asked, longest, heard = len(server.requests), 0.0, time.monotonic()
+            for _ in range(10):
+                await asyncio.sleep(interval / 5)
+                longest, heard = max(longest, time.monotonic() - heard), time.monotonic()
+                probed.probe.met(Outcome.ANSWERED)
+            # Else nobody heard of it for so long, as this process stood still.
+            if longest < interval / 2:
+                break
+        assert len(server.requests) == asked
 
+    interval = 0.5
     with RawServer(answering("200 OK")) as server:
-        probing(Plain(server.url), work, interval=0.5)
+        probing(Plain(server.url), work, interval=interval)

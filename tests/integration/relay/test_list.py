@@ -13,12 +13,14 @@ from tests.integration.relay.objects import Contents, Widgets, collection
 from tests.integration.relay.oracle import assert_same_refusal, assert_snapshot
 from tests.integration.relay.place import Place
 from tests.pods.caller import Parameters, Reply
+from tests.pods.observer import wait_for
 
 NAMES = [f"a{number}" for number in range(6)]
 # A version that is reached long after the test.
 FUTURE = 1_000_000_000
 NEWEST: Parameters = {}
 ANY: Parameters = {"resourceVersion": "0"}
+SOON = 20.0
 
 
 @pytest.fixture
@@ -49,8 +51,19 @@ def still(control_plane: ControlPlane) -> Contents:
 
 
 def open_stream(place: Place, contents: Contents, resource: str = "configmaps") -> None:
-    """So that what a relay answers from its own objects is answered so."""
-    place.caller().get(contents.path(resource), ANY).expect()
+    """So that what a relay answers from its own objects is answered so; and that the API server,
+    which at version 0 may answer from before now, does not."""
+    path, version = contents.path(resource), contents.version(resource)
+
+    def has_come() -> bool:
+        reply = place.caller().get(path, {"resourceVersion": version})
+        # 504: its cache is late, for which it waits no longer than three seconds.
+        return reply.status != 504 and bool(reply.expect())
+
+    if place.is_relayed:
+        place.caller().get(path, ANY).expect()
+    else:
+        wait_for(has_come, timeout=SOON, what=f"version {version}")
 
 
 def ask(place: Place, contents: Contents, query: Parameters, **headers: str) -> Reply:
@@ -336,6 +349,7 @@ def test_r1_items_of_lists_have_a_kind_where_they_have_one_upstream(
     widgets.create(still, f"w-{secrets.token_hex(4)}", site="north")
     for resource in ("configmaps", "pods", widgets.resource):
         path = still.path(resource)
+        open_stream(shared, still, resource)
         truth = shared.cloud.get(path).expect()["items"]
         for query in (NEWEST, ANY):
             assert shared.caller().get(path, query).expect()["items"] == truth, (resource, query)

@@ -103,13 +103,14 @@ def see(it: Offline, contents: Contents) -> None:
     ids=lambda way: f"{way[0].value}-{'black-hole' if way[1] else 'refused'}",
 )
 def offline(
-    request: pytest.FixtureRequest, control_plane: ControlPlane, widgets: Widgets
+    request: pytest.FixtureRequest, control_plane: ControlPlane, published_widgets: Widgets
 ) -> Iterator[Offline]:
     """Seen and then cut off; nobody heals it."""
     kind, black_hole = request.param
+    published_widgets.wait_served()
     contents = Contents(control_plane, control_plane.create_namespace())
     with Place(kind, control_plane) as place:
-        it = Offline(place, contents, widgets)
+        it = Offline(place, contents, published_widgets)
         see(it, contents)
         place.cut(black_hole=black_hole)
         # What nobody here can know.
@@ -273,12 +274,12 @@ def test_r9_discovery_and_schemas_are_kept_for_offline_use(offline: Offline, pat
 
 
 def test_r4_a_watch_list_is_answered_and_stays_open(offline: Offline) -> None:
-    query: Parameters = {**WATCH_LIST, "timeoutSeconds": 2}
+    query: Parameters = {**WATCH_LIST, "timeoutSeconds": 60}
     for version in ("", "0", str(offline.cursor)):
         path = offline.configmaps
         asked = {**query, "resourceVersion": version}
         with offline.place.caller().watch(path, asked) as watching:
-            bookmark = watching.wait_initial_end(timeout=5)
+            bookmark = watching.wait_initial_end()
             assert bookmark.version == offline.cursor
             told = sorted(watching.events(), key=lambda each: each.name)
             listed: list[Json] = offline.before[path].json()["items"]
@@ -286,8 +287,8 @@ def test_r4_a_watch_list_is_answered_and_stays_open(offline: Offline) -> None:
                 each["metadata"] for each in listed
             ]
             assert watching.is_open
-    with offline.place.caller().watch(path, asked) as watching:
-        watching.wait_ended(timeout=10)
+    with offline.place.caller().watch(path, {**asked, "timeoutSeconds": 2}) as watching:
+        watching.wait_ended()
         assert watching.events("ERROR") == []
 
 
@@ -303,9 +304,9 @@ def test_r4_a_watch_from_the_known_version_is_open_and_silent(offline: Offline) 
 def test_r6_a_watch_from_a_version_that_is_not_held_is_told_that_it_expired(
     offline: Offline,
 ) -> None:
-    query: Parameters = {"resourceVersion": "1", "timeoutSeconds": 5}
+    query: Parameters = {"resourceVersion": "1", "timeoutSeconds": 60}
     with offline.place.caller().watch(offline.configmaps, query) as watching:
-        watching.wait_ended(timeout=4)
+        watching.wait_ended()
         [error] = watching.seen
         assert error.type == ("ERROR" if watching.status == 200 else "STATUS")
         assert (error.object["code"], error.object["reason"]) == (410, "Expired")

@@ -129,6 +129,7 @@ def test_r4_the_python_informer_goes_on_after_a_cut(
 ) -> None:
     # Its complaints about a direct cut are none of ours.
     caplog.set_level(logging.CRITICAL, logger="kubernetes")
+    once = [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a"), ("MODIFIED", "b"), ("ADDED", "c")]
     contents.configmap("a")
     with api_client(place) as it:
         cache = Cache(client.CoreV1Api(it), contents.namespace)
@@ -144,7 +145,8 @@ def test_r4_the_python_informer_goes_on_after_a_cut(
             cache.wait("b")
             contents.configmap("c")
             cache.wait("b", "c")
+            # It is in the cache before its handlers hear of it.
+            wait_for(lambda: len(cache.told) >= len(once), timeout=SOON, what=f"{once}")
         finally:
             cache.informer.stop()
-    once = [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a"), ("MODIFIED", "b"), ("ADDED", "c")]
     assert cache.told == once

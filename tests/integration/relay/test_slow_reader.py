@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.link import LINGER_RESET
 from tests.integration.relay.objects import Contents
-from tests.integration.relay.place import Kind, Place
+from tests.integration.relay.place import PATIENT, Kind, Place
 from tests.pods.caller import Parameters
 from tests.pods.observer import wait_for
 
@@ -55,7 +55,8 @@ def test_r8_a_reader_that_never_reads_is_cut_off_and_nobody_else_notices(
 ) -> None:
     path = contents.path("configmaps")
     version = str(contents.version())
-    with Place(Kind.RELAY, control_plane, flags=[f"--watch-buffer={BUFFER}"]) as place:
+    flags = [f"--watch-buffer={BUFFER}", PATIENT]
+    with Place(Kind.RELAY, control_plane, flags=flags) as place:
         caller = place.caller()
         version = caller.get(path, {"resourceVersion": version}).version
         at_rest = place.relay.memory()

@@ -105,6 +105,9 @@ def test_r9_subresources_pass_and_are_not_the_object(shared: Place, contents: Co
     said = caller.patch(f"{path}/status", {"status": {"phase": "Running"}}).expect()
     assert said["status"]["phase"] == "Running"
     assert caller.get(f"{path}/status").expect()["status"]["phase"] == "Running"
+    if not shared.is_relayed:
+        # At version 0 the API server may answer from before now, but not behind a consistent list.
+        contents.version("pods")
     assert caller.get(path, {"resourceVersion": "0"}).expect()["status"]["phase"] == "Running"
     contents.create("serviceaccounts", "someone")
     token = caller.post(
@@ -138,6 +141,11 @@ def test_r9_subresources_pass_and_are_not_the_object(shared: Place, contents: Co
 )
 def test_r9_what_is_no_resource_is_answered_as_upstream_does(shared: Place, path: str) -> None:
     said, truth = shared.caller().get(path), shared.cloud.get(path)
+    while (before := truth.body) != said.body:
+        # Kinds of tests before this one come and go bit by bit.
+        said, truth = shared.caller().get(path), shared.cloud.get(path)
+        if truth.body == before:
+            break
     assert (said.status, said.body) == (truth.status, truth.body)
     assert said.headers["Content-Type"] == truth.headers["Content-Type"]
 

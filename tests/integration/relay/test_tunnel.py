@@ -18,8 +18,6 @@ from tests.pods.raw_client import PATIENCE, RawClient
 from tests.pods.raw_server import Connection, RawServer
 
 MEBIBYTE = 1024 * 1024
-# Seconds for what one side did to reach the other one through the relay.
-ARRIVAL = 0.4
 SPDY = (
     b"POST /api/v1/namespaces/n/pods/p/exec?command=sh&stdin=true HTTP/1.1\r\nHost: r\r\n"
     b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n"
@@ -201,18 +199,20 @@ def test_r9_a_client_that_has_sent_all_still_hears() -> None:
 
 def test_r9_a_server_that_has_sent_all_still_hears() -> None:
     heard: list[bytes] = []
+    has_ended = threading.Event()
 
     def serve(connection: Connection) -> None:
         connection.send(switch(connection.request()) + b"all")
         connection.shut_write()
         heard.append(connection.receive_until(b"it"))
+        has_ended.set()
 
     with through(serve) as (_, client):
         client.send(SPDY)
         assert client.head()[0] == 101
         assert client.rest() == b"all"
         client.send(b"it")
-        time.sleep(ARRIVAL)
+        assert has_ended.wait(PATIENCE)
     assert heard == [b"it"]
 
 

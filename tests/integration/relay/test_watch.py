@@ -185,15 +185,17 @@ def test_r1_initial_events_are_the_objects_with_their_kinds(
 
 def test_r1_initial_events_of_nothing_end_at_once(shared: Place, contents: Contents) -> None:
     with watch(shared, contents, WATCH_LIST) as watching:
-        watching.wait_initial_end(timeout=5)
+        watching.wait_initial_end()
         assert not watching.events()
 
 
 def test_r1_initial_events_without_bookmarks_have_no_end(shared: Place, contents: Contents) -> None:
     contents.configmap("a")
-    with watch(shared, contents, {**INITIAL, "timeoutSeconds": 1}) as watching:
-        watching.wait_ended()
-        assert [each.type for each in watching.seen] == ["ADDED"]
+    with watch(shared, contents, INITIAL) as watching:
+        watching.wait_told(("ADDED", "a"))
+        contents.configmap("b")
+        watching.wait_told(("ADDED", "a"), ("ADDED", "b"))
+        assert [each.type for each in watching.seen] == ["ADDED", "ADDED"]
 
 
 def test_r1_without_initial_events_only_what_comes_later_is_told(
@@ -268,9 +270,9 @@ def test_r1_a_watch_is_refused_in_the_words_of_the_api_server(
 def test_r1_a_watch_ends_cleanly_when_its_time_is_over(shared: Place, contents: Contents) -> None:
     contents.configmap("a")
     query: Parameters = {"resourceVersion": contents.version(), "timeoutSeconds": 1}
+    started = time.monotonic()
     with watch(shared, contents, query) as watching:
-        started = time.monotonic()
-        watching.wait_ended(timeout=10)
+        watching.wait_ended()
         assert not watching.seen
         assert time.monotonic() - started >= 0.9
         # Ended, not torn off: the last chunk came.

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.integration.relay.test_origin_lifecycle import (
     gadget,
     version,
 )
-from tests.pods.caller import Caller
+from tests.pods.caller import Caller, Watching
 from tests.pods.observer import wait_for
 from tests.pods.relay import RelayProcess
 
@@ -82,11 +83,13 @@ def test_r8_no_more_watchers_than_may_be_find_a_place_while_the_first_list_is_un
     with Place(Kind.RELAY, control_plane, flags=["--max-watchers=2"]) as place:
         caller = place.caller()
 
-        def ask(number: int) -> int:
-            return caller.get(f"{path}?watch=true&resourceVersion=0&timeoutSeconds=3").status
+        def ask(number: int) -> Watching:
+            return caller.watch(path, {"resourceVersion": "0", "timeoutSeconds": 60})
 
-        with ThreadPoolExecutor(12) as many:
-            told = list(many.map(ask, range(12)))
+        with ThreadPoolExecutor(12) as many, ExitStack() as stack:
+            # All of them stay until the last one was told.
+            watchings = [stack.enter_context(each) for each in many.map(ask, range(12))]
+            told = [each.status for each in watchings]
         assert sorted(told) == [200] * 2 + [429] * 10
 
 

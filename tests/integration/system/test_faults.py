@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.system import faults
 from tests.integration.system.ordeal import Ordeal
-from tests.integration.system.town import Town
+from tests.integration.system.town import HEALING, Town
 from tests.pods.edge_node import RELAY
 
 OBJECTS = 24
@@ -88,7 +88,7 @@ def test_words_that_lc_took_while_no_gm_was_there_arrive(town: Town) -> None:
 
 @pytest.mark.slow
 def test_random_faults_double_nothing_and_lose_nothing(town: Town) -> None:
-    ordeal = Ordeal(town.system, town.workers, town.workload, seed=SEED, say=print)
+    ordeal = Ordeal(town.system, town.workers, town.workload, seed=SEED, say=print, healing=HEALING)
     outcome = ordeal.run(SECONDS)
     print(outcome)
     assert not outcome.findings

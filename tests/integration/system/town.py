@@ -17,8 +17,9 @@ Json = dict[str, Any]
 
 # Also the folder in which the image of its workers would let them begin.
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-# Seconds in which everything must be final and right after a fault (issue 5).
-HEALING = 30.0
+# Seconds in which everything must be final and right after a fault, on a busy machine; a quiet one
+# is to need 30 (issue 5), to which the nemesis holds it.
+HEALING = 60.0
 
 
 class Town:

@@ -104,7 +104,7 @@ def test_a_server_that_never_comes_to_an_end_is_given_up_in_time(
     with RawServer(serve) as server:
         started = time.monotonic()
         assert main(["--url", server.url, "--timeout", "0.5s"]) == 1
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 10
 
 
 def test_a_refused_connection_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,11 +106,13 @@ def test_objects_whose_writes_hang_do_not_hold_up_others() -> None:
             world.put(f"bad-{number}")
         # Each has failed once, and is in the way again.
         await world.until(lambda: len({name for name, _ in world.performer.tries}) == 50)
-        begun = time.monotonic()
+        before = len(world.performer.tries)
         for number in range(50):
             world.put(f"good-{number}")
         await world.until(lambda: world.performer.of("good-49") == 1)
-        assert time.monotonic() - begun < 1.0
+        # Of those fifty that stood before them, a few had their turn.
+        again = [name for name, _ in world.performer.tries[before:] if name.startswith("bad")]
+        assert len(again) < 20
 
     playing(hang, play)
 
