@@ -10,6 +10,7 @@ from kubeapi import ApiServer, Plain
 from kubeapi.kubeconfig import Kubeconfig
 from tests.controlplane.accounts import expect
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.settling import connections_closed
 
 
 def node_of(plane: ControlPlane, token: str) -> str | None:
@@ -19,6 +20,7 @@ def node_of(plane: ControlPlane, token: str) -> str | None:
             return await TokenReviews(api, timeout=10.0).node_of(token)
         finally:
             await api.close()
+            await connections_closed()
 
     return asyncio.run(ask())
 

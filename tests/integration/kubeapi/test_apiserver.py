@@ -23,6 +23,7 @@ from kubeapi import (
 from kubeapi.kubeconfig import Kubeconfig
 from kubeapi.server import MERGE_PATCH
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.settling import connections_closed
 
 T = TypeVar("T")
 CONFIG_MAPS: list[dict[str, list[str]]] = [
@@ -33,9 +34,6 @@ CONFIG_MAPS: list[dict[str, list[str]]] = [
     }
 ]
 
-# Seconds; aiohttp's documentation, "Graceful Shutdown".
-TLS_SHUTDOWN = 0.25
-
 
 def ask(credentials: Credentials, work: Callable[[ApiServer], Awaitable[T]]) -> T:
     async def run() -> T:
@@ -44,8 +42,7 @@ def ask(credentials: Credentials, work: Callable[[ApiServer], Awaitable[T]]) -> 
             return await work(server)
         finally:
             await server.close()
-            # asyncio ends TLS in the background; a loop that ends before leaves a warning.
-            await asyncio.sleep(TLS_SHUTDOWN)
+            await connections_closed()
 
     return asyncio.run(run())
 

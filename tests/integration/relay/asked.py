@@ -11,11 +11,10 @@ from relay_sidecar.core.link import Outcome
 from relay_sidecar.document_source import DocumentSource, FetchedDocument
 from relay_sidecar.journal import Journal, Saved
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.settling import connections_closed
 
 # Seconds.
 TIMEOUT = 10.0
-# Seconds; aiohttp's documentation, "Graceful Shutdown".
-TLS_SHUTDOWN = 0.25
 
 T = TypeVar("T")
 
@@ -64,6 +63,6 @@ def with_upstream(
         finally:
             await transport.close()
             await journal.close()
-            await asyncio.sleep(TLS_SHUTDOWN)
+            await connections_closed()
 
     return asyncio.run(run())

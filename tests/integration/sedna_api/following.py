@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from kubeapi import ApiServer, Credentials
 from sedna_api.core.document import Document
 from sedna_api.follow import JSON, follow
+from tests.controlplane.settling import connections_closed
 
 # Seconds until a change has arrived, on a busy machine.
 PATIENCE = 20.0
 POLL_INTERVAL = 0.01
-# Seconds; aiohttp's documentation, "Graceful Shutdown".
-TLS_SHUTDOWN = 0.25
 
 
 @dataclass
@@ -98,4 +97,4 @@ async def followed(
             task.cancel()
     finally:
         await api.close()
-        await asyncio.sleep(TLS_SHUTDOWN)
+        await connections_closed()
