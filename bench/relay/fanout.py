@@ -31,9 +31,11 @@ class Fanout:
 
 
 ONE, TEN, HUNDRED = Fanout(1, 300), Fanout(10, 300), Fanout(100, 300)
-FANOUTS = (ONE, TEN, HUNDRED, Fanout(500, 60), Fanout(500, 300))
+# More than most API servers of two cores take.
+BUSY = Fanout(10, 600)
+FANOUTS = (ONE, TEN, BUSY, HUNDRED, Fanout(500, 60), Fanout(500, 300))
 # Whose processor time is judged or told.
-COUNTED = (ONE, TEN, HUNDRED)
+COUNTED = (ONE, TEN, BUSY, HUNDRED)
 
 
 def watches(world: World, options: Options) -> list[Result]:

@@ -139,7 +139,7 @@ def _cpu(results: Results) -> list[Row]:
             continue
         ours = results.values(fanout.name, RELAY, "cpu_per_100k")
         target = at_most(CPU_LIMITS[fanout], "s") if fanout in CPU_LIMITS else None
-        what = f"CPU for 100,000 events, {fanout.watchers} watchers"
+        what = f"CPU for 100,000 events, {fanout.watchers} watchers at {fanout.rate:g}/s"
         found.append(row(what, "s", ours, peers=CPU_PEERS.get(fanout, ""), target=target))
     return found
 
