@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -98,7 +99,9 @@ class Keepalived:
         """To all of it: the parent, the child that speaks VRRP, its scripts."""
         assert self._process is not None
         for pid in _session(self._process.pid):
-            os.kill(pid, number)
+            # Its checks come and go.
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def freeze(self) -> None:
         self.signal(signal.SIGSTOP)

@@ -123,8 +123,8 @@ def test_an_api_server_that_says_when_is_not_asked_earlier() -> None:
 
     async def play(world: World) -> None:
         world.put("bad")
-        await world.until(lambda: world.performer.of("bad") == 2)
-        [(_, first), (_, second)] = world.performer.tries
+        await world.until(lambda: world.performer.of("bad") >= 2)
+        (_, first), (_, second) = world.performer.tries[:2]
         assert second - first >= 1.0
 
     playing(busy, play)
@@ -186,7 +186,7 @@ def test_what_nobody_foresaw_is_counted_apart_from_failed_writes(
     async def play(world: World) -> None:
         assert world.operators.outcomes == {"failed": 0, "undecidable": 0}
         world.put("any")
-        await world.until(lambda: world.operators.outcomes["undecidable"] == 1)
+        await world.until(lambda: world.operators.outcomes["undecidable"] >= 1)
         assert world.operators.outcomes["failed"] == 0
 
     monkeypatch.setattr(operators, "decide", decide)
