@@ -48,7 +48,8 @@ class ServiceAccounts:
         cluster_rules: Sequence[Rule] = (),
     ) -> None:
         """Creates the account, allows it `rules` in its namespace and `cluster_rules` anywhere.
-        They are in force when this returns: the API server learns them by watches of its own."""
+        Returns when the API server, which learns them by watches of its own, goes by the last of
+        each."""
         self._create_account(namespace, name)
         roles = f"{RBAC}/namespaces/{namespace}/roles"
         self._apply(roles, _role("Role", name, rules))

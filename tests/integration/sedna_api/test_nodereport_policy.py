@@ -70,12 +70,6 @@ class Accounts:
             token = expect(self._plane.admin.post(path, request))["status"]["token"]
         context = self._plane.tls(as_admin=False)
         client = AdminClient("127.0.0.1", self._plane.port, context, token=token)
-        # kube-apiserver goes by new roles a moment later; no policy judges who reads.
-        collection = NODE_REPORT.collection(self.namespace)
-        deadline = time.monotonic() + PATIENCE
-        while (answer := client.get(collection))[0] != http.client.OK:
-            assert time.monotonic() < deadline, answer
-            time.sleep(POLL_INTERVAL)
         return Writer(client, self.namespace)
 
     def _pod(self, namespace: str, account: str, node: str) -> dict[str, str]:
