@@ -27,7 +27,7 @@ BAD_INPUT = 2
 # Seconds at the end for label, events and notification; the Lease is given up by then.
 FAREWELL = 2.0
 FAREWELL_POLL = 0.02
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 # Bytes; a Lease, an Event and the pods with the leader label are shorter.
 LONGEST_ANSWER = 8 * 1024 * 1024
 # A connection that missed a renewal is not trusted with another.

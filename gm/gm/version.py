@@ -1,3 +1,3 @@
 """Which release this is; told in /status and to the API server."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

@@ -1,3 +1,3 @@
 """What this build is called."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

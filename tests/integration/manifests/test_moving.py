@@ -247,8 +247,8 @@ def test_a_release_is_upgraded_and_rolled_back_as_it_says(
     first = _revision(plane)
     versions = checkout / "manifests/images/images.yaml"
     text = versions.read_text(encoding="utf-8")
-    assert "newTag: 0.1.0" in text
-    versions.write_text(text.replace("newTag: 0.1.0", "newTag: 9.9.9"), encoding="utf-8")
+    assert "newTag: 0.2.0" in text
+    versions.write_text(text.replace("newTag: 0.2.0", "newTag: 9.9.9"), encoding="utf-8")
 
     typist.type(upgrade)
 
@@ -288,7 +288,7 @@ def test_contribs_elector_is_followed_by_ours_with_nothing_in_between(
     typist.type("kubectl apply -k .")
     pods = "/api/v1/namespaces/default/pods?labelSelector=app%3Dshop"
     until(lambda: len(expect(plane.admin.get(pods))["items"]) == 3, what="the old pods")
-    _write(tmp_path, "deployment.yaml", _electing("edge-sidecars/elector-sidecar:0.1.0"))
+    _write(tmp_path, "deployment.yaml", _electing("edge-sidecars/elector-sidecar:0.2.0"))
 
     (script,) = blocks("docs/migration.md", "From contrib's leader-elector", "sh")
     told = typist.type(script)
@@ -296,7 +296,7 @@ def test_contribs_elector_is_followed_by_ours_with_nothing_in_between(
     assert "deployment.apps/shop scaled" in told
     assert _image(plane, SHOP).startswith("edge-sidecars/")
     assert expect(plane.admin.get(SHOP))["spec"]["replicas"] == 3
-    until(lambda: _images(plane, pods) == {"edge-sidecars/elector-sidecar:0.1.0"}, what="new pods")
+    until(lambda: _images(plane, pods) == {"edge-sidecars/elector-sidecar:0.2.0"}, what="new pods")
 
 
 def _images(plane: ControlPlane, pods: str) -> set[str]:

@@ -15,7 +15,7 @@ from tests.integration.relay.hosted import Hosted
 from tests.pods.caller import Caller
 
 READY = RelayStatus(
-    version="0.1.0",
+    version="0.2.0",
     uptime=1.0,
     lack="",
     access="own",
