@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gm.census import Census
 from gm.children import CHILD_KINDS, Children
-from gm.collections import Collection, Tell
 from gm.core.view import NODE
 from gm.hub.ports import Listener
+from gm.informer_cache import InformerCache, Tell
 from gm.node_reports import NodeReports
 from gm.placement import Placement
 from sedna_api.core.document import Document, Json, ObjectKey
@@ -42,8 +42,8 @@ class Directory:
         tells: dict[str, Tell] = {kind.singular: self._object_changed for kind in KINDS}
         tells |= dict.fromkeys(CHILD_KINDS, self.children.changed)
         tells |= {NODE_REPORT.singular: self.reports.changed, NODE: self._node_changed}
-        self.collections: Mapping[str, Collection] = {
-            kind: Collection(kind, tell, self.moved) for kind, tell in tells.items()
+        self.collections: Mapping[str, InformerCache] = {
+            kind: InformerCache(kind, tell, self.moved) for kind, tell in tells.items()
         }
 
     # ── what the hub asks ──

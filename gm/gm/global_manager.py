@@ -30,7 +30,7 @@ from gm.node_report_writer import NodeReportWriter
 from gm.operators import Operators
 from gm.performing import Performer
 from gm.pruning import Pruning
-from gm.secrets import Secrets
+from gm.secret_lookup import Secrets
 from gm.status import (
     Backlog,
     CollectionStatus,

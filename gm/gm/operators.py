@@ -25,7 +25,7 @@ from gm.leadership import Leadership
 from gm.log import fields, logger
 from gm.performing import DecideAgain, Performer, Rejected
 from gm.placement import MISSHAPEN
-from gm.secrets import Secrets
+from gm.secret_lookup import Secrets
 from gm.work_queue import WorkQueue
 from gm.writes import TROUBLE, NotLeading
 from kubeapi import ApiError, Unreachable

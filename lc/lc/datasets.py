@@ -26,8 +26,8 @@ from lc.counting import (
 from lc.host_files import HostFiles
 from lc.log import fields, logger
 from lc.managers import Unfit, WorkerInfo
+from lc.mounted_secrets import Secrets
 from lc.remote import Remote, is_remote
-from lc.secrets import Secrets
 from lc.store import Store, StoreUnavailable
 from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.kinds import DATASET

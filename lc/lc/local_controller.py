@@ -14,8 +14,8 @@ from lc.host_files import HostFiles
 from lc.learning.learner import Learner
 from lc.link import Link
 from lc.managers import Manager, Managers
+from lc.mounted_secrets import Secrets
 from lc.remote import Remote
-from lc.secrets import Secrets
 from lc.status import Counters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
 from lc.store import Store
 from lc.version import VERSION

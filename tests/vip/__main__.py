@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.controlplane.cluster import ControlPlane
+from tests.vip.keepalived_nodes import Site
 from tests.vip.nemesis import Ground, Nemesis, Outcome
-from tests.vip.site import Site
 
 SHOWN = 10
 

@@ -23,8 +23,8 @@ from lc.learning.pump import Pump
 from lc.learning.spool import HOT_UPDATE, Spool
 from lc.log import fields, logger
 from lc.managers import Unfit
+from lc.mounted_secrets import Secrets
 from lc.remote import Remote
-from lc.secrets import Secrets
 from lc.store import Store
 from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.kinds import (

@@ -17,8 +17,8 @@ from lc.core.learning.commands import Place
 from lc.core.learning.paths import is_remote
 from lc.host_files import HostFiles
 from lc.learning.files import Halt, Halted, make_folder, write_whole
+from lc.mounted_secrets import Secrets
 from lc.remote import Remote, RemoteError
-from lc.secrets import Secrets
 
 T = TypeVar("T")
 

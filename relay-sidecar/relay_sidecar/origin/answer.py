@@ -10,7 +10,7 @@ from relay_sidecar.core.accept import Form, Representation
 from relay_sidecar.core.objects import Item
 from relay_sidecar.core.rewriting import metadata_only
 from relay_sidecar.core.status import Refused, Status, not_acceptable
-from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.tree import Object, text
 
 JSON = {"Content-Type": "application/json"}

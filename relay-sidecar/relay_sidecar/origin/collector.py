@@ -15,11 +15,11 @@ from relay_sidecar.core.status import Refused
 from relay_sidecar.core.store import Change
 from relay_sidecar.log import fields, logger
 from relay_sidecar.origin.core import garbage, metadata, namespaces
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.builtin.event import EVENT_TTL
 from relay_sidecar.origin.core.definition import CLEANUP_FINALIZER, DEFINITIONS
 from relay_sidecar.origin.core.deletion import BACKGROUND, NAMESPACES, DeleteOptions
 from relay_sidecar.origin.core.garbage import Facts, Owned, Owner
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import Object, text
 from relay_sidecar.origin.ledger import Ledger
 from relay_sidecar.origin.relations import Place, Relations

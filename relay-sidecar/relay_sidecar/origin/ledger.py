@@ -17,8 +17,8 @@ from relay_sidecar.core.objects import Event, EventType, Item, Key
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.store import Change, Collection
 from relay_sidecar.origin.core import conversion, metadata
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.catalog import Catalog
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import Object, text
 from relay_sidecar.origin.storage import MemoryStorage, Row, Saved, Storage
 

@@ -18,11 +18,11 @@ from relay_sidecar.core.store import Collection
 from relay_sidecar.origin.answer import Answer
 from relay_sidecar.origin.collector import Collector
 from relay_sidecar.origin.core import namespaces
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.builtin.cluster import SYSTEM_NAMESPACES
 from relay_sidecar.origin.core.builtin.table import builtin_resources
 from relay_sidecar.origin.core.catalog import Catalog
 from relay_sidecar.origin.core.deletion import NAMESPACES
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.definitions import Definitions
 from relay_sidecar.origin.documents import Documents
 from relay_sidecar.origin.ledger import Ledger, Subscriber

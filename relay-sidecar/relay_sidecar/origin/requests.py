@@ -21,6 +21,7 @@ from relay_sidecar.core.status import Refused, bad_request, unavailable
 from relay_sidecar.origin import answer
 from relay_sidecar.origin.answer import Answer
 from relay_sidecar.origin.core import deletion, protobuf, refusals, reviews
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.decoding import written
 from relay_sidecar.origin.core.deletion import NAMESPACES, DeleteOptions
 from relay_sidecar.origin.core.reading import FieldValidation, doubled_fields
@@ -34,7 +35,6 @@ from relay_sidecar.origin.core.request_body import (
     sent_tree,
     write_options,
 )
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import Object
 from relay_sidecar.origin.ledger import Ledger, decoded
 from relay_sidecar.origin.storage import NotStored

@@ -27,6 +27,7 @@ from relay_sidecar.origin.core import (
     refusals,
     writing,
 )
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.decoding import Undecodable, written
 from relay_sidecar.origin.core.deletion import NAMESPACES, DeleteOptions, Marked, Removed
 from relay_sidecar.origin.core.reading import (
@@ -37,7 +38,6 @@ from relay_sidecar.origin.core.reading import (
     undecodable,
 )
 from relay_sidecar.origin.core.request_body import bad_patch, patched
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import Object, is_equal, mapping, text
 from relay_sidecar.origin.core.writing import Birth
 from relay_sidecar.origin.ledger import Ledger

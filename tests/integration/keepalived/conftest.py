@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane.cluster import ControlPlane
+from tests.vip.keepalived_nodes import Site
 from tests.vip.network import Network, NoNamespaces
-from tests.vip.site import Site
 
 PROGRAMS = {"ip": "iproute2", "keepalived": "keepalived", "curl": "curl"}
 

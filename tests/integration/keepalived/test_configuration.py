@@ -8,9 +8,9 @@ import pytest
 
 from tests.pods.observer import wait_for
 from tests.vip.keepalived import Keepalived
+from tests.vip.keepalived_nodes import ADDRESS, HERE
 from tests.vip.lines import Lines
 from tests.vip.network import INTERFACE, Network
-from tests.vip.site import ADDRESS, HERE
 
 NODE = "node"
 # Nobody listens there.

@@ -11,8 +11,8 @@ import pytest
 
 from tests.controlplane.answer import boottime
 from tests.pods.observer import wait_for
+from tests.vip.keepalived_nodes import LEASE_DURATION, Node, Site
 from tests.vip.outlook import HOLD
-from tests.vip.site import LEASE_DURATION, Node, Site
 
 pytestmark = pytest.mark.slow
 

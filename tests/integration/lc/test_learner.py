@@ -12,8 +12,8 @@ from lc.core.worker_info import WorkerInfo
 from lc.host_files import HostFiles
 from lc.learning.learner import Learner
 from lc.managers import Managers
+from lc.mounted_secrets import Secrets
 from lc.remote import Remote
-from lc.secrets import Secrets
 from lc.store import Store, open_store
 from sedna_api.core.document import Document
 from tests.integration.lc.learning_job import SOON, parsed, resource

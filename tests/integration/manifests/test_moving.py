@@ -20,7 +20,7 @@ from tests.controlplane.accounts import expect
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.controller_manager import ControllerManager
 from tests.controlplane.fixtures import require_program
-from tests.integration.manifests.site import until
+from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
 from tests.integration.sedna_api.definitions import create, definitions, sample
 from tests.unit.manifests.built import workload

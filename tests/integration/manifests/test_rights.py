@@ -11,7 +11,7 @@ from tests.controlplane.accounts import expect
 from tests.controlplane.audit import AuditEvent
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.manifests.confined import unused
-from tests.integration.manifests.site import CLOUD, EDGE, OTHER, Site, rules, until
+from tests.integration.manifests.gm_and_lc import CLOUD, EDGE, OTHER, Site, rules, until
 from tests.pods.elector import ElectorPod
 
 # As in components/leader-label.

@@ -17,7 +17,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fixtures import require_program
 from tests.controlplane.kustomize import kustomize
 from tests.controlplane.reservation import LOOPBACK
-from tests.integration.manifests.site import rules
+from tests.integration.manifests.gm_and_lc import rules
 from tests.unit.manifests.built import (
     MANIFESTS,
     OVERLAYS,

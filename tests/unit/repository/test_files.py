@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,13 @@ REGISTRIES = tuple(
         ("deb.debian", "org"),
     )
 )
+STANDARD = set(sys.stdlib_module_names)
+PROGRAMS = {
+    "elector-sidecar": "elector-sidecar/elector_sidecar/__main__.py",
+    "relay-sidecar": "relay-sidecar/relay_sidecar/__main__.py",
+    "gm": "gm/gm/__main__.py",
+    "lc": "lc/lc/__main__.py",
+}
 SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir())
 
 
@@ -71,3 +80,29 @@ def test_the_licence_is_the_whole_one_and_the_one_that_is_declared() -> None:
     assert "Apache License" in text
     assert "END OF TERMS AND CONDITIONS" in text
     assert 'license = "Apache-2.0"' in document("pyproject.toml")
+
+
+def test_no_module_has_a_name_of_the_standard_library() -> None:
+    """A script's own directory comes first on Python's path: its modules replace the library's."""
+    names = [path.relative_to(ROOT).with_suffix("") for path in tracked_files() if _is_module(path)]
+    parts = {str(name): set(name.parts) - {"__main__", "__init__"} for name in names}
+    assert {name: found for name in parts if (found := parts[name] & STANDARD)} == {}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_starts_by_the_path_of_its_file(program: str) -> None:
+    """Without `site`, which imports much of the standard library before the script's directory
+    is on the path."""
+    started = subprocess.run(
+        [sys.executable, "-S", str(ROOT / PROGRAMS[program]), "--help"],
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert started.returncode == 0, started.stderr
+    assert f"usage: {program}" in started.stdout
+
+
+def _is_module(path: Path) -> bool:
+    return path.suffix == ".py" and path.parent != ROOT

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from gm.hub.core.queue import Queue
+from gm.hub.core.send_queue import SendQueue
 from sedna_api.core.document import Document
 from sedna_api.core.messages import Drain, Hello, Refused, ToNode
 from sedna_api.core.report import Report
@@ -47,7 +47,7 @@ class Session:
         self.since = since
         self.ended: Ended | None = None
         self.is_serving = False
-        self._queue = Queue()
+        self._queue = SendQueue()
         self._drain: Drain | None = None
 
     @property
@@ -95,7 +95,7 @@ class Session:
         if self.ended is None:
             self.ended = Ended(cause, detail)
             self.is_serving = False
-            self._queue = Queue()
+            self._queue = SendQueue()
             self._drain = Drain(detail) if cause is Cause.UNAVAILABLE else None
 
     def next_message(self) -> ToNode | None:

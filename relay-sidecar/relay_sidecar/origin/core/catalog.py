@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from relay_sidecar.core.resource_name import ResourceName
-from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.core.api_resource import Resource
 
 
 class Catalog:

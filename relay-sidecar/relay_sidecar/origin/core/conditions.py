@@ -5,7 +5,7 @@ checked is raised as Refused.
 """
 
 from relay_sidecar.origin.core import metadata, refusals
-from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.tree import Object, text
 
 

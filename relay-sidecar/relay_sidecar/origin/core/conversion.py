@@ -4,7 +4,7 @@ Of custom resources only the apiVersion differs (conversion strategy None) and w
 schema knows; a built-in one may have its own way (`Resource.convert`).
 """
 
-from relay_sidecar.origin.core.resource import Resource
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.tree import Object
 
 

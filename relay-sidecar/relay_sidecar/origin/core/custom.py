@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.origin.core.api_resource import Resource, Strategy
 from relay_sidecar.origin.core.pruning import apply_defaults, drop_nulls, prune
-from relay_sidecar.origin.core.resource import Resource, Strategy
 from relay_sidecar.origin.core.schema import Schema, read_schema
 from relay_sidecar.origin.core.tree import (
     Object,

@@ -6,8 +6,8 @@ pkg/controller/status/naming_controller.go. Which are good, says definition_faul
 
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.origin.core import definition_faults, structural
+from relay_sidecar.origin.core.api_resource import Strategy
 from relay_sidecar.origin.core.catalog import Catalog
-from relay_sidecar.origin.core.resource import Strategy
 from relay_sidecar.origin.core.tree import (
     Object,
     copied,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.origin.core import faults, metadata, refusals
-from relay_sidecar.origin.core.builtin.types import META, builtin_type
+from relay_sidecar.origin.core.api_resource import Resource
+from relay_sidecar.origin.core.builtin.builtin_types import META, builtin_type
 from relay_sidecar.origin.core.decoding import Undecodable, decode
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import (
     Json,
     Object,

@@ -5,9 +5,9 @@ Sources: apimachinery pkg/apis/meta/v1 (APIGroup, APIResourceList), k8s.io/api a
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.catalog import Catalog
 from relay_sidecar.origin.core.deletion import NAMESPACES
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.reviews import REVIEWS, Review
 from relay_sidecar.origin.core.tree import Json, Object, strings
 

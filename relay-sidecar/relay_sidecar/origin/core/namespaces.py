@@ -7,13 +7,13 @@ from http import HTTPStatus
 
 from relay_sidecar.core.status import Refused, Status
 from relay_sidecar.origin.core import metadata, refusals
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.builtin.cluster import (
     CONTENTS_FINALIZER,
     IMMORTAL_NAMESPACES,
     NAME_LABEL,
 )
 from relay_sidecar.origin.core.deletion import DeleteOptions, Marked, check_preconditions
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import Object, copied_object, mapping, strings, text, texts
 
 

@@ -6,10 +6,10 @@ lists for `apply`. Source of the shape: apiserver pkg/endpoints/openapi, kube-op
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from relay_sidecar.origin.core.builtin.types import META, raw_types
+from relay_sidecar.origin.core.api_resource import Resource
+from relay_sidecar.origin.core.builtin.builtin_types import META, raw_types
 from relay_sidecar.origin.core.catalog import Catalog
 from relay_sidecar.origin.core.discovery import MAJOR, MINOR
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import Json, Object
 
 _REFERENCE = "#/components/schemas/"

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from relay_sidecar.origin.core import wire
-from relay_sidecar.origin.core.builtin.types import raw_fields, raw_types
+from relay_sidecar.origin.core.builtin.builtin_types import raw_fields, raw_types
 from relay_sidecar.origin.core.decoding import written
 from relay_sidecar.origin.core.tree import Json, Object, items, mapping, text
 from relay_sidecar.origin.core.wire import BadWire

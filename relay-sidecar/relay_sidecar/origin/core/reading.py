@@ -14,10 +14,10 @@ import msgspec
 
 from relay_sidecar.core.status import Refused
 from relay_sidecar.origin.core import faults, refusals
-from relay_sidecar.origin.core.builtin.types import object_meta
+from relay_sidecar.origin.core.api_resource import Resource
+from relay_sidecar.origin.core.builtin.builtin_types import object_meta
 from relay_sidecar.origin.core.decoding import Undecodable, decode
 from relay_sidecar.origin.core.pruning import apply_defaults, drop_nulls, prune
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import Json, Object, is_deeper, text
 from relay_sidecar.origin.core.validation import joined
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from relay_sidecar.core.status import Refused
 from relay_sidecar.origin.core import faults, protobuf, refusals
-from relay_sidecar.origin.core.builtin.types import META
+from relay_sidecar.origin.core.api_resource import Resource
+from relay_sidecar.origin.core.builtin.builtin_types import META
 from relay_sidecar.origin.core.deletion import dry_run_faults
 from relay_sidecar.origin.core.patching import (
     BadPatch,
@@ -17,7 +18,6 @@ from relay_sidecar.origin.core.patching import (
     merge_objects,
 )
 from relay_sidecar.origin.core.reading import FieldValidation, NotAnObject, parse
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.strategic import BadStrategicPatch, strategic_merge
 from relay_sidecar.origin.core.tree import Json, Object, copied_object
 from relay_sidecar.origin.core.wire import BadWire

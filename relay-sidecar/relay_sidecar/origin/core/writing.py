@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relay_sidecar.origin.core import metadata, refusals
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.decoding import fill
 from relay_sidecar.origin.core.faults import Fault
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.core.tree import Object, copied_object, is_equal, mapping, number, text
 from relay_sidecar.origin.core.validation import validate
 

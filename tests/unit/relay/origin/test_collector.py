@@ -9,10 +9,10 @@ from typing import Any
 
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.origin.collector import Collector
+from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.builtin.table import builtin_resources
 from relay_sidecar.origin.core.catalog import Catalog
 from relay_sidecar.origin.core.deletion import DeleteOptions
-from relay_sidecar.origin.core.resource import Resource
 from relay_sidecar.origin.ledger import Ledger
 from relay_sidecar.origin.storage import NotStored, Row, Saved, Settled
 from relay_sidecar.origin.writer import Write, Writer

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from relay_sidecar.origin.core.builtin.types import builtin_type
+from relay_sidecar.origin.core.builtin.builtin_types import builtin_type
 from relay_sidecar.origin.core.strategic import BadStrategicPatch, strategic_merge
 from relay_sidecar.origin.core.tree import copied
 

@@ -1,7 +1,7 @@
 """Namespace and Node (Kubernetes pkg/registry/core/{namespace,node}/strategy.go)."""
 
 from relay_sidecar.origin.core import metadata, names
-from relay_sidecar.origin.core.resource import Strategy
+from relay_sidecar.origin.core.api_resource import Strategy
 from relay_sidecar.origin.core.tree import Object, copied, mapping, text
 
 # The label that NamespaceDefaultLabelName sets.

@@ -7,8 +7,8 @@ the core group are kept; `to_events_group` and back lose nothing.
 from collections.abc import Iterable, Mapping, Sequence
 
 from relay_sidecar.origin.core import faults
+from relay_sidecar.origin.core.api_resource import Strategy
 from relay_sidecar.origin.core.faults import Fault
-from relay_sidecar.origin.core.resource import Strategy
 from relay_sidecar.origin.core.tree import Object, text
 
 # kube-apiserver --event-ttl, seconds

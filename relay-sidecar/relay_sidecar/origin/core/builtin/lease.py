@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from relay_sidecar.origin.core import faults
+from relay_sidecar.origin.core.api_resource import Strategy
 from relay_sidecar.origin.core.faults import Fault
-from relay_sidecar.origin.core.resource import Strategy
 from relay_sidecar.origin.core.tree import Object, mapping, number
 
 

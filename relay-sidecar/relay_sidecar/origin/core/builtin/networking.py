@@ -8,8 +8,8 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 
 from relay_sidecar.origin.core import faults, names
+from relay_sidecar.origin.core.api_resource import Strategy
 from relay_sidecar.origin.core.faults import Fault
-from relay_sidecar.origin.core.resource import Strategy
 from relay_sidecar.origin.core.tree import (
     Object,
     items,

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from relay_sidecar.core.resource_name import ResourceName
+from relay_sidecar.origin.core.api_resource import Resource, Strategy
+from relay_sidecar.origin.core.builtin.builtin_types import API, EXTENSIONS, builtin_type
 from relay_sidecar.origin.core.builtin.cluster import NAMESPACE, NODE
 from relay_sidecar.origin.core.builtin.configuration import CONFIG_MAP, SECRET, SERVICE_ACCOUNT
 from relay_sidecar.origin.core.builtin.event import (
@@ -15,10 +17,8 @@ from relay_sidecar.origin.core.builtin.event import (
 from relay_sidecar.origin.core.builtin.lease import LEASE
 from relay_sidecar.origin.core.builtin.networking import ENDPOINT_SLICE, SERVICE
 from relay_sidecar.origin.core.builtin.pod import POD
-from relay_sidecar.origin.core.builtin.types import API, EXTENSIONS, builtin_type
 from relay_sidecar.origin.core.builtin.workloads import DEPLOYMENT, JOB, REPLICA_SET
 from relay_sidecar.origin.core.definition import DEFINITION
-from relay_sidecar.origin.core.resource import Resource, Strategy
 
 _EVENTS = ResourceName("", "v1", "events")
 

@@ -7,10 +7,10 @@ pkg/registry/{apps,batch}/*/strategy.go.
 from collections.abc import Iterable, Sequence
 
 from relay_sidecar.origin.core import faults
+from relay_sidecar.origin.core.api_resource import Strategy
 from relay_sidecar.origin.core.builtin.pod import default_spec, spec_faults
 from relay_sidecar.origin.core.faults import Fault
 from relay_sidecar.origin.core.metadata import check_labels
-from relay_sidecar.origin.core.resource import Strategy
 from relay_sidecar.origin.core.tree import (
     Object,
     is_equal,

@@ -1,11 +1,11 @@
 """What waits on a stream: order, replacement, and which deletes are needed."""
 
-from gm.hub.core.queue import Message, Queue
+from gm.hub.core.send_queue import Message, SendQueue
 from sedna_api.core.messages import Ack, Delete, Put, Refused, Rewound, SnapshotEnd
 from tests.unit.gm.hub.samples import document
 
 
-def drained(queue: Queue) -> list[Message]:
+def drained(queue: SendQueue) -> list[Message]:
     told: list[Message] = []
     while (message := queue.pop()) is not None:
         told.append(message)
@@ -13,7 +13,7 @@ def drained(queue: Queue) -> list[Message]:
 
 
 def test_objects_leave_in_the_order_in_which_they_came() -> None:
-    queue = Queue()
+    queue = SendQueue()
     documents = [document(name) for name in ("b", "a", "c")]
     for each in documents:
         queue.put(each)
@@ -22,7 +22,7 @@ def test_objects_leave_in_the_order_in_which_they_came() -> None:
 
 
 def test_the_newest_state_waits_in_the_place_of_the_first() -> None:
-    queue = Queue()
+    queue = SendQueue()
     queue.put(document("a", version=1))
     queue.put(document("b", version=2))
     queue.put(document("a", version=3))
@@ -30,7 +30,7 @@ def test_the_newest_state_waits_in_the_place_of_the_first() -> None:
 
 
 def test_an_object_that_came_after_the_snapshot_is_told_after_its_end() -> None:
-    queue = Queue()
+    queue = SendQueue()
     queue.put(document("a"))
     queue.end_snapshot()
     queue.put(document("late"))
@@ -38,7 +38,7 @@ def test_an_object_that_came_after_the_snapshot_is_told_after_its_end() -> None:
 
 
 def test_what_lc_has_is_deleted_under_the_uid_that_it_has() -> None:
-    queue = Queue()
+    queue = SendQueue()
     queue.put(document("a", version=1, uid="first"))
     drained(queue)
     queue.put(document("a", version=2, uid="second"))
@@ -47,7 +47,7 @@ def test_what_lc_has_is_deleted_under_the_uid_that_it_has() -> None:
 
 
 def test_what_lc_never_had_needs_no_delete() -> None:
-    queue = Queue()
+    queue = SendQueue()
     queue.put(document("a"))
     queue.delete(document("a", version=2))
     queue.delete(document("unheard-of"))
@@ -56,7 +56,7 @@ def test_what_lc_never_had_needs_no_delete() -> None:
 
 
 def test_a_deleted_object_that_returns_before_lc_heard_of_it_is_told_as_it_is_now() -> None:
-    queue = Queue()
+    queue = SendQueue()
     queue.put(document("a"))
     drained(queue)
     queue.delete(document("a", version=2))
@@ -67,7 +67,7 @@ def test_a_deleted_object_that_returns_before_lc_heard_of_it_is_told_as_it_is_no
 
 
 def test_a_delete_that_was_told_is_not_told_again() -> None:
-    queue = Queue()
+    queue = SendQueue()
     queue.put(document("a"))
     drained(queue)
     queue.delete(document("a", version=2))
@@ -77,7 +77,7 @@ def test_a_delete_that_was_told_is_not_told_again() -> None:
 
 
 def test_answers_overtake_objects_and_one_ack_stands_for_all_before_it() -> None:
-    queue = Queue()
+    queue = SendQueue()
     queue.put(document("a"))
     queue.ack("s", "u", 2)
     queue.ack("s", "u", 1)
@@ -87,14 +87,14 @@ def test_answers_overtake_objects_and_one_ack_stands_for_all_before_it() -> None
 
 
 def test_that_history_is_rewound_is_told_before_all_objects() -> None:
-    queue = Queue()
+    queue = SendQueue()
     queue.put(document("a"))
     queue.rewound()
     assert drained(queue) == [Rewound(), Put(document("a"))]
 
 
 def test_a_slow_lc_holds_no_more_than_one_change_of_each_object() -> None:
-    queue = Queue()
+    queue = SendQueue()
     for version in range(1, 500):
         for name in ("a", "b"):
             queue.put(document(name, version=version))

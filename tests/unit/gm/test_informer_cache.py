@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gm.collections import Collection
+from gm.informer_cache import InformerCache
 from sedna_api.core.document import Document
 from tests.unit.gm.documents import document
 
@@ -22,9 +22,9 @@ class Told:
         self.moves += 1
 
 
-def made() -> tuple[Collection, Told]:
+def made() -> tuple[InformerCache, Told]:
     told = Told()
-    return Collection("dataset", told.change, told.move), told
+    return InformerCache("dataset", told.change, told.move), told
 
 
 def test_a_list_takes_the_place_of_everything() -> None:

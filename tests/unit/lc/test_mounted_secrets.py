@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lc.secrets import Secrets
+from lc.mounted_secrets import Secrets
 
 
 @pytest.fixture

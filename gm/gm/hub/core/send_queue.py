@@ -18,7 +18,7 @@ Change = Put | Delete
 Message = Put | Delete | SnapshotEnd | Rewound | Ack | Refused
 
 
-class Queue:
+class SendQueue:
     """One stream's, from the snapshot on."""
 
     def __init__(self) -> None:

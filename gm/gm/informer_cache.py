@@ -14,7 +14,7 @@ Name = tuple[str, str]
 Tell = Callable[[Document | None, Document | None], None]
 
 
-class Collection:
+class InformerCache:
     """`tell(before, after)` is called at each change; one of the two may be None. `moved` is called
     when `version` or `is_synced` changed, after the changes that brought it."""
 
