@@ -17,6 +17,10 @@ from sidecar.web import aiohttp_web as web
 PATIENCE = 15.0
 # Bytes of a body that are sent together.
 PIECE = 256 * 1024
+# Bytes that may wait for the kernel before a part counts as not taken. A plain transport pauses its
+# writer above this, TLS already at it (sslproto, _control_app_writing): with 0 a writer over TLS
+# would be paused with nothing left to send, and only what is sent lets it go on.
+WAITING = 1
 # tcp(7), TCP_NOTSENT_LOWAT: as the system says.
 UNLIMITED = 0
 
@@ -29,7 +33,7 @@ async def send_long(
     transport = request.transport
     if transport is None:
         raise ConnectionResetError("the client has left")
-    _buffer(transport, high=0, unsent=PIECE)
+    _buffer(transport, high=WAITING, unsent=PIECE)
     try:
         for part in parts:
             async with asyncio.timeout(PATIENCE):
@@ -47,7 +51,8 @@ async def send_long(
 def _buffer(transport: asyncio.Transport, *, high: int | None, unsent: int) -> None:
     """A part counts as taken when all of it but `high` bytes is with the kernel, the last one too;
     which takes `unsent` beyond those on their way: of megabytes there, a slow reader would be
-    silent for long."""
+    silent for long. Over TLS the part before may still wait, encrypted, between here and there.
+    """
     if transport.is_closing():
         return
     transport.set_write_buffer_limits(high=high)

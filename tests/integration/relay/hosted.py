@@ -1,4 +1,7 @@
-"""A listener of the relay with any handler, in a thread of its own, asked as by any client."""
+"""A listener of the relay with any handler, in a thread of its own, asked as by any client.
+
+On uvloop, as the relay runs, unless another event loop is asked for.
+"""
 
 import asyncio
 import ssl
@@ -7,6 +10,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self
+
+import uvloop
 
 from relay_sidecar.web.listener import listening
 from sidecar.values import Address
@@ -17,15 +22,22 @@ START_TIMEOUT = 10.0
 
 # The handler's life; entered and left on the thread's loop.
 Opened = Callable[[], AbstractAsyncContextManager[Handler]]
+NewEventLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 class Hosted:
     """Open while the block runs."""
 
     def __init__(
-        self, opened: Opened, *, tls: ssl.SSLContext | None = None, limit: int = 100
+        self,
+        opened: Opened,
+        *,
+        tls: ssl.SSLContext | None = None,
+        limit: int = 100,
+        new_event_loop: NewEventLoop = uvloop.new_event_loop,
     ) -> None:
         self._opened = opened
+        self._new_event_loop = new_event_loop
         self._tls = tls
         self._limit = limit
         self._thread = threading.Thread(target=self._run, name="hosted")
@@ -54,7 +66,8 @@ class Hosted:
         self._thread.join()
 
     def _run(self) -> None:
-        asyncio.run(self._serve())
+        with asyncio.Runner(loop_factory=self._new_event_loop) as runner:
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
