@@ -14,6 +14,7 @@ import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from aiohttp.http import HttpProcessingError
 
@@ -169,8 +170,8 @@ class _Refusal(asyncio.Protocol):
     """One connection too many: closed before it costs anything."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            transport.abort()
+        # No isinstance: uvloop's transports are none of asyncio's classes.
+        cast(asyncio.Transport, transport).abort()
 
 
 class _OwnFaults(logging.Filter):
