@@ -1,17 +1,21 @@
 """What is measured about one elector, computed at the scrape.
 
 Names are client-go's where it has them (`leader_election_*`), ours otherwise; all have the Lease as
-their label `name`.
+their label `name`. Those with client-go's names have the label `component` too: every controller
+that elects by client-go has metrics of these names.
 """
 
 from elector_sidecar.elector import Elector
 from sidecar.metrics import Kind, Metric
+
+COMPONENT = "edge-sidecars-elector"
 
 
 def measure(elector: Elector, now: float) -> list[Metric]:
     status = elector.status(now)
     view = status.view
     lease = {"name": elector.config.lease}
+    shared = lease | {"component": COMPONENT}
     requests = sorted(elector.api_requests.items())
 
     def gauge(name: str, text: str, value: float) -> Metric:
@@ -21,15 +25,17 @@ def measure(elector: Elector, now: float) -> list[Metric]:
         return Metric(name, Kind.COUNTER, text, ((lease, value),))
 
     return [
-        gauge(
+        Metric(
             "leader_election_master_status",
+            Kind.GAUGE,
             "1 if this process holds the lease now, else 0.",
-            float(status.is_leader),
+            ((shared, float(status.is_leader)),),
         ),
-        counter(
+        Metric(
             "leader_election_slowpath_total",
+            Kind.COUNTER,
             "Reads of the lease: what a renewal that goes well does not need.",
-            float(elector.api_requests.get(("get", "sent"), 0)),
+            ((shared, float(elector.api_requests.get(("get", "sent"), 0))),),
         ),
         gauge(
             "elector_valid_seconds",

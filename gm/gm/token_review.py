@@ -1,7 +1,7 @@
 """Which node a bearer token proves, asked of the API server.
 
 Owns the TokenReview. Guarantees: no token is kept or logged; a token that is not bound to a node
-proves none. Bound tokens: KEP-4193, Kubernetes 1.32.
+proves none. Bound tokens: KEP-4193, on by default since Kubernetes 1.30.
 """
 
 from gm.core.tree import flag, items, mapping

@@ -245,8 +245,9 @@ def test_metrics_are_prometheus_text(pair: Pair) -> None:
         assert set(kinds.values()) <= {"counter", "gauge"}
         assert all(name.endswith("_total") for name, kind in kinds.items() if kind == "counter")
         assert all(math.isfinite(value) for value in values.values())
-        assert values['leader_election_master_status{name="controller"}'] == leads
-        assert values['leader_election_slowpath_total{name="controller"}'] >= 1
+        labels = 'name="controller",component="edge-sidecars-elector"'
+        assert values[f"leader_election_master_status{{{labels}}}"] == leads
+        assert values[f"leader_election_slowpath_total{{{labels}}}"] >= 1
 
 
 # ── resign ──

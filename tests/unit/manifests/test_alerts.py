@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from elector_sidecar.metrics import COMPONENT
 from tests.peers.promtool import require_promtool
 from tests.unit.manifests.built import MANIFESTS, Json
 
@@ -31,7 +32,15 @@ class Case:
 
 def _electors(metric: str, *values: str) -> dict[str, str]:
     labels = 'namespace="shop",name="till"'
+    if metric in SHARED:
+        labels += f',component="{COMPONENT}"'
     return {f'{metric}{{{labels},pod="till-{n}"}}': value for n, value in enumerate(values)}
+
+
+def _client_go(value: str, name: str) -> dict[str, str]:
+    """A controller in the same namespace that elects with client-go."""
+    labels = f'namespace="shop",name="{name}",pod="controller-0"'
+    return {f"leader_election_master_status{{{labels}}}": value}
 
 
 def _relay(**values: str) -> dict[str, str]:
@@ -69,6 +78,8 @@ def _gms(metric: str, *values: str, **labels: str) -> dict[str, str]:
     }
 
 
+# Metrics of the elector whose names are client-go's.
+SHARED = ("leader_election_master_status", "leader_election_slowpath_total")
 LEASE = {"namespace": "shop", "name": "till"}
 POD = {"namespace": "shop", "pod": "till-0"}
 GM = {"namespace": "sedna", "pod": "gm-0"}
@@ -106,6 +117,26 @@ CASES = (
         "the leader is gone and another leads",
         _electors("leader_election_master_status", "1x20 stale", "0x20 1x20"),
         "23m",
+    ),
+    Case("NobodyLeads", "a standby of client-go's", _client_go("0x9", "controller"), "5m"),
+    Case(
+        "NobodyLeads",
+        "a leader of client-go's is gone",
+        _client_go("1x5 stale", "controller"),
+        "20m",
+    ),
+    Case(
+        "NobodyLeads",
+        "nobody of two leads, and client-go's leader by another Lease does not hide it",
+        _electors("leader_election_master_status", "0x9", "0x9") | _client_go("1x9", "controller"),
+        "2m",
+        LEASE,
+    ),
+    Case(
+        "NobodyLeads",
+        "a candidate of client-go's leads by the same Lease",
+        _electors("leader_election_master_status", "0x9", "0x9") | _client_go("1x9", "till"),
+        "5m",
     ),
     Case(
         "LeaderChangesOften",

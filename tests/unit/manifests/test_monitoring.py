@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import yaml
 
+from elector_sidecar.metrics import COMPONENT
 from tests.controlplane.kustomize import kustomize
 from tests.unit.manifests.built import MANIFESTS, containers, of_kind, overlay
 from tests.unit.repository.checkout import document
@@ -33,6 +34,13 @@ def test_every_metric_that_is_named_exists() -> None:
     named = {name for expression in _expressions() for name in METRIC.findall(expression)}
     assert len(named) > 15
     assert named <= known
+
+
+def test_every_panel_and_alert_selects_the_elector_where_it_shares_a_name_with_client_go() -> None:
+    selected = f'{{component="{COMPONENT}"}}'
+    naming = [it for it in _expressions() if "leader_election_" in it]
+    assert len(naming) == 2
+    assert all(selected in it for it in naming)
 
 
 def test_braces_and_brackets_of_every_expression_are_closed() -> None:

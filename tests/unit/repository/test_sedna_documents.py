@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.repository.checkout import ROOT, section
+from tests.unit.repository.checkout import DOCUMENTS, ROOT, document, section
 
 PACKAGES = {
     name: ROOT / folder / name
@@ -24,6 +24,15 @@ def _rows(name: str) -> str:
 
 def _folders(package: Path) -> set[str]:
     return {path.name for path in package.iterdir() if (path / "__init__.py").is_file()}
+
+
+def test_one_kubernetes_version_is_named_for_the_policy_of_node_reports() -> None:
+    policy = (ROOT / "manifests/nodereport-policy/policy.yaml").read_text(encoding="utf-8")
+    lines = [it for name in DOCUMENTS for it in document(name).splitlines()]
+    about = [policy, *(it for it in lines if "nodereport-policy" in it and it.startswith("|"))]
+    named = [re.findall(r"Kubernetes (1\.\d+)", it) for it in about]
+    assert sum(map(len, named)) >= 3
+    assert {version for versions in named for version in versions} == {"1.31"}
 
 
 @pytest.mark.parametrize("name", PACKAGES)
