@@ -16,7 +16,7 @@ from elector_sidecar.elector import Elector
 from elector_sidecar.log import fields, logger, setup
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.telling.lease_events import LeaseEvents
-from elector_sidecar.web.answers import Answers
+from elector_sidecar.web.answers import Answers, WaitLimit
 from elector_sidecar.web.listener import DeafListener, connection_limit, listening, watch_over
 from kubeapi import KEPT_FOR, ApiServer, Credentials, InCluster, Plain, UnusableCredentials
 from sidecar.process import obey_signals, tidy
@@ -32,6 +32,8 @@ VERSION = "0.2.0"
 LONGEST_ANSWER = 8 * 1024 * 1024
 # A connection that missed a renewal is not trusted with another.
 KEPT_PERIODS = 2.0
+# Long polls and streams of clients from outside of the pod: kubelet and Prometheus open none.
+MAX_STRANGERS = 16
 # Seconds from the first answer: a released Lease is taken by then, and nobody waits for us.
 TIDY_AFTER = 2.0
 
@@ -165,8 +167,12 @@ def _listeners(config: Config, elector: Elector) -> list[Listener]:
     """The first one is watched: it is the one that the main asks."""
     addresses = (config.listen, config.contrib_listen, config.probe_listen)
     limit = connection_limit(sum(address is not None for address in addresses))
-    answers = Answers(elector, max_waiting=limit * 3 // 4)
-    handlers = (answers.handle, answers.handle_contrib, answers.handle_probe)
+    most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_STRANGERS)
+    handlers = (
+        Answers(elector, WaitLimit(most)).handle,
+        Answers(elector, WaitLimit(most), strangers=WaitLimit(few)).handle_contrib,
+        Answers(elector, WaitLimit(few)).handle_probe,
+    )
     return [
         listening(address, handle, limit=limit)
         for address, handle in zip(addresses, handlers, strict=True)

@@ -298,6 +298,11 @@ class Tenure:
     def _step_resting(self, now: float, facts: Facts) -> None:
         since = facts.free_since
         unclaimed = since is not None and now - since >= UNCLAIMED_LIMIT
+        if self._cause is Cause.UNHEALTHY and facts.holds_record and self._refusals >= REFUSALS:
+            # It failed before, and has ended while the Lease expires: restarted by kubelet.
+            self._cause = Cause.GONE
+            self._release(now)
+            return
         if self._is_deaf:
             return
         if now >= self._rest_until or (self._rest_may_end_early and unclaimed):
@@ -317,7 +322,10 @@ class Tenure:
         self._cause = cause
         self._phase = Phase.DRAINING
         self._is_stopped = not self._work_may_run
-        can_learn = self._policy.has_drain or self._policy.has_health
+        # Without a drain URL only its end proves that the main has stopped: that is worth renewing
+        # for while kubelet ends it too. A main that fails or hangs may do so for ever.
+        is_ending = self._policy.has_health and cause is Cause.TERMINATION
+        can_learn = self._policy.has_drain or is_ending
         self._deadline = now + (self._policy.drain_timeout if can_learn else 0.0)
 
     def _release(self, now: float) -> None:

@@ -1,8 +1,8 @@
 """The HTTP answers (contract, section 3).
 
 Guarantee (P1, P2): whatever depends on leadership is computed from a clock that is read after the
-request was parsed and after the last await of the handler. Bad input is a 400 that names it. Those
-who wait for something never take all connections.
+request was parsed and after the last await of the handler. Bad input is a 400 that names it. Long
+polls and streams never take all connections of a listener, and none of another listener's.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from elector_sidecar.web.stream import follow
 from sidecar.clock import boottime
 from sidecar.values import BadInput, seconds, whole
 from sidecar.web import aiohttp_web as web
-from sidecar.web.answers import Route, json, metrics, served, text
+from sidecar.web.answers import READS, Route, json, metrics, options, served, text
 
 VALID_UNTIL_HEADER = "X-Leader-Valid-Until"
 FENCING_TOKEN_HEADER = "X-Leader-Fencing-Token"
@@ -43,14 +43,35 @@ class Demand:
     token: int | None = None
 
 
-class Answers:
-    """The handlers of one elector; `handle` serves the full API, `handle_probe` the safe part.
-    `max_waiting`: long polls and streams at a time, all listeners together."""
+class WaitLimit:
+    """How many long polls and streams may be open at a time."""
 
-    def __init__(self, elector: Elector, *, max_waiting: int) -> None:
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open = 0
+
+    @contextmanager
+    def place(self) -> Iterator[bool]:
+        """Whether there is one left."""
+        is_there = self._open < self.most
+        self._open += is_there
+        try:
+            yield is_there
+        finally:
+            self._open -= is_there
+
+
+class Answers:
+    """The handlers of one elector on one listener; `handle` serves the full API, `handle_probe`
+    the safe part. `strangers`: for clients of other machines, where the main asks on the same
+    listener."""
+
+    def __init__(
+        self, elector: Elector, waiting: WaitLimit, *, strangers: WaitLimit | None = None
+    ) -> None:
         self._elector = elector
-        self._max_waiting = max_waiting
-        self._waiting = 0
+        self._waiting = waiting
+        self._strangers = strangers
         self._routes: dict[str, Route] = {
             "/": ("GET", self._name),
             "/leader": ("GET", self._leader),
@@ -76,7 +97,8 @@ class Answers:
         """
         route = self._routes.get(request.path)
         if route is None or request.path == "/":
-            return await self._name(request)
+            name = await self._name(request)
+            return options(name, ", ".join(READS)) if request.method == "OPTIONS" else name
         if request.path == "/resign" and not _is_local(request):
             return text(403, "/resign is for this machine only: ask 127.0.0.1")
         return await self._dispatch(request, route)
@@ -96,16 +118,18 @@ class Answers:
         if watch not in (None, "true", "false", "1", "0"):
             raise BadInput(f"watch={watch!r}: write watch=true")
         if watch in ("true", "1") and request.method == "GET":
-            with self._place() as is_there:
-                return await follow(self._elector, request) if is_there else self._full()
+            limit = self._limit(request)
+            with limit.place() as is_there:
+                return await follow(self._elector, request) if is_there else _full(limit)
         return json(self._elector.status(boottime()).json())
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         demand = _demand(request)
         if not demand.wait:
             return await self._ready(demand)
-        with self._place() as is_there:
-            return await self._ready(demand) if is_there else self._full()
+        limit = self._limit(request)
+        with limit.place() as is_there:
+            return await self._ready(demand) if is_there else _full(limit)
 
     async def _ready(self, demand: Demand) -> web.StreamResponse:
         deadline = boottime() + demand.wait
@@ -123,22 +147,10 @@ class Answers:
                 return text(503, str(lack) if status.is_leader else f"not leader: {status.reason}")
             await self._elector.changed(min(deadline - now, _patience(demand, status)))
 
-    @contextmanager
-    def _place(self) -> Iterator[bool]:
-        """Whether there is one left for who waits."""
-        is_there = self._waiting < self._max_waiting
-        self._waiting += is_there
-        try:
-            yield is_there
-        finally:
-            self._waiting -= is_there
-
-    def _full(self) -> web.Response:
-        return text(
-            503,
-            f"{self._max_waiting} clients wait already: ask again, or without waiting",
-            {"Retry-After": "1"},
-        )
+    def _limit(self, request: web.BaseRequest) -> WaitLimit:
+        if self._strangers is None or _is_local(request):
+            return self._waiting
+        return self._strangers
 
     async def _eligible(self, request: web.BaseRequest) -> web.StreamResponse:
         status = self._elector.status(boottime())
@@ -166,6 +178,14 @@ class Answers:
                 return text(200, "released")
             case _:
                 return text(503, "stopped leading; whether the Lease was released is unknown")
+
+
+def _full(limit: WaitLimit) -> web.Response:
+    return text(
+        503,
+        f"{limit.most} clients wait already: ask again, or without waiting",
+        {"Retry-After": "1"},
+    )
 
 
 def _lack(demand: Demand, remaining: float, age: float | None, token: int | None) -> str | None:

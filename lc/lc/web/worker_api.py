@@ -25,7 +25,7 @@ from lc.store import StoreUnavailable
 from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.report import Malformed
 from sidecar.web import aiohttp_web as web
-from sidecar.web.answers import metrics
+from sidecar.web.answers import READS, metrics, options
 
 # Bytes; a report carries at most 64 KiB of it further.
 MAX_BODY = 256 * 1024
@@ -85,9 +85,10 @@ class WorkerApi:
         if read is None:
             paths = ", ".join(("/sedna/workers/{name}/info", *self._reads))
             return _told(404, f"unknown path {request.path!r:.120}: there are {paths}")
-        if request.method not in ("GET", "HEAD"):
-            return _not_allowed(request, "GET, HEAD")
-        return read()
+        allowed = ", ".join(READS)
+        if request.method not in READS:
+            return _not_allowed(request, allowed)
+        return options(read(), allowed) if request.method == "OPTIONS" else read()
 
     async def _info(self, request: web.BaseRequest, worker: str) -> web.Response:
         try:

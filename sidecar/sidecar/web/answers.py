@@ -1,7 +1,9 @@
 """What endpoints for probes, Prometheus and people have in common.
 
 Knows none of them. Guarantees: a path that is not there, a method that is not allowed and bad input
-are answered with what there is instead; HEAD and OPTIONS work wherever GET does.
+are answered with what there is instead; wherever GET works, HEAD and OPTIONS answer with the same
+status and headers and without a body, because health checks ask by any of the three (HAProxy's
+`option httpchk` by OPTIONS).
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +13,8 @@ from sidecar.values import BadInput
 from sidecar.web import aiohttp_web as web
 from sidecar.web.places import Handler
 
+# The methods of what is only read.
+READS = ("GET", "HEAD", "OPTIONS")
 # A method, GET or POST, and who answers.
 Route = tuple[str, Handler]
 
@@ -27,17 +31,27 @@ async def routed(request: web.BaseRequest, routes: Mapping[str, Route]) -> web.S
 async def served(request: web.BaseRequest, route: Route) -> web.StreamResponse:
     """The route's answer; 405 for another method, 400 for `BadInput`."""
     method, handler = route
-    allowed = ("GET", "HEAD", "OPTIONS") if method == "GET" else (method, "OPTIONS")
-    if request.method not in allowed:
+    allowed = ", ".join(READS if method == "GET" else (method, "OPTIONS"))
+    if request.method not in allowed.split(", "):
         refusal = text(405, f"{request.method} is not allowed on {request.path}")
-        refusal.headers["Allow"] = ", ".join(allowed)
+        refusal.headers["Allow"] = allowed
         return refusal
-    if request.method == "OPTIONS":
-        return web.Response(status=204, headers={"Allow": ", ".join(allowed)})
+    if request.method == "OPTIONS" and method != "GET":
+        return web.Response(status=204, headers={"Allow": allowed})
     try:
-        return await handler(request)
+        answer = await handler(request)
     except BadInput as error:
-        return text(400, str(error))
+        answer = text(400, str(error))
+    return options(answer, allowed) if request.method == "OPTIONS" else answer
+
+
+def options(answer: web.StreamResponse, allowed: str) -> web.StreamResponse:
+    """The answer of GET as OPTIONS gives it; a stream is not to be begun for it."""
+    if not isinstance(answer, web.Response):
+        raise TypeError("OPTIONS was answered with a stream")
+    answer.body = None
+    answer.headers["Allow"] = allowed
+    return answer
 
 
 def query(request: web.BaseRequest, *known: str) -> dict[str, str]:

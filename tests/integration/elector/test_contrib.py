@@ -95,7 +95,9 @@ def test_contribs_command_line_leads_and_answers_its_bytes(
                 answer = pod.name(path, method=method)
                 assert (answer.status, answer.body) == (200, b'{"name":"gm-0"}'), (method, path)
                 assert answer.headers["Content-Length"] == "15"
-        assert pod.name("/", method="HEAD").body == b""
+        for method in ("HEAD", "OPTIONS"):
+            answer = pod.name("/", method=method)
+            assert (answer.status, answer.body) == (200, b""), method
         assert pod.name("/readyz").status == 200, "our own paths are there too"
         spec = lease(control_plane, namespace, "example")["spec"]
         assert spec["holderIdentity"].startswith("gm-0_")

@@ -163,6 +163,29 @@ def test_a_failing_main_that_does_not_drain_is_followed_when_the_lease_expires(
     assert all(write.holder for write in history(fleet)[1:])
 
 
+@pytest.mark.parametrize("health", [500, 0], ids=["failing", "hung"])
+def test_a_failing_main_without_a_drain_url_is_followed_a_lease_after_its_last_check(
+    fleet: Fleet, health: int
+) -> None:
+    """Whatever --drain-timeout is: it is for a main that can say that it has stopped."""
+    fleet.create_empty_lease()
+    with MainServer() as first, MainServer() as second:
+        one = add(fleet, first, "--drain-timeout", "60s")
+        wait_for(one.is_leader, timeout=20, what="the lead")
+        other = add(fleet, second)
+        with Observer([one, other]) as observer:
+            wait_for(lambda: other.leader()["role"] == "standby", timeout=20, what="a standby")
+            first.health = health
+            wait_for(lambda: one.readyz() == 503, timeout=2 * NOTICED, what="the end of the lead")
+            gave_up_at = boottime()
+            wait_for(other.is_leader, timeout=FAST_DURATION + 10, what="a successor")
+        judge(fleet, observer)
+    mine = [write for write in history(fleet) if write.writer == one.identity]
+    assert all(write.holder for write in mine), "never released"
+    # One may have been on its way.
+    assert mine[-1].received < gave_up_at + 1.0
+
+
 @pytest.mark.slow
 def test_the_grace_runs_from_the_acquisition(fleet: Fleet) -> None:
     fleet.create_empty_lease()

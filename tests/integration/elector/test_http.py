@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from tests.controlplane.answer import boottime
+from tests.controlplane.answer import ask, boottime
 from tests.integration.elector.pair import Pair
 from tests.pods.fleet import Fleet
-from tests.pods.http_client import answered
+from tests.pods.http_client import answered, ports
 from tests.pods.main import MainServer
 from tests.pods.observer import wait_for, wait_for_leader
 
@@ -56,11 +56,32 @@ def test_head_says_what_get_says_without_its_body(pair: Pair, path: str) -> None
         assert ("X-Leader-Valid-Until" in head.headers) == ("X-Leader-Valid-Until" in get.headers)
 
 
-@pytest.mark.parametrize("path", GET_PATHS)
-def test_options_lists_the_methods(pair: Pair, path: str) -> None:
-    answer = answered(pair.standby, path, method="OPTIONS")
-    assert (answer.status, answer.body) == (204, b"")
-    assert answer.headers["Allow"] == "GET, HEAD, OPTIONS"
+OPTIONS_PATHS = [
+    *GET_PATHS,
+    "/leader?watch=true",
+    "/readyz?min_remaining=1h",
+    "/readyz?wait=1ms&min_age=1h",
+    "/readyz?misspelt=1",
+]
+
+
+@pytest.mark.parametrize("path", OPTIONS_PATHS)
+def test_options_says_what_get_says_without_its_body(pair: Pair, path: str) -> None:
+    """HAProxy's `option httpchk` asks by OPTIONS: a standby must not look healthy to it."""
+    for pod in (pair.leader, pair.standby):
+        probe = ports(pod)[1:] if path.partition("?")[0] in PROBE_PATHS else []
+        for port in (pod.port, *probe):
+            options = ask(port, path, method="OPTIONS")
+            get = ask(port, path.removesuffix("?watch=true"))
+            assert options is not None
+            assert get is not None
+            assert (options.status, options.body) == (get.status, b"")
+            assert options.headers["Allow"] == "GET, HEAD, OPTIONS"
+            assert options.headers["Content-Length"] == "0"
+            for name in ("Content-Type", "X-Leader-Fencing-Token"):
+                assert options.headers.get(name) == get.headers.get(name)
+    assert answered(pair.leader, "/readyz", method="OPTIONS").status == 200
+    assert answered(pair.standby, "/readyz", method="OPTIONS").status == 503
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "PROPFIND"])

@@ -5,7 +5,7 @@ import http.client
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -170,6 +170,47 @@ def test_p9_clients_that_wait_take_neither_the_lead_nor_all_connections(fleet: F
         timeout=10,
         what="places are free again",
     )
+
+
+@pytest.mark.parametrize(
+    "asks", [b"GET /leader?watch=true HTTP/1.1\r\nHost: x\r\n\r\n", b"", b"GET /r"]
+)
+def test_a_stranger_who_spends_the_probe_listener_takes_nothing_from_the_main(
+    fleet: Fleet, tmp_path: Path, asks: bytes
+) -> None:
+    """Without authentication: streams, idle connections, and headers that do not end."""
+    fleet.create_empty_lease()
+    path = tmp_path / "elector.sock"
+    flags = ("--listen", f"unix:{path}", "--probe-listen", "127.0.0.1:0")
+    pod = fleet.add(*flags, timing=STEADY)
+    [probe] = ports(pod)
+    wait_for(lambda: ask_unix(path, "/readyz")[0] == 200, timeout=20, what="the lead")
+    with ExitStack() as stack:
+        for _ in range(1000):
+            stranger = stack.enter_context(socket.create_connection(("127.0.0.1", probe)))
+            with suppress(ConnectionResetError, BrokenPipeError):
+                stranger.sendall(asks)
+        wait_for(lambda: _is_probed(probe), timeout=10, what="an answer to kubelet")
+        full = ask(probe, "/readyz?wait=1h&min_age=1h", timeout=1)
+        is_spent = b"watch" in asks
+        assert (full is not None and b"clients wait already" in full.body) is is_spent
+        # The main's own stream, long poll and question, as many as it had before.
+        watching = stack.enter_context(closing(UnixConnection(path)))
+        watching.request("GET", "/leader?watch=true")
+        documents = watching.getresponse()
+        for _ in range(3):
+            assert b'"isLeader":true' in documents.readline()
+        assert ask_unix(path, "/readyz?wait=1s&min_age=1s")[0] == 200
+        for _ in range(100):
+            main = stack.enter_context(socket.socket(socket.AF_UNIX))
+            main.connect(str(path))
+            main.sendall(b"GET /leader?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert main.recv(12) == b"HTTP/1.1 200"
+
+
+def _is_probed(port: int) -> bool:
+    answer = ask(port, "/readyz")
+    return answer is not None and answer.status == 200
 
 
 def test_p9_a_unix_socket_is_taken_from_nobody(fleet: Fleet, tmp_path: Path) -> None:

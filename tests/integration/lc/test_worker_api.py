@@ -126,6 +126,7 @@ def test_a_body_without_a_type_is_json(lc: LcProcess) -> None:
         ("/sedna/workers/w", "POST", 404),
         ("/", "GET", 404),
         ("/livez", "GET", 200),
+        ("/livez", "OPTIONS", 200),
         ("/readyz", "GET", 200),
         ("/metrics", "GET", 200),
         ("/status", "GET", 200),

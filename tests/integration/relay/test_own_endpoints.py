@@ -129,8 +129,11 @@ def test_nothing_can_be_changed_here(caller: Caller, method: str) -> None:
     assert answer.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
-def test_head_tells_the_same_status_without_a_body(relay: Relay, caller: Caller) -> None:
-    assert caller.ask("/readyz", method="HEAD").status == HTTPStatus.OK
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
+def test_head_and_options_tell_the_same_status_without_a_body(
+    relay: Relay, caller: Caller, method: str
+) -> None:
+    assert caller.ask("/readyz", method=method).status == HTTPStatus.OK
     relay.told = LOADING
-    answer = caller.ask("/readyz", method="HEAD")
+    answer = caller.ask("/readyz", method=method)
     assert (answer.status, answer.body) == (HTTPStatus.SERVICE_UNAVAILABLE, b"")

@@ -256,7 +256,7 @@ def test_within_the_grace_a_new_leaders_main_may_fail(health: Health) -> None:
     tenure = leading(GATED)
     fail(tenure, 29.9, health)
     assert tenure.plan(29.9, LEADER).stance is Stance.CONTEND
-    assert tenure.plan(30, LEADER).stance is Stance.HOLD
+    assert tenure.plan(30, LEADER).stance is Stance.ABSTAIN
 
 
 @pytest.mark.parametrize("health", [Health.FAILING, Health.HUNG])
@@ -286,7 +286,7 @@ def test_the_grace_of_a_second_term_counts_from_its_own_beginning() -> None:
     tenure.plan(200, LEADER)
     fail(tenure, 210, Health.FAILING)
     assert tenure.plan(210, LEADER).stance is Stance.CONTEND
-    assert tenure.plan(230, LEADER).stance is Stance.HOLD
+    assert tenure.plan(230, LEADER).stance is Stance.ABSTAIN
 
 
 def test_the_grace_counts_on_through_a_lapse() -> None:
@@ -295,7 +295,32 @@ def test_the_grace_counts_on_through_a_lapse() -> None:
     tenure.plan(10, LAPSED)
     tenure.plan(25, LEADER)
     fail(tenure, 30, Health.FAILING)
-    assert tenure.plan(30, LEADER).stance is Stance.HOLD
+    assert tenure.plan(30, LEADER).stance is Stance.ABSTAIN
+
+
+@pytest.mark.parametrize("health", [Health.FAILING, Health.HUNG])
+def test_p6_without_a_drain_url_a_main_that_fails_is_no_longer_renewed_for(health: Health) -> None:
+    """It proves nothing and will say nothing: the Lease is neither kept nor released."""
+    tenure = leading(GATED)
+    fail(tenure, 40, health)
+    assert tenure.plan(40, LEADER).stance is Stance.ABSTAIN
+    assert tenure.outcome.cause is Cause.UNHEALTHY
+    assert not tenure.outcome.was_released
+    fail(tenure, 41, Health.REFUSED, times=1)
+    assert tenure.plan(41, LAPSED).stance is Stance.ABSTAIN, "one refusal may be a restart"
+    fail(tenure, 42, Health.REFUSED, times=1)
+    assert tenure.plan(42, LAPSED).stance is Stance.RELEASE, "it has ended since"
+    assert tenure.plan(48, LAPSED).stance is Stance.ABSTAIN, "tried once"
+    assert tenure.plan(49, LAPSED).stance is Stance.ABSTAIN
+
+
+def test_p6_a_terminated_leader_renews_until_its_main_has_ended_too() -> None:
+    tenure = leading(GATED)
+    tenure.terminate(40, LEADER)
+    assert tenure.plan(40, LEADER).stance is Stance.HOLD
+    assert tenure.wake_at() == 50
+    fail(tenure, 42, Health.REFUSED, times=2)
+    assert tenure.plan(42, LEADER).stance is Stance.RELEASE
 
 
 def resting(now: float) -> Tenure:
@@ -378,8 +403,7 @@ def test_a_trial_that_does_not_help_ends_after_the_grace_and_is_repeated_once_pe
     tenure.plan(40, LEADER)
     fail(tenure, 41, Health.FAILING)
     assert tenure.plan(69.9, LEADER).stance is Stance.CONTEND
-    assert tenure.plan(70, LEADER).stance is Stance.HOLD
-    assert tenure.plan(80, LEADER).stance is Stance.ABSTAIN, "the main never said that it stopped"
+    assert tenure.plan(70, LEADER).stance is Stance.ABSTAIN, "the main never said that it stopped"
     assert tenure.plan(90, free(85)).stance is Stance.ABSTAIN
     assert tenure.plan(124.9, free(85)).stance is Stance.ABSTAIN
     assert tenure.plan(125, free(85)).stance is Stance.CONTEND
