@@ -59,6 +59,10 @@ class Directory:
     def node_documents(self, node: str) -> Iterable[Document]:
         return self.placement.documents(node)
 
+    def concerned(self, node: str, key: ObjectKey) -> Document | None:
+        """The object, if it is known to concern the node."""
+        return self.get(key) if node in self.placement.nodes(key) else None
+
     def version(self, kind: str) -> int:
         collection = self.collections.get(kind)
         return 0 if collection is None else collection.version

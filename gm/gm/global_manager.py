@@ -89,9 +89,12 @@ class GlobalManager:
             settings=Settings(config.lc_server, config.kb_server),
             concurrency=config.concurrency,
         )
+        # What an LC of Sedna's has said is nowhere else, whoever leads now.
+        self._late_writes = Writes(api, lambda: True, timeout=timeout)
         self._writer = NodeReportWriter(self.directory, self._report_writes)
+        self._late_writer = NodeReportWriter(self.directory, self._late_writes)
         authority = Authority(self.directory, self._report_writes, namespace=config.namespace)
-        self.inbox = Inbox(authority, self._writer, may_serve=self._may_serve)
+        self.inbox = Inbox(authority, self._writer, self._late_writer, may_serve=self._may_serve)
         self._pruning = Pruning(self.directory, self._writer, lambda: self.leadership.may_act)
         self.hub: Hub | None = None
         if config.mode is not Mode.RELAY:
@@ -165,6 +168,7 @@ class GlobalManager:
         """LCs go elsewhere, what is being written ends, nothing more is begun."""
         if self.hub is not None:
             await self.hub.drain("this GM ends")
+            await self.inbox.flush()
         self.leadership.stand_down()
         await self.drained()
 
@@ -226,6 +230,7 @@ class GlobalManager:
                 folded=self.operators.folded,
                 without_effect=self.operators.refused,
                 refused=inbox.refused,
+                lost=inbox.lost_reports,
                 last_refusal=inbox.last_refusal,
             ),
             nodes=self._nodes(),
@@ -255,10 +260,13 @@ class GlobalManager:
 
     def counters(self) -> Counters:
         return Counters(
-            writes=Counter(self._writes.counts) + Counter(self._report_writes.counts),
+            writes=sum(
+                (it.counts for it in (self._writes, self._report_writes, self._late_writes)),
+                Counter[tuple[str, str]](),
+            ),
             decisions=self.operators.outcomes,
             events_told=self.events.told,
             events_dropped=self.events.dropped,
-            conflicts=self._writer.conflicts,
+            conflicts=self._writer.conflicts + self._late_writer.conflicts,
             turned_away=0 if self.hub is None else self.hub.turned_away,
         )

@@ -75,6 +75,7 @@ def measure(status: GmStatus, counters: Counters) -> list[Metric]:
                 ({"outcome": "folded"}, float(reports.folded)),
                 ({"outcome": "without_effect"}, float(reports.without_effect)),
                 ({"outcome": "refused"}, float(reports.refused)),
+                ({"outcome": "lost"}, float(reports.lost)),
             ),
         ),
         counter(

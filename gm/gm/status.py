@@ -65,6 +65,7 @@ class ReportCounts:
     folded: int
     without_effect: int
     refused: int
+    lost: int
     last_refusal: str
 
 
@@ -118,6 +119,7 @@ class GmStatus:
                 "folded": self.reports.folded,
                 "withoutEffect": self.reports.without_effect,
                 "refused": self.reports.refused,
+                "lost": self.reports.lost,
                 "lastRefusal": self.reports.last_refusal or None,
             },
             "nodes": [_node(each) for each in self.nodes],

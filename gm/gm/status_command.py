@@ -55,7 +55,8 @@ def table(told: Mapping[str, Any]) -> str:
         (
             "REPORTS",
             f"{reports['stored']} stored, {reports['folded']} taken in, "
-            f"{reports['withoutEffect']} without effect, {reports['refused']} refused",
+            f"{reports['withoutEffect']} without effect, {reports['refused']} refused, "
+            f"{reports['lost']} lost",
         ),
     ]
     if reports["lastRefusal"]:

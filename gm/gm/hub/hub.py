@@ -102,6 +102,7 @@ class Hub:
 
     def leave(self, stream: Stream) -> None:
         """The connection is gone."""
+        stream.is_over = True
         self._present.discard(stream)
         if not self._present:
             self._empty.set()

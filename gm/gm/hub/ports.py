@@ -8,7 +8,7 @@ the one event loop; nothing blocks, and only `room` and `node_of` wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sedna_api.core.document import Document
@@ -54,6 +54,21 @@ class Directory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A report whose sender names its object without a uid (Sedna's own LCs); `report.uid` is "".
+    It has no number either: there is no other copy of it, and it is never sent again."""
+
+    report: Report
+    completed: Callable[[Report, Document], Report]
+    # Whether the connection that it came by has ended.
+    is_over: Callable[[], bool] = lambda: False
+
+    def about(self, document: Document) -> Report:
+        """The report, once its object is known."""
+        return replace(self.completed(self.report, document), is_late=self.is_over())
+
+
+@dataclass(frozen=True, slots=True)
 class Acked:
     """This report stands in a NodeReport, and so do all of its object and store with a lower seq
     that were taken before it. Whoever cannot store one may not acknowledge a later one."""
@@ -77,10 +92,16 @@ class Inbox(Protocol):
     """Reports on their way into NodeReports."""
 
     def take(
-        self, node: str, report: Report, answer: Callable[[Acked | RefusedForGood], None]
+        self,
+        node: str,
+        report: Report | Unresolved,
+        answer: Callable[[Acked | RefusedForGood], None],
     ) -> bool:
         """False where it is full: nothing was taken, ask again after `room`. The answer may come
         never (LC sends the report again) or after the stream's end."""
+
+    def lost(self, node: str, report: Report | Unresolved) -> None:
+        """The stream ended before there was room, and the report will not be sent again."""
 
     async def room(self) -> None:
         """Returns when `take` is worth another try."""

@@ -2,14 +2,17 @@
 
 Guarantees: the same as for our LCs where Sedna's protocol can give them: everything that concerns
 the node at connect, changes in order, a slow LC holds only its own queue, a dead peer is found by
-pings. What it cannot: there is no acknowledgement, no end of a snapshot, and no authentication:
-whoever reaches the port is believed to be the node that it names.
+pings; what an LC has sent when its stream ends is read to the end and taken. What it cannot: there
+is no acknowledgement, no end of a snapshot, and no authentication: whoever reaches the port is
+believed to be the node that it names.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
+from contextlib import suppress
 from typing import Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -21,6 +24,7 @@ from gm.hub.stream import Stream
 from gm.hub.stream_server import CannotListen
 from gm.log import fields, logger
 from sedna_api.core.messages import Hello
+from sedna_api.core.report import unnumbered_store
 
 NODE_HEADER: Final = "Node-Name"
 # Seconds between pings, half of it for the answer; gorilla answers by itself.
@@ -32,6 +36,8 @@ MAX_FRAME: Final = 128 * 1024
 PACE: Final = 0.005
 # Seconds for the closing handshake with an LC that does not read.
 CLOSE_TIMEOUT: Final = 1.0
+# Bytes of the reason in a close frame: 125 less the code (RFC 6455, section 5.5).
+MAX_REASON: Final = 123
 
 
 class SednaServer:
@@ -72,7 +78,7 @@ class SednaServer:
         )
         await socket.prepare(request)
         # Its reports have no numbers: those of one connection are one store's.
-        store_id = f"sedna-{uuid.uuid4()}"
+        store_id = unnumbered_store(time.time(), str(uuid.uuid4()))
         stream = self._hub.enter(Hello(node, store_id, {}, "sedna"), transport="sedna")
         if isinstance(stream, Ended):
             await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=stream.detail.encode())
@@ -81,20 +87,22 @@ class SednaServer:
             await _carry(socket, stream, Translator(node, store_id))
         finally:
             self._hub.leave(stream)
-        detail = "" if stream.ended is None else stream.ended.detail
-        await socket.close(code=WSCloseCode.GOING_AWAY, message=detail.encode()[:123])
+        await socket.close(code=WSCloseCode.GOING_AWAY)
         return socket
 
 
 async def _carry(socket: web.WebSocketResponse, stream: Stream, translator: Translator) -> None:
     """Until the stream ends or LC hangs up."""
-    tasks = (
-        asyncio.create_task(_write_all(socket, stream, translator)),
-        asyncio.create_task(_read_all(socket, stream, translator)),
-        asyncio.create_task(stream.ending.wait()),
-    )
+    writing = asyncio.create_task(_write_all(socket, stream, translator))
+    reading = asyncio.create_task(_read_all(socket, stream, translator))
+    ending = asyncio.create_task(stream.ending.wait())
+    tasks = (writing, reading, ending)
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if stream.ended is not None and not reading.done():
+            await _take_leave(socket, stream.ended.detail)
+            # LC repeats nothing: what it has sent before it answers the close is still taken.
+            await asyncio.wait({reading}, timeout=CLOSE_TIMEOUT)
     finally:
         for task in tasks:
             task.cancel()
@@ -102,6 +110,14 @@ async def _carry(socket: web.WebSocketResponse, stream: Stream, translator: Tran
     for task in tasks:
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
+
+
+async def _take_leave(socket: web.WebSocketResponse, detail: str) -> None:
+    """Begins the closing handshake; `WebSocketResponse.close` would drop what is yet to be read."""
+    code = WSCloseCode.GOING_AWAY.to_bytes(2, "big")
+    # The connection may be gone already.
+    with suppress(ConnectionError):
+        await socket.send_frame(code + detail.encode()[:MAX_REASON], WSMsgType.CLOSE)
 
 
 async def _write_all(socket: web.WebSocketResponse, stream: Stream, translator: Translator) -> None:
@@ -124,6 +140,7 @@ async def _read_all(socket: web.WebSocketResponse, stream: Stream, translator: T
         try:
             report = translator.up(frame.data)
         except NotAMessage as error:
+            stream.refused += 1
             logger.warning(
                 "a message is ignored", extra=fields(node=stream.node, transport="sedna", why=error)
             )

@@ -7,10 +7,10 @@ until it is None, hands reports to `deliver`, and watches `ending`.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gm.hub.core.session import Cause, Ended, Session
-from gm.hub.ports import Acked, Inbox, RefusedForGood
+from gm.hub.ports import Acked, Inbox, RefusedForGood, Unresolved
 from sedna_api.core.document import Document
 from sedna_api.core.messages import Hello, ToNode
 from sedna_api.core.report import Malformed, Report, check
@@ -43,6 +43,7 @@ class Stream:
         self._reports = 0
         self._last_report_at: float | None = None
         self.refused = 0
+        self.is_over = False
         self.sheds_at = now + lifetime
         self.ending = asyncio.Event()
 
@@ -72,6 +73,7 @@ class Stream:
         self._wake.set()
 
     def end(self, cause: Cause, detail: str) -> None:
+        self.is_over = True
         self._session.end(cause, detail)
         self._wake.set()
         self.ending.set()
@@ -85,20 +87,28 @@ class Stream:
             await self._wake.wait()
         return message
 
-    async def deliver(self, report: Report) -> None:
+    async def deliver(self, it: Report | Unresolved) -> None:
         """Returns when the report is on its way to a NodeReport: while there is no room, nothing
-        more is read from this LC."""
+        more is read from this LC. Also after the stream's end."""
+        if isinstance(it, Unresolved):
+            it = replace(it, is_over=lambda: self.is_over)
+        report = it.report if isinstance(it, Unresolved) else it
         if not self._session.is_own(report):
             self.end(Cause.MALFORMED, "a report of another store than the hello's")
             return
         try:
-            check(report)
+            check(report, is_resolved=report is it)
         except Malformed as error:
             self.answer(RefusedForGood(report.store_id, report.uid, report.seq, str(error)))
             return
         self.note_report()
-        while not self._inbox.take(self.node, report, self.answer):
-            await self._inbox.room()
+        is_taken = False
+        try:
+            while not (is_taken := self._inbox.take(self.node, it, self.answer)):
+                await self._inbox.room()
+        finally:
+            if not is_taken and not report.seq:
+                self._inbox.lost(self.node, it)
 
     def note_report(self) -> None:
         self._reports += 1

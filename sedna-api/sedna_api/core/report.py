@@ -26,6 +26,10 @@ MAX_NAME: Final = 253
 # A uint64 on the wire, an int64 in the API's JSON.
 MAX_SEQ: Final = 2**63 - 1
 
+# How the store of a sender begins that numbers nothing: one for each of its connections, followed
+# by when that began.
+UNNUMBERED: Final = "unnumbered-"
+
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?", re.ASCII)
 
@@ -40,7 +44,8 @@ class Report:
 
     `seq` 0: whoever says it numbers nothing (Sedna's own LCs); it takes the next number where it
     is stored. `previous`: the seq of the report before it in the queue that it was sent from, 0 at
-    its head: all before that one are acknowledged.
+    its head: all before that one are acknowledged. `is_late`: it numbers nothing, and the
+    connection that it came by has ended.
     """
 
     store_id: str
@@ -53,10 +58,21 @@ class Report:
     worker: str
     body: bytes
     previous: int = 0
+    is_late: bool = False
 
     @property
     def phase(self) -> str:
         return phase_of(self.body)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether its sender keeps it until it is acknowledged, and sends it again."""
+        return not self.store_id.startswith(UNNUMBERED)
+
+
+def unnumbered_store(began: float, name: str) -> str:
+    """Of one connection: what began later is greater. `began`: seconds of the epoch."""
+    return f"{UNNUMBERED}{int(began * 1000):015}-{name}"
 
 
 class Queued(Protocol):
@@ -86,8 +102,8 @@ def replaced_by(report: Queued, queue: Sequence[Queued]) -> int | None:
     return None
 
 
-def check(report: Report) -> None:
-    """Of one that comes from outside. Raises `Malformed`."""
+def check(report: Report, *, is_resolved: bool = True) -> None:
+    """Of one that comes from outside; the uid only where it is resolved. Raises `Malformed`."""
     if not 0 <= report.previous <= MAX_SEQ or not 0 <= report.seq <= MAX_SEQ:
         raise Malformed(f"seq {report.seq} after {report.previous}: not within 0 and {MAX_SEQ}")
     if report.seq and report.previous >= report.seq:
@@ -95,12 +111,14 @@ def check(report: Report) -> None:
     kind = kind_named(report.kind)
     if kind is None or kind.singular != report.kind:
         raise Malformed(f"kind {report.kind!r:.80} is none of Sedna's")
-    for what, text, pattern in (
+    names = [
         ("store", report.store_id, _TOKEN),
-        ("uid", report.uid, _TOKEN),
         ("namespace", report.namespace, _NAME),
         ("name", report.name, _NAME),
-    ):
+    ]
+    if is_resolved:
+        names.append(("uid", report.uid, _TOKEN))
+    for what, text, pattern in names:
         if len(text) > MAX_NAME or not pattern.fullmatch(text):
             raise Malformed(f"{what} {text!r:.80} is no name")
     if len(report.worker) > MAX_NAME or not report.worker.isprintable():

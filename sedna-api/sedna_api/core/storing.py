@@ -5,6 +5,9 @@
                      previous > n ───────────────> Gap: one on the way was lost, LC sends again
                      no room ────────────────────> Full: LC keeps it, and what comes after it
 
+A store of a sender that numbers nothing is one of its connections: what is late of a former one,
+and will not be sent again, counts as said on the present one.
+
 Guarantees: entry.seq only grows within a store, the epoch with each store; nothing is stored ahead
 of what its sender says comes before, nor of what was Full or missing before it in the same batch.
 """
@@ -14,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from .entry import Entry
-from .report import Malformed, Report, check_body, replaced_by
+from .report import UNNUMBERED, Malformed, Report, check_body, replaced_by
 from .stored_report import StoredReport
 
 # Bytes of entries; etcd takes 1.5 MiB a request (--max-request-bytes).
@@ -71,15 +74,19 @@ class Storing:
         self._held: dict[str, int] = {}
 
     def take(self, report: Report) -> Outcome:
-        if report.store_id in self.retired:
+        is_late = self._is_late(report)
+        if is_late is None:
             return RefusedReport(RETIRED_STORE)
         try:
             check_body(report.body)
         except Malformed as error:
             return RefusedReport(str(error))
-        if report.store_id != self.store_id:
+        if report.store_id != self.store_id and not is_late:
             self._begin(report.store_id)
         entry = self.entries.get(report.uid, Entry(report.uid, report.kind, report.name, 0))
+        if is_late and entry.seq and not report.is_event:
+            # The sender's newer connection was quicker with something newer.
+            return AlreadyStored()
         if (entry.kind, entry.name) != (report.kind, report.name):
             return RefusedReport(f"uid {report.uid} is of {entry.kind} {entry.name}")
         seq = report.seq or entry.seq + 1
@@ -97,6 +104,13 @@ class Storing:
             return Full()
         self.entries[report.uid], self._size, self.is_changed = grown, size, True
         return Stored()
+
+    def _is_late(self, report: Report) -> bool | None:
+        """Whether it comes after the connection that followed its own; None: it is refused."""
+        is_retired = report.store_id in self.retired
+        if report.is_numbered or not self.store_id.startswith(UNNUMBERED):
+            return None if is_retired else False
+        return is_retired or (report.is_late and report.store_id < self.store_id)
 
     def _ahead(self, report: Report) -> int:
         """What was held of its object before it; 0 for nothing, or for itself once more."""

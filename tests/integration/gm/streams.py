@@ -20,7 +20,7 @@ import uvloop
 
 from gm.hub.credentials import Tls
 from gm.hub.hub import Hub
-from gm.hub.ports import Acked, Listener, RefusedForGood, TokenReviewer
+from gm.hub.ports import Acked, Listener, RefusedForGood, TokenReviewer, Unresolved
 from gm.hub.stream_server import StreamServer
 from lc.store import Store, open_store
 from lc.stream_link import StreamLink
@@ -104,10 +104,11 @@ class Inbox:
     taken: list[tuple[str, Report]] = field(default_factory=list)
     _room: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def take(self, node: str, report: Report, answer: Answer) -> bool:
+    def take(self, node: str, it: Report | Unresolved, answer: Answer) -> bool:
         if len(self.taken) >= self.capacity:
             self._room.clear()
             return False
+        report = it.report if isinstance(it, Unresolved) else it
         self.taken.append((node, report))
         verdict = self.verdict(node, report)
         if verdict is not None:
@@ -116,6 +117,9 @@ class Inbox:
 
     async def room(self) -> None:
         await self._room.wait()
+
+    def lost(self, node: str, report: Report | Unresolved) -> None:
+        raise AssertionError(f"lost of {node}: {report}")
 
     def widen(self, capacity: int) -> None:
         self.capacity = capacity

@@ -47,8 +47,9 @@ async def sedna_port(gm: Gm) -> AsyncIterator[int]:
 class OldLc:
     """Keeps what it is told, by kind and name; knows no other operation than these two."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, *, namespace: str) -> None:
         self.socket = socket
+        self.namespace = namespace
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.order: list[str] = []
 
@@ -68,7 +69,7 @@ class OldLc:
     async def say(self, kind: str, name: str, content: object) -> None:
         data = base64.b64encode(json.dumps(content).encode()).decode()
         header = {
-            "namespace": "shop",
+            "namespace": self.namespace,
             "resourceKind": kind,
             "resourceName": name,
             "operation": "status",
@@ -77,7 +78,9 @@ class OldLc:
 
 
 @asynccontextmanager
-async def old_lc(port: int, *, node: str = "edge-a", autoping: bool = True) -> AsyncIterator[OldLc]:
+async def old_lc(
+    port: int, *, node: str = "edge-a", namespace: str = "shop", autoping: bool = True
+) -> AsyncIterator[OldLc]:
     async with (
         aiohttp.ClientSession() as session,
         session.ws_connect(
@@ -85,7 +88,7 @@ async def old_lc(port: int, *, node: str = "edge-a", autoping: bool = True) -> A
         ) as socket,
     ):
         await socket.send_str(BARE_HEADER)
-        lc = OldLc(socket)
+        lc = OldLc(socket, namespace=namespace)
         listening = asyncio.create_task(lc.listen())
         try:
             yield lc
@@ -126,7 +129,6 @@ def test_an_old_lc_is_given_its_objects_in_the_order_in_which_it_needs_them() ->
         (_, count), (node, event) = inbox.taken
         assert json.loads(count.body) == {"numberOfSamples": 412}
         assert (node, event.is_event, event.seq) == ("edge-a", True, 0)
-        assert json.loads(event.body)["round"] == 1
 
     play(scene())
 
@@ -142,14 +144,14 @@ def test_nonsense_from_an_old_lc_is_ignored_and_its_next_words_count() -> None:
         ):
             await eventually(lambda: lc.objects)
             await lc.socket.send_str("{")
-            await lc.say("dataset", "someone-elses", {"numberOfSamples": 1})
+            await lc.say("dataset", "../d1", {"numberOfSamples": 1})
             await lc.say("dataset", "d1", {"numberOfSamples": 2, "x": "y" * 70_000})
             await lc.say("dataset", "d1", {"numberOfSamples": 3})
             await eventually(lambda: inbox.taken)
             assert [json.loads(report.body) for _, report in inbox.taken] == [
                 {"numberOfSamples": 3}
             ]
-            assert gm.hub.reports_refused == 1
+            assert gm.hub.reports_refused == 3
 
     play(scene())
 
@@ -198,6 +200,28 @@ def test_who_names_no_node_is_refused() -> None:
                 async with old_lc(port, node=""):
                     pass
             assert refused.value.status == 400
+
+    play(scene())
+
+
+def test_what_an_old_lc_had_sent_when_its_stream_ends_is_taken() -> None:
+    async def scene() -> None:
+        cloud, inbox = Cloud(), Inbox(acknowledge, capacity=1)
+        async with (
+            running_gm(cloud, inbox=inbox) as gm,
+            sedna_port(gm) as port,
+            old_lc(port) as lc,
+        ):
+            await eventually(gm.served)
+            for count in range(20):
+                await lc.say("dataset", f"d{count}", {"numberOfSamples": count})
+            # GM reads on where there is room.
+            await eventually(lambda: inbox.taken)
+            gm.is_leader = False
+            gm.hub.moved()
+            inbox.widen(20)
+            await eventually(lambda: len(inbox.taken) == 20)
+            await eventually(lambda: lc.socket.closed)
 
     play(scene())
 

@@ -55,7 +55,9 @@ def _status() -> GmStatus:
         ),
         is_link_up=True,
         backlog=Backlog(objects=1, retries=1, events=1, reports=1, node_reports=1, held_back=1),
-        reports=ReportCounts(stored=1, folded=1, without_effect=1, refused=1, last_refusal="it"),
+        reports=ReportCounts(
+            stored=1, folded=1, without_effect=1, refused=1, lost=0, last_refusal="it"
+        ),
         nodes=[NodeStatus("n", "grpc", "1", 1.0, True, 0, 1, 1.0)],
         jobs=[StateCount("dataset", "-", 1)],
         collections=[CollectionStatus("dataset", 1, 1, True)],

@@ -19,7 +19,7 @@ from sedna_api.core.node_report import (
     applied_of,
     foldable,
 )
-from sedna_api.core.report import MAX_BODY, Malformed, Report
+from sedna_api.core.report import MAX_BODY, Malformed, Report, unnumbered_store
 
 EMPTY = NodeReport.new("shop", "edge-a", "s1", epoch=7)
 BIG = b'{"a":"' + b"x" * (MAX_BODY - 8) + b'"}'
@@ -62,6 +62,27 @@ def applied(seq: int, *, store: str = "s1", epoch: int = 7) -> Applied:
 
 
 # ── storing ──
+
+
+def test_what_is_late_of_a_former_connection_that_numbers_nothing_is_stored_once_more() -> None:
+    def said(began: int, uid: str, *, is_event: bool = False, is_late: bool = False) -> Report:
+        plain = report(0, uid=uid, store=unnumbered_store(began, "x"))
+        return replace(plain, is_event=is_event, is_late=is_late)
+
+    grown, _ = store(said(2, "before"), said(3, "same"))
+    grown, outcomes = store(
+        said(2, "same"), said(1, "other", is_late=True), said(2, "same", is_event=True), into=grown
+    )
+
+    assert outcomes == [AlreadyStored(), Stored(), Stored()]
+    assert {uid: seqs(grown.pending(uid)) for uid in ("before", "same", "other")} == {
+        "before": [1],
+        "same": [1, 2],
+        "other": [1],
+    }
+    # A sender that numbers has its numbers to itself.
+    grown, _ = store(report(1, store="s2"), into=grown)
+    assert store(said(2, "u"), into=grown)[1] == [RefusedReport(RETIRED_STORE)]
 
 
 def test_reports_stand_in_the_order_in_which_they_came() -> None:

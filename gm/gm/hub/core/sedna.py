@@ -3,7 +3,8 @@
 Owns the envelope, and which objects such an LC is to have at which stage. Knows no sockets.
 Guarantees: only "insert" and "delete" are said (no LC of Sedna understands "update"); a job of
 stages is inserted where its present stage needs it and deleted where its last one ran, as Sedna's
-GM does; what comes up is a report without a number, for it has none.
+GM does; what comes up is a report without a number and without a uid, for it has neither: which
+object it is about does not depend on what was sent on this connection.
 Source: Sedna v0.7, pkg/globalmanager/controllers/incrementallearning/downstream.go,
 pkg/globalmanager/messagelayer/model, pkg/localcontroller/gmclient/websocket.go.
 """
@@ -13,11 +14,12 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 
+from gm.hub.ports import Unresolved
 from sedna_api.core.document import Document, Json, ObjectKey
 from sedna_api.core.kinds import (
     DATASET,
@@ -73,32 +75,28 @@ class Translator:
             return None if document is None else self._drop(document)
         return None
 
-    def up(self, text: str) -> Report | None:
+    def up(self, text: str) -> Unresolved | None:
         """None: nothing is reported (the first frame is a bare header). Raises `NotAMessage`."""
         status = _status(text)
         if status is None:
             return None
-        document = self._known.get(status.key)
-        if document is None:
-            raise NotAMessage(f"a status of {status.key}, which does not concern {self._node}")
-        content = status.content
-        if status.key.kind in _STAGED:
-            if str(content.get("status", "")).lower() == "running":
-                # Sedna's GM takes it for an error; GM sees by itself that the pod runs.
-                return None
-            round_ = _round(content, document)
-            content = content if round_ is None else {**content, "round": round_}
-        return Report(
+        key, content = status.key, status.content
+        is_staged = key.kind in _STAGED
+        if is_staged and str(content.get("status", "")).lower() == "running":
+            # Sedna's GM takes it for an error; GM sees by itself that the pod runs.
+            return None
+        report = Report(
             store_id=self._store_id,
             seq=0,
-            uid=document.uid,
-            kind=document.kind,
-            namespace=document.namespace,
-            name=document.name,
-            is_event=document.kind in _STAGED,
+            uid="",
+            kind=key.kind,
+            namespace=key.namespace,
+            name=key.name,
+            is_event=is_staged,
             worker=WORKER,
             body=msgspec.json.encode(content),
         )
+        return Unresolved(report, _with_round if is_staged else _as_it_is)
 
     def _put(self, document: Document) -> str | None:
         if document.kind not in _UNDERSTOOD:
@@ -177,8 +175,8 @@ def _status(text: str) -> _Status | None:
     if not isinstance(header, dict) or header.get("operation") != "status":
         return None
     kind = kind_named(str(header.get("resourceKind", "")))
-    if kind is None:
-        raise NotAMessage(f"no kind of Sedna's: {header.get('resourceKind')!r:.80}")
+    if kind is None or kind.singular not in _UNDERSTOOD:
+        raise NotAMessage(f"no kind that an LC reports: {header.get('resourceKind')!r:.80}")
     try:
         content = msgspec.json.decode(base64.b64decode(message.get("content") or b""))
     except (ValueError, TypeError, RecursionError) as error:
@@ -187,6 +185,17 @@ def _status(text: str) -> _Status | None:
         raise NotAMessage("the content is no JSON object")
     namespace, name = str(header.get("namespace", "")), str(header.get("resourceName", ""))
     return _Status(ObjectKey(kind.singular, namespace, name), content)
+
+
+def _as_it_is(report: Report, document: Document) -> Report:
+    return replace(report, uid=document.uid)
+
+
+def _with_round(report: Report, document: Document) -> Report:
+    content: Json = msgspec.json.decode(report.body)
+    round_ = _round(content, document)
+    content = content if round_ is None else {**content, "round": round_}
+    return replace(report, uid=document.uid, body=msgspec.json.encode(content))
 
 
 def _round(content: Json, document: Document) -> int | None:

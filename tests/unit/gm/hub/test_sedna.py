@@ -151,12 +151,14 @@ def test_the_first_frame_and_foreign_operations_report_nothing(translator: Trans
     assert translator.up(status("dataset", "d1", {}, verb="keepalive")) is None
 
 
-def test_a_count_is_a_report_without_a_number(translator: Translator) -> None:
-    translator.down(Put(document("dataset", "d1")))
-    report = translator.up(status("Dataset", "d1", {"numberOfSamples": 412}))
-    assert report is not None
-    assert (report.store_id, report.seq, report.uid) == ("sedna-1", 0, "uid-d1")
-    assert (report.kind, report.namespace, report.name) == ("dataset", "shop", "d1")
+def test_a_count_is_a_report_without_a_number_also_of_what_was_never_sent(
+    translator: Translator,
+) -> None:
+    said = translator.up(status("Dataset", "d1", {"numberOfSamples": 412}))
+    assert said is not None
+    assert (said.report.uid, said.report.namespace, said.report.name) == ("", "shop", "d1")
+    report = said.about(document("dataset", "d1"))
+    assert (report.seq, report.uid, report.kind) == (0, "uid-d1", "dataset")
     assert not report.is_event
     assert json.loads(report.body) == {"numberOfSamples": 412}
 
@@ -170,19 +172,17 @@ def test_a_count_is_a_report_without_a_number(translator: Translator) -> None:
         ({"phase": "Eval", "status": "Ready", "input": {"outputDir": "/o/other"}}, None),
     ],
 )
-def test_a_stage_is_an_event_of_the_round_that_lc_was_told_of(
+def test_a_stage_is_an_event_of_the_round_that_its_job_is_in(
     translator: Translator, content: dict[str, Any], round_: int | None
 ) -> None:
-    translator.down(Put(document("dataset", "d1")))
-    translator.down(Put(job("Train", "Waiting")))
-    report = translator.up(status("incrementallearningjob", "il1", content))
-    assert report is not None
+    said = translator.up(status("incrementallearningjob", "il1", content))
+    assert said is not None
+    report = said.about(job("Train", "Waiting"))
     assert report.is_event
     assert json.loads(report.body).get("round") == round_
 
 
 def test_that_a_stage_runs_gm_sees_by_itself(translator: Translator) -> None:
-    translator.down(Put(job("Train", "Waiting")))
     content = {"phase": "train", "status": "running"}
     assert translator.up(status("incrementallearningjob", "il1", content)) is None
 
@@ -191,7 +191,7 @@ def test_that_a_stage_runs_gm_sees_by_itself(translator: Translator) -> None:
     "text",
     [
         "{",
-        status("dataset", "unknown", {}),
+        status("reidjob", "r1", {}),
         status("pod", "d1", {}),
         status("dataset", "d1", [1]),
         '{"header":{"operation":"status","resourceKind":"dataset"},"content":"!"}',
@@ -201,6 +201,5 @@ def test_that_a_stage_runs_gm_sees_by_itself(translator: Translator) -> None:
     ],
 )
 def test_what_no_lc_of_sedna_says_is_refused(translator: Translator, text: str) -> None:
-    translator.down(Put(document("dataset", "d1")))
     with pytest.raises(NotAMessage):
         translator.up(text)
