@@ -19,6 +19,8 @@ from gm.core.workers.storage import DOWNLOADED_SCHEMES
 from sedna_api.core.document import Json, ObjectKey
 from sedna_api.core.kinds import DATASET, MODEL, ResourceKind
 
+# The end of a day, as an end only (ISO 8601, and Sedna's samples).
+MIDNIGHT: Final = "24:00"
 _CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
 _METRIC: Final = re.compile(r"\s*([^\s\[\]]+)\s*(\[\s*[0-9]+\s*\])?\s*", re.ASCII)
 # LC/trigger/trigger.go
@@ -58,7 +60,8 @@ def trigger_problems(object_: Json, path: Path, *, metrics: str = "") -> Iterato
     """Of a trigger of an il or ll; `metrics`: the only one that there is, if there is only one."""
     where = ".".join(path)
     for field, value in mapping(object_, *path, "timer").items():
-        if not isinstance(value, str) or not _CLOCK.fullmatch(value):
+        is_midnight = field == "end" and value == MIDNIGHT
+        if not is_midnight and (not isinstance(value, str) or not _CLOCK.fullmatch(value)):
             yield Problem(f"{where}.timer.{field}", f"{value!r:.40} is no time", 'write "HH:MM"')
     condition = mapping(object_, *path, "condition")
     if not condition:

@@ -42,6 +42,8 @@ _OPERATORS = {
 }
 _METRIC = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[\s*(\d+)\s*\])?\s*")
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+# The end of a day, as an end only (ISO 8601, and Sedna's samples).
+MIDNIGHT = ("24:00", 24 * 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class Timer:
 
     @classmethod
     def parse(cls, wanted: Mapping[str, object]) -> "Timer":
-        return cls(_minutes(text_at(wanted, "start")), _minutes(text_at(wanted, "end")))
+        start, end = text_at(wanted, "start"), text_at(wanted, "end")
+        return cls(_minutes(start), MIDNIGHT[1] if end == MIDNIGHT[0] else _minutes(end))
 
     def includes(self, now: datetime) -> bool:
         minute = now.hour * 60 + now.minute

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gm.core.validation import trigger_problems
 from sedna_api.core.document import Json
 from tests.unit.gm.operators.cluster import Cluster
 from tests.unit.gm.operators.samples import (
@@ -111,6 +112,18 @@ CASES: list[tuple[Callable[[], Json], Broken, str, str]] = [
     ),
     (
         incremental,
+        at("trainSpec", "trigger", to=trigger() | {"timer": {"start": "24:00", "end": "24:00"}}),
+        "spec.trainSpec.trigger.timer.start",
+        "HH:MM",
+    ),
+    (
+        incremental,
+        at("trainSpec", "trigger", to=trigger() | {"timer": {"start": "2:00", "end": "24:01"}}),
+        "spec.trainSpec.trigger.timer.end",
+        "HH:MM",
+    ),
+    (
+        incremental,
         at("deploySpec", "trigger", to=trigger(metric="precision delta[x]")),
         "spec.deploySpec.trigger.condition.metric",
         "precision_delta[0]",
@@ -163,6 +176,11 @@ def test_nonsense_has_a_condition_and_an_event_and_goes_on_when_it_is_mended(
     cluster.settle()
     assert cluster.last["type"] != "Failed"
     assert bool(cluster.children) is has_children_at_once(cluster)
+
+
+def test_a_day_may_end_at_24_00() -> None:
+    wanted = {"spec": {"trigger": {"timer": {"start": "02:00", "end": "24:00"}}}}
+    assert list(trigger_problems(wanted, ("spec", "trigger"))) == []
 
 
 MISSING: list[tuple[Callable[[], Json], str, str, str]] = [

@@ -81,6 +81,7 @@ def test_what_is_no_number_fires_nothing() -> None:
         ("01:00", "23:00", ["01:00", "12:00", "23:00"], ["00:59", "23:01"]),
         ("23:00", "01:00", ["23:00", "00:00", "01:00"], ["01:01", "12:00", "22:59"]),
         ("9:05", "9:05", ["09:05"], ["09:04", "09:06"]),
+        ("02:00", "24:00", ["02:00", "23:59"], ["00:00", "01:59"]),
     ],
 )
 def test_a_timer_includes_both_ends_and_may_pass_midnight(
@@ -128,6 +129,8 @@ def test_check_period_seconds_counts() -> None:
         {"condition": []},
         {"timer": {"start": "25:00", "end": "01:00"}},
         {"timer": {"start": "01:00"}},
+        {"timer": {"start": "24:00", "end": "24:00"}},
+        {"timer": {"start": "01:00", "end": "24:01"}},
         {"checkPeriodSeconds": -1},
     ],
 )
