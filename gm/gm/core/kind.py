@@ -72,11 +72,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """An environment variable with the places of sources inside the worker, joined by `;`."""
+    """An environment variable with the places of sources inside the worker, joined by `;`. Of a
+    path on the node the worker gets the directory that it lies in, or with `is_directory` itself.
+    """
 
     name: str
     sources: tuple[Source, ...]
     is_downloaded: bool = False
+    is_directory: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ FEATURE_EXTRACTION = Kind(
     rule=Rule.SERVICE,
     workers=(
         Worker(
-            type="feature-extraction",
+            # As its clients look for it: <service>-fe.
+            type="fe",
             path=("spec",),
             settings=_settings,
             workload=Workload.DEPLOYMENT,

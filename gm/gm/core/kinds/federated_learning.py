@@ -45,7 +45,7 @@ def _train(site: Site) -> tuple[Setting, ...]:
         Value("MODEL_NAME", text(site.object, *_MODEL)),
         Value("DATASET_NAME", dataset),
         lc_server(site),
-        Mounted("TRAIN_DATASET_URL", (site.dataset(dataset),)),
+        Mounted("TRAIN_DATASET_URL", (site.dataset(dataset),), is_downloaded=True),
         *_common(site),
     )
 
@@ -55,11 +55,12 @@ def _common(site: Site) -> tuple[Setting, ...]:
     common = (
         Value("PARTICIPANTS_COUNT", str(participants)),
         *_transmitter(site),
-        Mounted("MODEL_URL", (site.model(*_MODEL),)),
+        Mounted("MODEL_URL", (site.model(*_MODEL),), is_downloaded=True),
     )
     if not text(site.object, *_PRETRAINED):
         return common
-    return (*common, Mounted("PRETRAINED_MODEL_URL", (site.model(*_PRETRAINED),)))
+    pretrained = site.model(*_PRETRAINED)
+    return (*common, Mounted("PRETRAINED_MODEL_URL", (pretrained,), is_downloaded=True))
 
 
 def _transmitter(site: Site) -> tuple[Setting, ...]:

@@ -46,8 +46,14 @@ def _eval(site: Site) -> tuple[Setting, ...]:
 
 
 def _inference(site: Site) -> tuple[Setting, ...]:
-    url = posixpath.join(text(site.object, "spec", "outputDir"), _DEPLOYED)
-    return (*of_job(site), lc_server(site), Mounted("MODEL_URLS", (own(site, url),)))
+    directory = text(site.object, "spec", "outputDir")
+    return (
+        *of_job(site),
+        lc_server(site),
+        Mounted("MODEL_URLS", (own(site, posixpath.join(directory, _DEPLOYED)),)),
+        # Sedna's library keeps its index there in each stage, and in /tmp where it is not set.
+        Mounted("OUTPUT_URL", (own(site, directory),), is_directory=True),
+    )
 
 
 def _knowledge_base(site: Site) -> Value:

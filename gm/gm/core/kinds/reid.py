@@ -13,7 +13,7 @@ REID = Kind(
     resource=kinds.REID_JOB,
     rule=Rule.JOB,
     workers=(
-        # batch/v1 demands OnFailure or Never of the template of a job.
-        Worker(type="reid", path=("spec",), settings=_settings, restart_policy="OnFailure"),
+        # As Sedna's, whatever batch/v1 demands of the template of a job: the worker serves.
+        Worker(type="reid", path=("spec",), settings=_settings, restart_policy="Always"),
     ),
 )

@@ -24,13 +24,13 @@ VIDEO_ANALYTICS = Kind(
     resource=kinds.VIDEO_ANALYTICS_JOB,
     rule=Rule.JOB,
     workers=(
-        # batch/v1 demands OnFailure or Never of the template of a job.
+        # As Sedna's, whatever batch/v1 demands of the template of a job: the worker serves.
         Worker(
             type="videoanalytics",
             path=("spec",),
             settings=_settings,
             port=_PORT,
-            restart_policy="OnFailure",
+            restart_policy="Always",
         ),
     ),
     models=(_MODEL,),

@@ -159,10 +159,11 @@ def host_directories(settings: Sequence[Setting]) -> frozenset[str]:
 
 
 def _places(mounted: Mounted) -> list[_Place]:
-    return [_place(source, mounted.is_downloaded) for source in mounted.sources if source.url]
+    return [_place(source, mounted) for source in mounted.sources if source.url]
 
 
-def _place(source: Source, is_downloaded: bool) -> _Place:
+def _place(source: Source, mounted: Mounted) -> _Place:
+    is_downloaded = mounted.is_downloaded
     parts = urlsplit(source.url)
     if parts.scheme:
         if not is_downloaded or parts.scheme.lower() not in DOWNLOADED_SCHEMES:
@@ -171,7 +172,7 @@ def _place(source: Source, is_downloaded: bool) -> _Place:
         directory = posixpath.join(posixpath.dirname(path), "")
         return _Place(path, source, True, download_from=source.url, download_to=directory)
     path = posixpath.normpath(source.url)
-    directory = posixpath.dirname(path)
+    directory = path if mounted.is_directory else posixpath.dirname(path)
     inside = _DATA + path
     mount_path = posixpath.normpath(_DATA + directory)
     if not source.is_indirect:

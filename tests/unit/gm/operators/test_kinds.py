@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from gm.core.registry import KINDS
+from sedna_api.core.document import ObjectKey
 from sedna_api.core.kinds import KINDS as RESOURCES
 from tests.unit.gm.operators.cluster import Cluster
 from tests.unit.gm.operators.samples import (
     EVERY_JOB,
+    NAMESPACE,
     feature,
     federated,
     hot,
@@ -16,6 +18,7 @@ from tests.unit.gm.operators.samples import (
     joint,
     reid,
     search,
+    secret,
     tracking,
     video,
 )
@@ -101,7 +104,7 @@ CASES: list[tuple[Any, str, str, dict[str, str]]] = [
     (
         feature,
         "Deployment",
-        "fe1-deployment-feature-extraction",
+        "fe1-deployment-fe",
         SERVICE | LC | {"SERVICE_NAME": "fe1", "MODEL_URL": "/home/data/srv/m/base.pb"},
     ),
     (
@@ -165,14 +168,43 @@ def test_a_federated_job_over_s3_and_from_a_pretrained_model() -> None:
     assert "ACCESS_KEY_ID" in environment
 
 
+@pytest.mark.parametrize("scheme", ["s3", "http", "https"])
+@pytest.mark.parametrize("name", ["fl1-aggregation-0", "fl1-train-1"])
+def test_a_federated_jobs_models_and_data_are_downloaded(scheme: str, name: str) -> None:
+    cluster = Cluster(federated(pretrainedModel={"name": "big"}))
+    for key, referred in cluster.references.items():
+        if key.kind in ("dataset", "model") and referred is not None:
+            referred["spec"] |= {"url": f"{scheme}://host/{key.name}.x", "credentialName": "keys"}
+    cluster.references[ObjectKey("secret", NAMESPACE, "keys")] = secret(
+        "keys", {"s3-endpoint": "minio"}
+    )
+    cluster.settle()
+    expected = {
+        "MODEL_URL": "/downloads/host/base.x",
+        "PRETRAINED_MODEL_URL": "/downloads/host/big.x",
+    }
+    if "train" in name:
+        expected["TRAIN_DATASET_URL"] = "/downloads/host/d2.x"
+    environment = cluster.environment("Pod", name)
+    assert {key: environment[key] for key in expected} == expected
+    (initializer,) = cluster.child("Pod", name)["spec"]["initContainers"]
+    wanted = {f"{scheme}://host/{it.rpartition('/')[2]}" for it in expected.values()}
+    assert set(initializer["args"][::2]) == wanted
+    assert set(initializer["args"][1::2]) == {"/downloads/host/"}
+    # The keys are the init container's, which alone asks the store.
+    assert "ACCESS_KEY_ID" not in environment
+    keys = {it["name"] for it in initializer["env"]}
+    assert ("ACCESS_KEY_ID" in keys) is (scheme == "s3")
+
+
 @pytest.mark.parametrize(
     ("made", "name", "host_network", "restart"),
     [
         (federated, "fl1-aggregation-0", False, "OnFailure"),
         (federated, "fl1-train-0", True, "OnFailure"),
         (incremental, "il1-inference-0-0", True, None),
-        (video, "va1-videoanalytics-0", False, "OnFailure"),
-        (reid, "re1-reid-0", False, "OnFailure"),
+        (video, "va1-videoanalytics-0", False, "Always"),
+        (reid, "re1-reid-0", False, "Always"),
         (search, "os1-trackingworker-0", False, None),
     ],
 )

@@ -153,7 +153,7 @@ def test_a_feature_extraction_without_replicas_does_not_stop_anything() -> None:
     cluster.available(name, 1)
     cluster.settle()
     assert cluster.state == ("Running",)
-    assert cluster.names("Service") == ["fe1-feature-extraction"]
+    assert cluster.names("Service") == ["fe1-fe"]
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,10 @@ def test_lifelong_learning_infers_only_once_something_was_deployed() -> None:
     assert "ll1-inference-1-0" in cluster.names()
     environment = cluster.environment("Pod", "ll1-inference-1-0")
     assert environment["MODEL_URLS"] == "/home/data/srv/out/deploy/index.pkl"
+    assert environment["OUTPUT_URL"] == "/home/data/srv/out"
+    volumes = cluster.child("Pod", "ll1-inference-1-0")["spec"]["volumes"]
+    # Nothing beyond outputDir.
+    assert {it["hostPath"]["path"] for it in volumes} == {"/srv/out", "/srv/out/deploy"}
 
 
 def test_lifelong_learning_knows_what_it_has_learned() -> None:

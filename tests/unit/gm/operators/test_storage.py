@@ -51,6 +51,13 @@ def test_a_path_is_mounted_by_its_directory() -> None:
     assert mount == {"name": volume["name"], "mountPath": "/home/data/srv/m"}
 
 
+def test_a_directory_is_mounted_itself_where_it_is_meant() -> None:
+    given = storage([Mounted("OUT", (Source("/srv/out/"),), is_directory=True)], JOB, {})
+    assert [it["hostPath"]["path"] for it in given.volumes] == ["/srv/out"]
+    assert [it["mountPath"] for it in given.mounts] == ["/home/data/srv/out"]
+    assert environment(given)["OUT"] == "/home/data/srv/out"
+
+
 def test_two_sources_in_one_directory_are_mounted_once() -> None:
     """Sedna mounts the directory twice, and the API server refuses the pod for ever."""
     sources = (Source("/srv/m/a.pb"), Source("/srv/m/b.pb"))
