@@ -30,7 +30,10 @@ def main() -> None:
 
     startup.begin()
     lean_aiohttp.load(os.environ)
-    from elector_sidecar.run import main as run
+    try:
+        from elector_sidecar.run import main as run
+    except ModuleNotFoundError as error:
+        sys.exit(startup.missing(error, program="elector-sidecar", extra="elector"))
 
     sys.exit(run(arguments, os.environ))
 

@@ -25,7 +25,10 @@ def main() -> None:
 
     startup.begin()
     lean_aiohttp.load(os.environ)
-    from gm.run import main as run
+    try:
+        from gm.run import main as run
+    except ModuleNotFoundError as error:
+        sys.exit(startup.missing(error, program="gm", extra="gm"))
 
     sys.exit(run(arguments[1:] if arguments[:1] == ["run"] else arguments, os.environ))
 

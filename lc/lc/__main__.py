@@ -26,7 +26,10 @@ def main() -> None:
 
     startup.begin()
     lean_aiohttp.load(os.environ)
-    from lc.run import main as run
+    try:
+        from lc.run import main as run
+    except ModuleNotFoundError as error:
+        sys.exit(startup.missing(error, program="lc", extra="lc"))
 
     sys.exit(run(arguments[1:] if arguments[:1] == ["run"] else arguments, os.environ))
 

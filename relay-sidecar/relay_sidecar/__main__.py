@@ -7,12 +7,16 @@ obeyed, 2 for bad input (one line), anything else is a crash.
 import os
 import sys
 
+from sidecar import startup
+
 
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["kubeconfig"]:
-        from relay_sidecar.kubeconfig_command import main as kubeconfig
-
+        try:
+            from relay_sidecar.kubeconfig_command import main as kubeconfig
+        except ModuleNotFoundError as error:
+            sys.exit(startup.missing(error, program="relay-sidecar", extra="relay"))
         sys.exit(kubeconfig(arguments[1:], os.environ))
     if arguments[:1] == ["livez"]:
         from relay_sidecar.config.flags import DEFAULT_STATUS_LISTEN
@@ -24,12 +28,14 @@ def main() -> None:
         from relay_sidecar.status_command import main as status
 
         sys.exit(status(arguments[1:], os.environ))
-    from sidecar import startup
     from sidecar.web import lean_aiohttp
 
     startup.begin()
     lean_aiohttp.load(os.environ)
-    from relay_sidecar.run import main as run
+    try:
+        from relay_sidecar.run import main as run
+    except ModuleNotFoundError as error:
+        sys.exit(startup.missing(error, program="relay-sidecar", extra="relay"))
 
     sys.exit(run(arguments, os.environ))
 

@@ -36,6 +36,45 @@ def test_the_first_process_of_a_container_ends_by_a_signal_before_it_has_begun(
         assert time.monotonic() < until, ended
 
 
+# As after `pip install '.[kubeconfig]'`, which installs every command.
+OF_EXTRAS = ("google", "grpc", "kubernetes", "minio", "msgspec", "re2", "uvloop")
+
+
+@pytest.mark.parametrize(
+    ("package", "command", "extra"),
+    [
+        ("elector_sidecar", "", None),
+        ("relay_sidecar", "", "relay"),
+        ("relay_sidecar", "kubeconfig", "relay"),
+        ("relay_sidecar", "status", None),
+        ("gm", "", "gm"),
+        ("gm", "status", None),
+        ("lc", "", "lc"),
+        ("lc", "status", None),
+    ],
+)
+def test_a_program_without_its_extra_names_it_in_one_line(
+    package: str, command: str, extra: str | None
+) -> None:
+    """`extra`: None where the command works without one."""
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({OF_EXTRAS}))\n"
+        f"sys.argv = [{package!r}, *{command.split()}]\n"
+        f"from {package}.__main__ import main; main()"
+    )
+    environ = {"KUBERNETES_SERVICE_HOST": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environ
+    )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    if extra is not None:
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert f"pip install '.[{extra}]'" in done.stderr
+    else:
+        assert "extra" not in done.stderr
+
+
 def signalled(program: str, *, until: float) -> tuple[int, bytes, float]:
     """Exit status and words of a program that is sent one signal after the other, and the longest
     time between two of them, seconds."""
