@@ -69,7 +69,7 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
 
         from kubeapi.kubeconfig import Kubeconfig
 
-        kubeconfig = Kubeconfig(config.kubeconfig, server=config.server)
+        kubeconfig = Kubeconfig(config.kubeconfig, server=config.server, context=config.context)
         namespace = config.namespace or kubeconfig.namespace
         if not namespace:
             raise BadInput(

@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     it.add_argument("--lease", help="ask the API server for this Lease instead")
     it.add_argument("--namespace", help="default: the kubeconfig context's")
     it.add_argument("--kubeconfig", type=Path, help="default: $KUBECONFIG, else ~/.kube/config")
+    it.add_argument("--context", help="of the kubeconfig; default: its current one")
     it.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return it
 
@@ -93,7 +94,7 @@ async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> 
     from kubeapi.kubeconfig import Kubeconfig
 
     path = options.kubeconfig or Path(environ.get("KUBECONFIG") or "~/.kube/config")
-    credentials = Kubeconfig(path)
+    credentials = Kubeconfig(path, context=options.context)
     namespace = options.namespace or credentials.namespace
     if not namespace:
         raise ValueError(f"--namespace is missing, and the context of {path} names none")

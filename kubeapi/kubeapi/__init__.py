@@ -1,8 +1,9 @@
 """The few raw calls to a Kubernetes API server that the sidecars make; not a Kubernetes client.
 
 errors       the one table from a failed call to a type
-credentials  where the API server is and how to prove who we are; re-read when files change
-kubeconfig   the same from a kubeconfig, through the official `kubernetes` package
+credentials  where the API server is and how to prove who we are
+kubeconfig   the same from a kubeconfig; kubeconfig_file: its fields; exec_plugin: what gives tokens
+watched_files, tls   what is read again when it changes; contexts made of what is in memory
 kept         connections that are used again, and when not
 exchange     any request, passed on as it is, with bodies that stream both ways
 answer       what comes back: head, chunks, lines of a watch, an upgraded connection

@@ -1,19 +1,17 @@
 """Where the API server is, and how to prove who we are.
 
-Files are looked at before every request (one `stat`) and re-read when they changed, so that a
-rotated token or CA needs no restart. A file that cannot be read for a moment leaves the last good
-content in use. Tokens never appear in messages.
+A rotated token or CA needs no restart (`watched_files`). Tokens never appear in messages.
 """
 
 import ssl
-from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
+
+from .tls import client_context
+from .watched_files import WatchedFiles, describe_failure
 
 # Where kubelet projects the pod's token, CA and namespace.
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
-T = TypeVar("T")
 
 
 class UnusableCredentials(ValueError):
@@ -21,43 +19,27 @@ class UnusableCredentials(ValueError):
 
 
 class Credentials(Protocol):
-    """What a request needs. Both methods are asked anew for every connection."""
+    """What a request needs. All of it is asked anew for every request."""
 
     @property
     def server(self) -> str:
         """Base URL without a trailing slash."""
+
+    @property
+    def tls_server_name(self) -> str | None:
+        """The name that the server's certificate is checked against, where it is not the host of
+        `server`."""
 
     def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         """None for plain HTTP. `is_anonymous`: without a client certificate of ours, which an API
         server would believe before the token of somebody else that comes with the request."""
 
     async def authorization(self) -> str | None:
-        """The Authorization header's value, if any."""
+        """The Authorization header's value, if any; asked before `tls` of the same request, whose
+        certificate it may bring. Raises `Unreachable` where there should be one and is none."""
 
-
-class WatchedFile(Generic[T]):
-    """The parsed content of a file, as of its newest readable version."""
-
-    def __init__(self, path: Path, parse: Callable[[Path], T]) -> None:
-        self._path = path
-        self._parse = parse
-        self._version = self._stat()
-        self._value = parse(path)
-
-    def get(self) -> T:
-        try:
-            version = self._stat()
-            if version != self._version:
-                self._value = self._parse(self._path)
-                self._version = version
-        except (OSError, ValueError, ssl.SSLError):
-            # Swapped under our eyes, or half written: the next request looks again.
-            return self._value
-        return self._value
-
-    def _stat(self) -> tuple[int, int, int]:
-        status = self._path.stat()
-        return status.st_ino, status.st_mtime_ns, status.st_size
+    def refused(self) -> None:
+        """The server answered 401 to what `authorization` and `tls` gave."""
 
 
 class InCluster:
@@ -69,23 +51,33 @@ class InCluster:
     def __init__(self, server: str, folder: Path = SERVICE_ACCOUNT_DIR) -> None:
         self._server = server.rstrip("/")
         try:
-            self._token = WatchedFile(folder / "token", _read_token)
-            self._tls = WatchedFile(folder / "ca.crt", trusting)
+            token, authorities = folder / "token", folder / "ca.crt"
+            self._token = WatchedFiles([token], lambda: read_token(token))
+            self._tls = WatchedFiles([authorities], lambda: trusting(authorities))
+            self._token.get()
+            self._tls.get()
         except (OSError, ValueError) as error:
             raise UnusableCredentials(
-                f"service account in {folder}: {_describe(error)}; run in a pod whose service "
-                "account token is mounted, or name a --kubeconfig"
+                f"service account in {folder}: {describe_failure(error)}; run in a pod whose "
+                "service account token is mounted, or name a --kubeconfig"
             ) from error
 
     @property
     def server(self) -> str:
         return self._server
 
+    @property
+    def tls_server_name(self) -> str | None:
+        return None
+
     def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         return self._tls.get()
 
     async def authorization(self) -> str | None:
         return f"Bearer {self._token.get()}"
+
+    def refused(self) -> None:
+        """Kubelet replaces the file in its own time."""
 
 
 class Plain:
@@ -98,33 +90,41 @@ class Plain:
     def server(self) -> str:
         return self._server
 
+    @property
+    def tls_server_name(self) -> str | None:
+        return None
+
     def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         return None
 
     async def authorization(self) -> str | None:
         return None
 
+    def refused(self) -> None:
+        """Nothing was said."""
+
 
 def trusting(ca_file: Path) -> ssl.SSLContext:
     """A client context that trusts exactly the CAs in `ca_file`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(cafile=ca_file)
-    # Kubernetes' own CAs often lack what strict RFC 5280 checking (Python 3.13's default) wants.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
+    return client_context(ca_file.read_bytes())
 
 
-def _read_token(path: Path) -> str:
-    token = path.read_text().strip()
+def read_token(path: Path) -> str:
+    """Raises OSError, or ValueError that names the file and not the token."""
+    try:
+        return checked_token(path.read_text())
+    except ValueError as error:
+        told = "not text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ValueError(f"{path} is not a token: {told}") from None
+
+
+def checked_token(text: str) -> str:
+    """Without the white space around it. Raises ValueError for what would break the header."""
+    token = text.strip()
     if not token:
-        raise ValueError(f"{path} is empty")
-    if not (token.isascii() and token.isprintable()) or " " in token:
-        raise ValueError(f"{path} is not a token")  # and would break the header that it is put in
+        raise ValueError("it is empty")
+    if not (token.isascii() and token.isprintable()):
+        raise ValueError("it has control characters, or others than ASCII, within")
+    if " " in token:
+        raise ValueError("it has spaces within")
     return token
-
-
-def _describe(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or ''} {error.strerror}".strip()
-    return str(error)

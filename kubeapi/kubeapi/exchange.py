@@ -24,7 +24,7 @@ from .dialer import Dialer
 from .errors import Dropped, NotSent, Unreachable
 from .kept import KeptConnections, Response
 from .resolver import Resolver
-from .server import KEPT_FOR
+from .server import KEPT_FOR, UNAUTHORIZED
 from .wire import TRANSPORT_ERRORS, describe, end_with_connection, never_resent
 
 # RFC 9110, 9.2.1: what a server may be asked twice.
@@ -111,6 +111,10 @@ class ApiTransport:
         `connect_timeout` of them at most are for having a connection. Raises `Unreachable`.
         """
         pool = self._callers if as_caller else self._ours
+        is_ours = not (as_caller or is_bare)
+        authorization = None
+        if is_ours:
+            authorization, header_timeout = await self._authorization(header_timeout)
         tls = self._credentials.tls(is_anonymous=as_caller)
         is_patient = is_upgrade or not (body is None or isinstance(body, bytes))
         idle = 0.0 if is_fresh or is_patient else None if method in SAFE else KEPT_FOR_WRITES
@@ -122,13 +126,18 @@ class ApiTransport:
             async def send() -> aiohttp.ClientResponse:
                 complete = CIMultiDict(headers)
                 if not is_bare:
-                    await self._complete(complete, body, as_caller=as_caller)
+                    self._complete(complete, body)
+                if is_ours:
+                    complete.popall("Authorization", None)
+                if authorization is not None:
+                    complete["Authorization"] = authorization
                 return await channel.session.request(
                     method,
                     _url(self.url, target),
                     headers=complete,
                     data=opening.paced(body),
                     ssl=tls or True,
+                    server_hostname=self._credentials.tls_server_name,
                     auto_decompress=is_decoded,
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
@@ -137,6 +146,8 @@ class ApiTransport:
             self._openings.add(opening)
             try:
                 async with await opening.until_head(send) as response:
+                    if is_ours and response.status == UNAUTHORIZED:
+                        self._credentials.refused()
                     yield Answer(response, dialer, self.url)
                 if not is_patient:
                     channel.used(response)
@@ -147,18 +158,26 @@ class ApiTransport:
                 self._openings.discard(opening)
                 dialer.end()
 
-    async def _complete(self, headers: CIMultiDict[str], body: Body, *, as_caller: bool) -> None:
+    async def _authorization(self, timeout: float) -> tuple[str | None, float]:
+        """Its header, and the seconds that are left. Raises `NotSent`."""
+        loop = asyncio.get_running_loop()
+        begun_at = loop.time()
+        try:
+            async with asyncio.timeout(timeout):
+                found = await self._credentials.authorization()
+        except TimeoutError as error:
+            raise NotSent(f"no credentials for {self.url} within {timeout:g}s") from error
+        except Unreachable as error:
+            raise NotSent(str(error)) from error
+        return found, timeout - (loop.time() - begun_at)
+
+    def _complete(self, headers: CIMultiDict[str], body: Body) -> None:
         headers.setdefault("User-Agent", self._user_agent)
         if isinstance(body, bytes):
             headers["Content-Length"] = str(len(body))
         elif body is None:
             # Else the next request over this connection would be taken for the body.
             headers.popall("Content-Length", None)
-        if not as_caller:
-            headers.popall("Authorization", None)
-            authorization = await self._credentials.authorization()
-            if authorization is not None:
-                headers["Authorization"] = authorization
 
     def _pool(self, kept_for: float) -> KeptConnections:
         return KeptConnections(_session, idle=kept_for, connector=self._dialer, max_idle=MAX_IDLE)

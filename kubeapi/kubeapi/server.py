@@ -29,6 +29,7 @@ MAX_LINE = 8 * 1024 * 1024
 MAX_ANSWER = 512 * 1024 * 1024
 # Seconds; shorter than servers, proxies and address translation keep an idle connection.
 KEPT_FOR = 10.0
+UNAUTHORIZED = 401
 # Besides 5xx: what another API server, or another connection, might answer otherwise.
 SHUN_STATUSES = (401, 408, 421, 429)
 
@@ -115,7 +116,11 @@ class ApiServer:
         with self._failures_are_ours(late=f"no answer from {self.url} within {timeout:g}s"):
             async with asyncio.timeout(timeout):
                 headers = await self._headers(None if body is None else content_type, accept)
-                options |= {"headers": headers, "ssl": self._tls()}
+                options |= {
+                    "headers": headers,
+                    "ssl": self._tls(),
+                    "server_hostname": self._credentials.tls_server_name,
+                }
                 if kept:
                     async with self._kept.channel(
                         headers.get("Authorization"), options["ssl"]
@@ -129,6 +134,7 @@ class ApiServer:
                         self._session, method, self.url + path, options, self._longest
                     )
             if response.status >= 300:
+                self._note(response.status)
                 raise api_error(
                     response.status, answer, retry_after=response.headers.get("Retry-After")
                 )
@@ -156,10 +162,12 @@ class ApiServer:
                     params=params,
                     headers=await self._headers(None, accept),
                     ssl=self._tls(),
+                    server_hostname=self._credentials.tls_server_name,
                     allow_redirects=False,
                 ) as response:
                     end_with_connection(response)
                     if response.status >= 300:
+                        self._note(response.status)
                         raise api_error(
                             response.status,
                             await _read(response, longest=MAX_LINE),
@@ -216,6 +224,10 @@ class ApiServer:
         if authorization is not None:
             headers["Authorization"] = authorization
         return headers
+
+    def _note(self, status: int) -> None:
+        if status == UNAUTHORIZED:
+            self._credentials.refused()
 
     def _tls(self) -> ssl.SSLContext | bool:
         return self._credentials.tls() or True

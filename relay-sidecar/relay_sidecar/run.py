@@ -125,11 +125,13 @@ async def _relay(
 
 
 def _credentials(config: Config) -> Credentials:
-    """Raises `UnusableCredentials`."""
+    """Raises `UnusableCredentials`, or `BadInput` where callers' tokens would be readable."""
     if config.kubeconfig is not None:
         from kubeapi.kubeconfig import Kubeconfig
 
-        return Kubeconfig(config.kubeconfig, server=config.server)
+        credentials = Kubeconfig(config.kubeconfig, server=config.server, context=config.context)
+        config.check_upstream(credentials.server)
+        return credentials
     if config.server is not None and config.server.startswith("http:"):
         return Plain(config.server)
     return InCluster(config.server or "", config.service_account_dir)

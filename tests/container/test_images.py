@@ -147,13 +147,13 @@ for package in {list(own)}:
 print(json.dumps(sorted(lacking)))
 """
     lacking = json.loads(python(lab, images[component], code))
-    # The extras kubeconfig and otel, of which an image for pods needs none; and what of the shared
+    # The extra otel, which an image for pods does not need; and what of the shared
     # packages is for other components.
-    allowed = {"opentelemetry", "kubernetes", "grpc", "google", "re2", "msgspec", "uvloop", "yaml"}
+    allowed = {"opentelemetry", "grpc", "google", "re2", "msgspec", "uvloop", "yaml"}
     shared = {package for package in own if package != own[-1]}
     for module, name in lacking:
         top = name.partition(".")[0]
-        is_of_an_extra = top in ("opentelemetry", "kubernetes")
+        is_of_an_extra = top == "opentelemetry"
         assert is_of_an_extra or (module.partition(".")[0] in shared and top in allowed), module
 
 

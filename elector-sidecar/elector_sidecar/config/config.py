@@ -62,6 +62,7 @@ class Config:
     pod_name: str | None
     pod_namespace: str
     kubeconfig: Path | None
+    context: str | None  # of the kubeconfig; None: its current one
     server: str | None
     service_account_dir: Path
     log_format: str
@@ -146,6 +147,7 @@ class _Loader:
             pod_name=pod_name,
             pod_namespace=self._pod_namespace(folder) or namespace,
             kubeconfig=kubeconfig,
+            context=self._context(kubeconfig),
             server=self._server(kubeconfig),
             service_account_dir=folder,
             log_format=options.choice("log_format", "text", "json"),
@@ -207,6 +209,12 @@ class _Loader:
                 "--use-cluster-credentials and --kubeconfig exclude each other: drop one"
             )
         return Path(name) if name else None
+
+    def _context(self, kubeconfig: Path | None) -> str | None:
+        name = self._options.text("context") or None
+        if name is not None and kubeconfig is None:
+            raise BadInput(f"--context {name} needs --kubeconfig")
+        return name
 
     def _server(self, kubeconfig: Path | None) -> str | None:
         server = self._options.parsed("server", url, None)

@@ -54,7 +54,8 @@ _GROUPS: dict[str, list[tuple[str, str, str]]] = {
         ("leader-label", "KEY=VALUE", "kept on the leader's pod, taken off all others"),
     ],
     "API server": [
-        ("kubeconfig", "FILE", "default: the pod's service account"),
+        ("kubeconfig", "FILE[:FILE]", "default: the pod's service account"),
+        ("context", "NAME", "of the kubeconfig; default: its current one"),
         ("server", "URL", "overrides the address"),
         ("service-account-dir", "DIR", f"default {SERVICE_ACCOUNT_DIR}"),
     ],

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aiohttp import hdrs
 
-from kubeapi.credentials import WatchedFile
+from kubeapi.watched_files import WatchedFiles, describe_failure
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.status import Refused, Status, forbidden, unauthorized
@@ -85,14 +85,16 @@ def _foreign(what: str) -> Status:
     return forbidden("", why=why)
 
 
-def _watched(path: Path) -> WatchedFile[str]:
+def _watched(path: Path) -> WatchedFiles[str]:
+    watched = WatchedFiles([path], lambda: _read_token(path))
     try:
-        return WatchedFile(path, _read_token)
+        watched.get()
     except (OSError, ValueError) as error:
-        told = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise BadInput(
-            f"--local-token-file {path}: {told}; write the token that callers shall bring into it"
+            f"--local-token-file {path}: {describe_failure(error)}; write the token that callers "
+            "shall bring into it"
         ) from error
+    return watched
 
 
 def _read_token(path: Path) -> str:

@@ -42,10 +42,11 @@ MIN_TIME = 0.1
 MIN_WATCH_BUFFER = 64 * 1024
 # Without an upstream these would say nothing.
 _UPSTREAM_ONLY = (
-    *("server", "kubeconfig", "request_timeout", "read_timeout", "probe_interval"),
+    *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
     *("reads", "preload", "idle_timeout", "retain"),
 )
 _CALLER_ONLY = ("access_ttl", "access_offline_ttl")
+_KUBECONFIG_ONLY = ("context",)
 _OWN_ONLY = ("local_token_file", "allowed_host")
 
 
@@ -60,6 +61,7 @@ class Config:
     is_local: bool  # no upstream: the relay is the origin
     server: str | None
     kubeconfig: Path | None
+    context: str | None  # of the kubeconfig; None: its current one
     service_account_dir: Path
     request_timeout: float
     read_timeout: float
@@ -156,13 +158,17 @@ class Config:
                 f"--listen {self.listen} without TLS would let callers send their tokens in the "
                 "clear: add --tls-cert-file, or listen on 127.0.0.1"
             )
-        if self.server is not None and self.server.startswith("http:"):
-            host = urlsplit(self.server).hostname or ""
-            if not Address(host, 0).is_loopback:
-                raise BadInput(
-                    f"--server {self.server} would be sent the callers' tokens in the clear: "
-                    "use https"
-                )
+        if self.server is not None:
+            self.check_upstream(self.server)
+
+    def check_upstream(self, server: str) -> None:
+        """`server`: the kubeconfig's, where no flag names one. Raises `BadInput`."""
+        host = urlsplit(server).hostname or ""
+        is_clear = server.startswith("http:") and not Address(host, 0).is_loopback
+        if self.asks_callers and is_clear:
+            raise BadInput(
+                f"--server {server} would be sent the callers' tokens in the clear: use https"
+            )
 
 
 def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
@@ -182,6 +188,7 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
         is_local=is_local,
         server=None if is_local else _server(options, kubeconfig, environ),
         kubeconfig=kubeconfig,
+        context=options.text("context") or None,
         service_account_dir=service_account_dir,
         request_timeout=options.parsed("request_timeout", seconds, 5.0),
         read_timeout=options.parsed("read_timeout", seconds, 1.0),
@@ -220,6 +227,7 @@ def namespace_in(service_account_dir: Path) -> str:
 def _refuse_meaningless(options: Options, *, is_local: bool, asks_callers: bool) -> None:
     for is_meaningless, names, remedy in (
         (is_local, _UPSTREAM_ONLY, "with --origin local there is no upstream: drop one"),
+        (not options.text("kubeconfig"), _KUBECONFIG_ONLY, "needs --kubeconfig"),
         (not asks_callers, _CALLER_ONLY, "needs --access caller"),
         (asks_callers, _OWN_ONLY, "is for --access own: drop one"),
     ):

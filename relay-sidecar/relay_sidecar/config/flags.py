@@ -28,7 +28,8 @@ GROUPS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "upstream": [
         ("server", "URL", "an API server, or another relay; default: the pod's own"),
-        ("kubeconfig", "FILE", "default: the pod's service account"),
+        ("kubeconfig", "FILE[:FILE]", "default: the pod's service account"),
+        ("context", "NAME", "of the kubeconfig; default: its current one"),
         ("service-account-dir", "DIR", f"default {SERVICE_ACCOUNT_DIR}"),
         ("origin", "upstream|local", "local: no upstream, the relay itself is the API server"),
         ("request-timeout", "5s", "hard limit of one request of the relay's own"),

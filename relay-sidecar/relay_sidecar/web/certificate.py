@@ -7,7 +7,7 @@ half replaced leaves the last good one in use.
 import ssl
 from pathlib import Path
 
-from kubeapi.credentials import WatchedFile
+from kubeapi.watched_files import WatchedFiles, describe_failure
 from sidecar.values import BadInput
 
 
@@ -15,13 +15,13 @@ class ServingCertificate:
     """Raises `BadInput` where the files cannot be used."""
 
     def __init__(self, cert_file: Path, key_file: Path) -> None:
+        self._newest = WatchedFiles([cert_file, key_file], lambda: _loaded(cert_file, key_file))
         try:
-            self._newest = WatchedFile(cert_file, lambda path: _loaded(path, key_file))
+            self._newest.get()
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            told = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise BadInput(
-                f"--tls-cert-file {cert_file} with --tls-private-key-file {key_file}: {told}; "
-                "name a PEM certificate with its chain, and its key"
+                f"--tls-cert-file {cert_file} with --tls-private-key-file {key_file}: "
+                f"{describe_failure(error)}; name a PEM certificate with its chain, and its key"
             ) from error
         self.context = _loaded(cert_file, key_file)
         self.context.sni_callback = self._choose

@@ -128,6 +128,13 @@ def test_every_flag_has_an_env_twin_that_reads_the_same(
     assert from_environ == from_flag
 
 
+def test_a_context_of_the_kubeconfig_can_be_named_by_flag_and_twin() -> None:
+    environ = POD | {"ELECTOR_LEASE": "x", "ELECTOR_KUBECONFIG": "/k", "ELECTOR_CONTEXT": "c"}
+    from_environ = load([], environ, hostname="host")
+    assert from_environ.context == "c"
+    assert from_environ == loaded("--kubeconfig=/k", "--context=c", environ=environ)
+
+
 def test_what_a_service_named_elector_injects_is_ignored() -> None:
     injected = {
         "ELECTOR_PORT": "tcp://10.0.0.7:4040",
@@ -263,6 +270,7 @@ BAD = [
     (["--log-format", "xml"], "--log-format 'xml'", "text, json"),
     (["--log-level", "loud"], "--log-level 'loud'", "info, debug"),
     (["--kubeconfig", "/k", "--use-cluster-credentials"], "--kubeconfig", "drop one"),
+    (["--context", "c"], "--context c", "needs --kubeconfig"),
 ]
 
 

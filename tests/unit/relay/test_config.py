@@ -195,6 +195,12 @@ def test_every_flag_has_an_env_twin_that_reads_the_same(
     assert from_environ == loaded(flag)
 
 
+def test_a_context_of_the_kubeconfig_is_told_by_flag_and_twin() -> None:
+    from_environ = loaded("--kubeconfig=/k", environ={"RELAY_CONTEXT": "c"})
+    assert from_environ.context == "c"
+    assert from_environ == loaded("--kubeconfig=/k", "--context=c")
+
+
 @pytest.mark.parametrize("name", ["ACCESS_TTL", "ACCESS_OFFLINE_TTL"])
 def test_how_long_decisions_stand_is_told_by_flag_and_twin(name: str) -> None:
     flag = f"--{name.lower().replace('_', '-')}=2h"
@@ -353,6 +359,7 @@ def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
         (["--access=caller", "--local-token-file=/t"], "--local-token-file /t", "drop one"),
         (["--access=caller", "--allowed-host=h"], "--allowed-host h", "drop one"),
         (["--access-ttl=2m"], "--access-ttl 2m", "needs --access caller"),
+        (["--context=c"], "--context c", "needs --kubeconfig"),
         (["--origin=local", "--access=caller"], "--access caller", "use --access own"),
         (["--origin=local", "--server=https://h"], "--server https://h", "drop one"),
         (["--origin=local", "--kubeconfig=/k"], "--kubeconfig /k", "drop one"),

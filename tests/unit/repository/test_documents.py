@@ -182,7 +182,9 @@ def test_every_message_of_the_electors_log_is_explained_and_no_other() -> None:
 
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG, in so many words, by what it shares with others too."""
-    folders = (ROOT / "elector-sidecar" / "elector_sidecar", ROOT / "sidecar" / "sidecar")
+    folders = [
+        ROOT / each for each in ("elector-sidecar/elector_sidecar", "sidecar/sidecar", "kubeapi")
+    ]
     for path in (path for folder in folders for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in TELLERS and node.args:

@@ -139,7 +139,8 @@ def test_every_message_of_the_log_is_explained() -> None:
 
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG, in so many words, by what it shares with others too."""
-    for path in (*PACKAGE.rglob("*.py"), *(ROOT / "sidecar" / "sidecar").rglob("*.py")):
+    shared = (ROOT / each for each in ("sidecar/sidecar", "kubeapi"))
+    for path in (path for each in (PACKAGE, *shared) for path in each.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if (
                 isinstance(node, ast.Call)
