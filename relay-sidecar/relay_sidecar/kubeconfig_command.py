@@ -79,6 +79,10 @@ def _content(options: Options, environ: Mapping[str, str]) -> dict[str, object]:
                 "relay-sidecar kubeconfig: Go clients send no token over http: "
                 "give the relay a --tls-cert-file\n"
             )
+    elif str(cluster["server"]).startswith("https:"):
+        # Else kubectl asks for a name at the terminal (tools/clientcmd/client_config.go,
+        # canIdentifyUser). The relay takes no notice of it.
+        user["username"] = NAME
     namespace = options.text("namespace") or environ.get("POD_NAMESPACE") or namespace_in(folder)
     if namespace:
         context["namespace"] = namespace

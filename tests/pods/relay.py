@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.controlplane.answer import ANSWER_TIMEOUT, Answer, ask
+from tests.controlplane.certificates import CertificateFiles
 from tests.controlplane.guardian import Guardian
 from tests.controlplane.reservation import LOOPBACK
 from tests.pods.process import POLL_INTERVAL, Process
@@ -19,7 +20,8 @@ LINK_TIMEOUT = 10.0
 
 
 class RelayProcess(Process):
-    """`flags` as on the command line, how to reach the upstream among them."""
+    """`flags` as on the command line, how to reach the upstream among them; `serving`: what its
+    API shows to clients, which then come over TLS."""
 
     def __init__(
         self,
@@ -30,12 +32,19 @@ class RelayProcess(Process):
         environ: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
         guardian: Guardian | None = None,
+        serving: CertificateFiles | None = None,
     ) -> None:
         super().__init__(name, ports=2, environ=environ, prefix=prefix, guardian=guardian)
         self.flags = list(flags)
         self.data_dir = data_dir or self._folder / "data"
         self.port, self.status_port = self.ports
         self.url = f"http://{LOOPBACK}:{self.port}"
+        if serving is not None:
+            self.url = f"https://{LOOPBACK}:{self.port}"
+            self.flags += [
+                f"--tls-cert-file={serving.certificate}",
+                f"--tls-private-key-file={serving.key}",
+            ]
 
     # ── its life ──
 

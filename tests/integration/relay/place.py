@@ -1,6 +1,8 @@
 """Where a client of these tests connects: to the API server itself, or to relays before it.
 
-Owns: the way from the client to the API server, with the one link that a test may break.
+Owns: the way from the client to the API server, with the one link that a test may break, and how
+its clients speak and say who they are. What is promised holds over plain HTTP and over TLS, and
+for callers with rights of their own: each kind of place shows another of these.
 Guarantees: what holds `direct` is the reference; every place serves the same control plane, so
 that objects are made in the cloud and looked at through the place; `stop` ends all of it.
 """
@@ -8,14 +10,16 @@ that objects are made in the cloud and looked at through the place; `stop` ends 
 from __future__ import annotations
 
 import enum
-import json
 import secrets
+import socket
+import ssl
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.controlplane.certificates import Authority, CertificateFiles
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.proxy import FaultProxy
 from tests.controlplane.reservation import LOOPBACK
@@ -28,16 +32,30 @@ PROBE_INTERVAL = "300ms"
 # Where nobody breaks the link: a machine that is busy for a second makes no relay answer with what
 # it knows instead of asking.
 PATIENT = "--read-timeout=5s"
+# Rules of who may do all that there is.
+EVERYTHING = [
+    {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+]
 # How the tests call themselves where they ask the API server itself.
 CLOUD = "cloud"
 
 
 class Kind(enum.Enum):
-    """How far the API server is."""
+    """How far the API server is, and how one gets there.
+
+    `RELAY`: plain HTTP, --access own. `BEHIND_RELAY`: TLS to the first relay and between both,
+    --access own. `FOR_CALLERS`: TLS, --access caller, and clients with a token that may do all.
+    """
 
     DIRECT = "direct"
     RELAY = "relay"
     BEHIND_RELAY = "relay-behind-relay"
+    FOR_CALLERS = "relay-for-callers"
+
+    @property
+    def is_tls(self) -> bool:
+        return self is not Kind.RELAY
 
 
 ALL = tuple(Kind)
@@ -68,6 +86,9 @@ class Place:
         self.link = FaultProxy(plane.port)
         self.relays: list[RelayProcess] = []
         self._flags = [f"--probe-interval={PROBE_INTERVAL}", *flags]
+        self._ca: Path | None = None
+        self._serving: CertificateFiles | None = None
+        self._clients: ServiceAccountDirectory | None = None
         self._account = account
         self._data_dir = data_dir
         self._prefix = prefix
@@ -88,11 +109,25 @@ class Place:
             stack.callback(self.stop)
             self.link.start()
             if self.kind is not Kind.DIRECT:
+                self._issue()
                 self._add_relay(self._upstream(), name="relay")
             if self.kind is Kind.BEHIND_RELAY:
-                self._add_relay([f"--server={self.relays[0].url}"], name="second-relay")
+                self._add_relay([f"--kubeconfig={self.kubeconfig()}"], name="second-relay")
             stack.pop_all()
         return self
+
+    def _issue(self) -> None:
+        """What the relays show to their clients, and clients to the relay."""
+        if self.kind.is_tls:
+            authority = Authority(self.plane.folder, f"relay-ca-{secrets.token_hex(4)}")
+            name = f"relay-{secrets.token_hex(4)}"
+            self._serving = authority.issue_server(name, hosts=[LOOPBACK])
+            self._ca = authority.bundle
+        if self.kind is Kind.FOR_CALLERS:
+            self._flags.append("--access=caller")
+            self._clients = self.plane.service_account_dir(
+                "default", f"caller-{secrets.token_hex(4)}", [], cluster_rules=EVERYTHING
+            )
 
     def stop(self) -> None:
         for relay in self.relays:
@@ -117,6 +152,7 @@ class Place:
             data_dir=self._data_dir,
             prefix=self._prefix,
             environ=environ,
+            serving=self._serving,
         )
         self.relays.insert(0, relay)
         relay.start()
@@ -136,34 +172,49 @@ class Place:
 
     def caller(self, **headers: str) -> Caller:
         """What asks here; `headers` come with every request, underscores for hyphens."""
-        context = None if self.relays else self.plane.tls()
         named = {name.replace("_", "-").title(): value for name, value in headers.items()}
-        return Caller(self.url, context=context, headers=named)
+        if self._clients is not None:
+            token = (self._clients.path / "token").read_text()
+            named.setdefault("Authorization", f"Bearer {token}")
+        return Caller(self.url, context=self.tls(), headers=named)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What clients here trust; None over plain HTTP."""
+        if not self.relays:
+            return self.plane.tls()
+        return None if self._ca is None else ssl.create_default_context(cafile=str(self._ca))
 
     @property
     def cloud(self) -> Caller:
         """What asks the API server itself, past every link and relay."""
         return Caller(self.plane.server, context=self.plane.tls(), headers={"User-Agent": CLOUD})
 
+    def connect(self, sock: socket.socket) -> socket.socket:
+        """The socket as a client's connection to the relay, to read from it as one likes."""
+        sock.connect((LOOPBACK, self.relay.port))
+        context = self.tls()
+        return sock if context is None else context.wrap_socket(sock, server_hostname=LOOPBACK)
+
+    def request_head(self, target: str) -> bytes:
+        """A GET of `target`, written by hand."""
+        caller = self.caller()
+        lines = [f"{name}: {value}" for name, value in caller.headers.items()]
+        return "\r\n".join([f"GET {target} HTTP/1.1", f"Host: {LOOPBACK}", *lines, "", ""]).encode()
+
     def kubeconfig(self, *, namespace: str = "default") -> Path:
         """For clients that connect here; lives as long as the control plane."""
         if not self.relays:
             return self.plane.admin_kubeconfig(server=self.link.url)
-        content = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "relay", "cluster": {"server": self.url}}],
-            "users": [{"name": "anyone", "user": {}}],
-            "contexts": [
-                {
-                    "name": "relay",
-                    "context": {"cluster": "relay", "user": "anyone", "namespace": namespace},
-                }
-            ],
-            "current-context": "relay",
-        }
+        flags = [f"--namespace={namespace}"]
+        if self._serving is not None:
+            flags += [
+                f"--tls-cert-file={self._serving.certificate}",
+                f"--certificate-authority={self._ca}",
+            ]
+        if self._clients is not None:
+            flags += ["--access=caller", f"--service-account-dir={self._clients.path}"]
         path = self.plane.folder / f"relay-{secrets.token_hex(4)}.kubeconfig"
-        path.write_text(json.dumps(content), encoding="utf-8")
+        path.write_text(self.relay.command("kubeconfig", *flags), encoding="utf-8")
         return path
 
     # ── faults ──

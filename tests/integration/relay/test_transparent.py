@@ -322,8 +322,10 @@ def test_r9_logs_flow_while_they_are_written(
         connection.sendall(b"7\r\nsecond\n\r\n0\r\n\r\n")
 
     kubelet(contents, handle)
-    with shared.caller().connected() as connection:
-        connection.request("GET", f"{contents.path('pods', 'p')}/log?follow=true")
+    caller = shared.caller()
+    with caller.connected() as connection:
+        path = f"{contents.path('pods', 'p')}/log?follow=true"
+        connection.request("GET", path, headers=dict(caller.headers))
         with connection.getresponse() as response:
             assert response.readline() == b"first\n"
             read_first.set()
@@ -345,11 +347,13 @@ def test_r9_an_upgraded_connection_carries_bytes_both_ways(
             connection.sendall(data.swapcase())
 
     kubelet(contents, handle)
-    with shared.caller().connected() as connection:
+    caller = shared.caller()
+    with caller.connected() as connection:
         connection.request(
             "POST",
             f"{contents.path('pods', 'p')}/portforward",
             headers={
+                **caller.headers,
                 "Connection": "Upgrade",
                 "Upgrade": "SPDY/3.1",
                 "X-Stream-Protocol-Version": "portforward.k8s.io",

@@ -90,6 +90,13 @@ def test_a_token_is_named_by_its_file(
     assert user == {"tokenFile": "/sa/token"}
 
 
+def test_over_tls_there_is_a_user_for_whom_kubectl_would_ask(
+    capsys: pytest.CaptureFixture[str], certificate: Path
+) -> None:
+    _, user, _ = parts(printed(capsys, "--tls-cert-file", str(certificate)))
+    assert user == {"username": "relay"}
+
+
 def test_a_token_over_http_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--local-token-file", "/t"], {"RELAY_SERVICE_ACCOUNT_DIR": "/nowhere"}) == 0
     told = capsys.readouterr()
