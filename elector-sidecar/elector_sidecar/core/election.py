@@ -21,7 +21,6 @@ from elector_sidecar.core.term import Proof, Purpose, Term, Write, extended, is_
 from elector_sidecar.core.timing import (
     HEDGE_DELAY,
     RESERVE_DELAY,
-    RETRY_AFTER_FLOOR,
     RETRY_AFTER_LIMIT,
     RETRY_DELAY,
     TAKEOVER_JITTER,
@@ -261,8 +260,11 @@ class Election:
         self._last_contact = now
         if write is None:
             return
+        if write.sent_at > self._proven_at:
+            # Until it proves more: what does not do what was asked for, as a no-op (P3), is not to
+            # be repeated as fast as it is answered.
+            self._write_at = max(self._write_at, now + RETRY_DELAY)
         if lease.resource_version == write.base_version:
-            self._write_at = now + RETRY_DELAY  # a no-op proves nothing (P3)
             return
         self._conflicts = 0
         if lease.resource_version > self._reading.newest:
@@ -448,4 +450,4 @@ class Election:
 def _delay(retry_after: float | None, default: float) -> float:
     if retry_after is None:
         return default
-    return min(max(retry_after, RETRY_AFTER_FLOOR), RETRY_AFTER_LIMIT)
+    return min(max(retry_after, RETRY_DELAY), RETRY_AFTER_LIMIT)

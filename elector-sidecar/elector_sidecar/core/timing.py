@@ -11,12 +11,10 @@ from dataclasses import dataclass
 CLOCK_RATE_EPSILON = 0.05
 # From the evaluation of an answer to its arrival at a client on the same machine.
 MARGIN = 0.25
-# Contract, section 2: after a failure another attempt follows so soon, whatever Retry-After says
-# above RETRY_AFTER_LIMIT.
+# Contract, section 2: after a failure another attempt follows so soon; Retry-After may make it
+# later, up to RETRY_AFTER_LIMIT, and never sooner.
 RETRY_DELAY = 0.5
 RETRY_AFTER_LIMIT = 1.0
-# `Retry-After: 0` would have us ask as fast as the server refuses.
-RETRY_AFTER_FLOOR = 0.1
 # An attempt without an answer for so long gets a second one on another connection.
 HEDGE_DELAY = 1.0
 # A leader whose Lease was deleted writes itself back within an event and a write; only after this

@@ -4,6 +4,9 @@ The winner labels its own pod and takes the label off the others, because a lose
 that is cut off (KubeEdge #2156); a loser that can still reach the API server takes its own off.
 Only pods whose annotation names this Lease are touched. Off the renewal path, patches on change
 only. Routing is not fencing: endpoints follow the label after a while.
+
+Guarantee: whatever the API server answers, a pod is patched at most once in `RETRY_DELAY`, and
+while this pod leads or waits, the pods are listed and watched again only after a growing delay.
 """
 
 import asyncio
@@ -18,7 +21,10 @@ from sidecar.clock import boottime
 
 # A pod takes part if this annotation is the Lease's name.
 LEASE_ANNOTATION = "edge-sidecars.io/lease"
+# Seconds before a failed attempt, or a watch that ended, is followed by the next one; twice as long
+# each time, up to the limit, until a watch has lasted longer than that.
 RETRY_DELAY = 1.0
+RETRY_LIMIT = 10.0
 MAX_SLEEP = 60.0
 WATCH_SECONDS = 600
 
@@ -39,25 +45,39 @@ class LeaderLabel:
         self._timeout = elector.config.timing.request_timeout
         # None: unknown, as after a start in a pod that bore the label before.
         self._is_labelled: bool | None = None
+        # When a pod may be patched again: a webhook may put a label back at once, for ever.
+        self._patch_at: dict[str, float] = {}
 
     @property
     def is_settled(self) -> bool:
         return self._is_labelled == self._leads()
 
     async def run(self) -> None:
+        delay = RETRY_DELAY
         while True:
+            if self.is_settled and not self._leads():
+                await self._elector.changed(MAX_SLEEP)
+                continue
+            leads, began_at = self._leads(), boottime()
             try:
-                if self._leads():
-                    await self._lead()
-                elif self._is_labelled is not False:
-                    await self._unlabel()
-                else:
-                    await self._elector.changed(MAX_SLEEP)
-            except Gone:
-                continue  # the watch is too old: list again
+                await (self._lead() if leads else self._unlabel())
+            except Gone as error:
+                logger.debug("the watch of labelled pods expired", extra=fields(error=error))
             except (ApiError, Unreachable, KeyError, TypeError) as error:
-                self._complain(error)
-                await asyncio.sleep(RETRY_DELAY)
+                self._complain(error, delay)
+            else:
+                if not leads:
+                    continue
+            if boottime() - began_at > RETRY_LIMIT:
+                delay = RETRY_DELAY
+            await self._pause(delay, leads=leads)
+            delay = min(2 * delay, RETRY_LIMIT)
+
+    async def _pause(self, delay: float, *, leads: bool) -> None:
+        """Ends with the lead too: the label is to follow it at once."""
+        until = boottime() + delay
+        while (left := until - boottime()) > 0 and self._leads() is leads:
+            await self._elector.changed(left)
 
     async def _unlabel(self) -> None:
         """Takes the label off this pod, which may bear it from an earlier term or process."""
@@ -122,6 +142,9 @@ class LeaderLabel:
             await self._label(self._pod_name, self._value)
 
     async def _label(self, name: str, value: str | None) -> None:
+        await asyncio.sleep(self._patch_at.get(name, 0.0) - boottime())
+        self._patch_at = {it: at for it, at in self._patch_at.items() if at > boottime()}
+        self._patch_at[name] = boottime() + RETRY_DELAY
         try:
             await self._server.request(
                 "PATCH",
@@ -136,8 +159,8 @@ class LeaderLabel:
             return  # gone, label and all
         logger.info("patched the leader label", extra=fields(pod=name, value=value or "removed"))
 
-    def _complain(self, error: Exception) -> None:
-        told: dict[str, object] = {"error": str(error), "retry_in": RETRY_DELAY}
+    def _complain(self, error: Exception, delay: float) -> None:
+        told: dict[str, object] = {"error": str(error), "retry_in": delay}
         if isinstance(error, Forbidden):
             told["missing_rule"] = (
                 f"Role in namespace {self._elector.config.pod_namespace}: "

@@ -333,7 +333,7 @@ def test_p5_a_failed_renewal_is_tried_again_soon_whatever_retry_after_says(
     for fails in (Election.write_refused, Election.write_lost):
         election, _, _ = leader()
         fails(election, due_write(election, 2).id, 2.5, retry_after=retry_after)
-        delay = RETRY_DELAY if retry_after is None else min(max(retry_after, 0.1), 1.0)
+        delay = RETRY_DELAY if retry_after is None else min(max(retry_after, RETRY_DELAY), 1.0)
         assert due_write(election, 2.5 + delay).base_version == 2
         assert election.view(3).is_leader
 
