@@ -134,8 +134,11 @@ class Datasets:
     def object_gone(self, document: Document) -> None:
         self._watched.pop(document.uid, None)
 
-    async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
+    def check(self, info: WorkerInfo) -> None:
         raise Unfit("a dataset has no workers: LC counts it by itself")
+
+    async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
+        self.check(info)
 
     def notes(self) -> Mapping[ObjectKey, str]:
         return {each.document.key: _note(each) for each in self._watched.values()}

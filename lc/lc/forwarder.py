@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Mapping
 
-from lc.core.forwarding import FORWARDED, forward
+from lc.core.forwarding import FORWARDED, Forwarded, forward
 from lc.core.worker_info import UnfitInfo, WorkerInfo
 from lc.managers import Unfit
 from lc.store import Store
 from sedna_api.core.document import Document, ObjectKey
+from sedna_api.core.report import check_body
 
 
 class Forwarder:
@@ -31,11 +32,11 @@ class Forwarder:
     def object_gone(self, document: Document) -> None:
         """Its reports leave with it."""
 
+    def check(self, info: WorkerInfo) -> None:
+        check_body(_forwarded(info).body)
+
     async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
-        try:
-            told = forward(info)
-        except UnfitInfo as error:
-            raise Unfit(str(error)) from error
+        told = _forwarded(info)
         await self._store.enqueue(document, is_event=False, worker=told.worker, body=told.body)
 
     def notes(self) -> Mapping[ObjectKey, str]:
@@ -44,3 +45,11 @@ class Forwarder:
     async def run(self) -> None:
         """It does nothing by itself, until cancelled."""
         await asyncio.get_running_loop().create_future()
+
+
+def _forwarded(info: WorkerInfo) -> Forwarded:
+    """Raises Unfit."""
+    try:
+        return forward(info)
+    except UnfitInfo as error:
+        raise Unfit(str(error)) from error

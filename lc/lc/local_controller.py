@@ -18,6 +18,7 @@ from lc.mounted_secrets import Secrets
 from lc.remote import Remote
 from lc.status import Counters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
 from lc.store import Store
+from lc.unknown_jobs import UnknownJobReports
 from lc.version import VERSION
 from lc.web.worker_api import WorkerApi
 from sedna_api.core.document import Document, ObjectKey
@@ -53,6 +54,7 @@ class LocalController:
             ),
         )
         self._managing = Managers(store, self.managers)
+        self.unknown_jobs = UnknownJobReports(store, self._managing.handling)
         self.link = _link(config, store)
         self.api = WorkerApi(self)
 
@@ -84,6 +86,7 @@ class LocalController:
                 worker_reports=tuple(sorted(self.api.answered.items())),
                 dataset_counts=self._datasets.counts,
                 dataset_problems=self._datasets.problems(),
+                unknown_jobs_dropped=tuple(sorted(self.unknown_jobs.dropped.items())),
             ),
         )
 
@@ -116,7 +119,7 @@ class LocalController:
         waiting, since = self._store.backlog()
         refused, refusals = self._store.refusals()
         oldest = None if since is None else max(time.time() - since, 0.0)
-        return ReportsStatus(waiting, oldest, refused, refusals)
+        return ReportsStatus(waiting, oldest, refused, refusals, self.unknown_jobs.waiting)
 
 
 def _link(config: Config, store: Store) -> Link:

@@ -41,6 +41,11 @@ class Manager(Protocol):
         """As it was last. An object of the same name with another uid is told after this."""
         ...
 
+    def check(self, info: WorkerInfo) -> None:
+        """Of a worker whose job is not known yet. Raises `Unfit` or `Malformed` for what
+        no job could use."""
+        ...
+
     async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
         """Returns when what follows from it is durable.
 

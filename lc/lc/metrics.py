@@ -24,6 +24,18 @@ def measure(status: LcStatus) -> list[Metric]:
         _counter(
             "lc_reports_refused_total", "Reports that were refused for good.", reports.refused
         ),
+        _gauge(
+            "lc_reports_of_unknown_jobs",
+            "Reports of workers whose job is not known yet.",
+            reports.of_unknown_jobs,
+        ),
+        _labelled(
+            Kind.COUNTER,
+            "lc_reports_of_unknown_jobs_dropped_total",
+            "Those that were dropped, by reason: full, expired, unfit.",
+            "reason",
+            counters.unknown_jobs_dropped,
+        ),
         _labelled(
             Kind.COUNTER,
             "lc_worker_requests_total",

@@ -65,6 +65,7 @@ async def _serve(config: Config) -> None:
                 stack.push_async_callback(listener.close)
             _say_hello(config, controller, listeners)
             tasks = [group.create_task(each.run()) for each in controller.managers]
+            tasks.append(group.create_task(controller.unknown_jobs.run()))
             tasks.append(group.create_task(controller.link.run()))
             loop.call_later(TIDY_AFTER, tidy)
             await stopping.wait()

@@ -22,12 +22,14 @@ class ObjectStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReportsStatus:
-    """`oldest`: seconds since the oldest that waits was queued, None where none waits."""
+    """`oldest`: seconds since the oldest that waits was queued, None where none waits.
+    `of_unknown_jobs`: those that wait for their job first."""
 
     waiting: int
     oldest: float | None
     refused: int
     refusals: tuple[Refusal, ...]
+    of_unknown_jobs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,13 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Since the start: what workers said, by answer; counts of datasets."""
+    """Since the start: what workers said, by answer; counts of datasets; reports of unknown jobs
+    that were dropped, by reason."""
 
     worker_reports: tuple[tuple[int, int], ...]
     dataset_counts: int
     dataset_problems: int
+    unknown_jobs_dropped: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class LcStatus:
             "reports": {
                 "waiting": self.reports.waiting,
                 "oldestSeconds": self.reports.oldest,
+                "ofUnknownJobs": self.reports.of_unknown_jobs,
                 "refused": self.reports.refused,
                 "refusals": [_refusal(each) for each in self.reports.refusals],
             },

@@ -79,7 +79,9 @@ def _transfer(transfer: Mapping[str, Any]) -> str:
 def _reports(reports: Mapping[str, Any]) -> str:
     oldest = reports["oldestSeconds"]
     waited = "" if oldest is None else f", the oldest for {age(oldest)}"
-    return f"{reports['waiting']} waiting{waited}; {reports['refused']} refused"
+    unknown = reports["ofUnknownJobs"]
+    early = f"; {unknown} of unknown jobs" if unknown else ""
+    return f"{reports['waiting']} waiting{waited}{early}; {reports['refused']} refused"
 
 
 def _row(it: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ the reason.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sedna_api.core.report import is_name
+
 
 class UnfitInfo(ValueError):
     """The message says which field is wrong, for the worker's author."""
@@ -44,6 +46,16 @@ class WorkerInfo:
             status=_text(told, "status").lower(),
             results=_results(told.get("results")),
         )
+
+    def check_names(self) -> None:
+        """Of an owner that cannot be looked up. Raises UnfitInfo."""
+        for field, value in (
+            ("name", self.name),
+            ("namespace", self.namespace),
+            ("ownerName", self.owner_name),
+        ):
+            if not is_name(value):
+                raise UnfitInfo(f"{field} {value!r:.80} is no name of Kubernetes")
 
 
 def _text(told: Mapping[str, object], field: str) -> str:

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from lc.core.learning.commands import encoded
 from lc.core.learning.dataset import Dataset
 from lc.core.learning.fields import Malformed
 from lc.core.learning.job import Job
-from lc.core.learning.model import Model
+from lc.core.learning.model import Model, models_in
 from lc.core.learning.paths import folder_of
 from lc.core.learning.turn import Known
 from lc.core.worker_info import WorkerInfo
@@ -33,6 +34,7 @@ from sedna_api.core.kinds import (
     LIFELONG_LEARNING_JOB,
     MODEL,
 )
+from sedna_api.core.report import check_body
 
 # Threads for files: a long copy of one job must not hold up the others, nor all of them the node.
 THREADS = 4
@@ -96,6 +98,14 @@ class Learner:
         if pump is not None and pump.document.uid == document.uid:
             del self._pumps[document.key]
             pump.end()
+
+    def check(self, info: WorkerInfo) -> None:
+        try:
+            models_in(info.results)
+        except Malformed as error:
+            raise Unfit(str(error)) from error
+        output = {"models": list(info.results), "ownerInfo": info.owner_info}
+        check_body(encoded({"output": output}))
 
     async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
         pump = self._pumps.get(document.key)

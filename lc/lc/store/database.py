@@ -140,6 +140,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
         raise Damaged(f"{path} is broken: {verdict}")
+    connection.executescript(tables.ADDED)
 
 
 def _is_new(connection: sqlite3.Connection, path: Path) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from lc.core import outbox
 from lc.core.holding import Change, judge
 from lc.core.outbox import Queue, Said, Waiting
+from lc.core.unknown_jobs import UnknownJobs
 from lc.store import tables
 from lc.store.failures import OutboxFull
 from sedna_api.core.document import Document, ObjectKey
@@ -41,11 +42,13 @@ class Memory:
     refusals: list[tables.Refusal] = field(default_factory=list)
     refusals_ever: int = 0
     outbox_bytes: int = 0
+    unknown_jobs: UnknownJobs = field(default_factory=UnknownJobs)
 
     @classmethod
     def loaded(cls, found: tables.Loaded) -> "Memory":
         memory = cls(found.store_id, queues=found.queues, notes=found.notes)
         memory.refusals, memory.refusals_ever = found.refusals, found.refusals_ever
+        memory.unknown_jobs = found.unknown_jobs
         for document in found.objects:
             memory.objects.setdefault(document.kind, {})[document.key] = document
             memory.uids.add(document.uid)
@@ -74,6 +77,7 @@ class Draft:
         self._notes: dict[tuple[str, str], bytes] = {}
         self._refusals: list[tables.Refusal] = []
         self._outbox_bytes = memory.outbox_bytes
+        self._unknown_jobs = memory.unknown_jobs
 
     # ── objects ──
 
@@ -90,6 +94,7 @@ class Draft:
         self._objects[document.key] = document
         self._uids[document.uid] = True
         self.told.append(Told(document=document, change=change))
+        self._become(self._unknown_jobs.known(document.key))
         return change
 
     def delete(self, key: ObjectKey, uid: str) -> bool:
@@ -170,6 +175,34 @@ class Draft:
             self._queues[uid] = outbox.restamped(self._queue(uid), store_id)
         self.is_synced = True
 
+    # ── jobs that are not known ──
+
+    def keep(self, key: ObjectKey, worker: str, body: bytes) -> int | None:
+        """How many older ones had to go; None: the job was given up, and nothing is kept."""
+        before = self._unknown_jobs
+        if before.is_given_up(key):
+            return None
+        after = before.taken(key, worker, body)
+        self._become(after)
+        self.is_synced = True
+        return len(before.reports.keys() - after.reports.keys())
+
+    def passed_on(self, number: int) -> None:
+        if number in self._unknown_jobs.reports:
+            self._become(self._unknown_jobs.without(number))
+
+    def age_unknown_jobs(self, elapsed: float) -> int:
+        """How many reports are given up with their jobs."""
+        before = self._unknown_jobs
+        after = before.aged(elapsed, lambda key: self._get(key) is not None)
+        self._become(after)
+        return len(before.reports) - len(after.reports)
+
+    def _become(self, unknown_jobs: UnknownJobs) -> None:
+        if unknown_jobs is not self._unknown_jobs:
+            self.statements += tables.change_unknown_jobs(self._unknown_jobs, unknown_jobs)
+            self._unknown_jobs = unknown_jobs
+
     # ── notes ──
 
     def note(self, space: str, uid: str, value: bytes, *, is_synced: bool) -> None:
@@ -194,6 +227,7 @@ class Draft:
         memory.outbox_bytes = self._outbox_bytes
         memory.refusals = [*memory.refusals, *self._refusals][-tables.KEPT_REFUSALS :]
         memory.refusals_ever += len(self._refusals)
+        memory.unknown_jobs = self._unknown_jobs
 
     def _get(self, key: ObjectKey) -> Document | None:
         return self._objects[key] if key in self._objects else self._memory.get(key)

@@ -15,6 +15,7 @@ from pathlib import Path
 from lc.core import outbox
 from lc.core.holding import Change
 from lc.core.outbox import Said
+from lc.core.unknown_jobs import UnknownJobs
 from lc.log import fields, logger
 from lc.store.database import Database
 from lc.store.disk import Disk
@@ -104,6 +105,11 @@ class Store:
         """How far the dataset of this uid was counted."""
         return self._memory.notes.get((POSITION, uid))
 
+    @property
+    def unknown_jobs(self) -> UnknownJobs:
+        """What workers said of jobs that were not known then."""
+        return self._memory.unknown_jobs
+
     def subscribe(self, listener: Listener) -> None:
         self._writer.listeners.append(listener)
 
@@ -178,6 +184,19 @@ class Store:
     ) -> Awaitable[Report | None]:
         """How far a dataset was counted, and the report that tells of it, both or neither."""
         return self._save(POSITION, document, position, is_event=False, worker="", report=report)
+
+    def keep(self, key: ObjectKey, worker: str, body: bytes) -> Awaitable[int | None]:
+        """Of a job that is not known: how many older ones had to go; None where the job was given
+        up, and nothing is kept of it."""
+        return self._writer.ask(lambda draft: draft.keep(key, worker, body))
+
+    def passed_on(self, number: int) -> Awaitable[None]:
+        """What was kept under this number is the business of its job's manager now."""
+        return self._writer.ask(lambda draft: draft.passed_on(number))
+
+    def age_unknown_jobs(self, elapsed: float) -> Awaitable[int]:
+        """So many seconds have passed; how many reports were given up with their jobs."""
+        return self._writer.ask(lambda draft: draft.age_unknown_jobs(elapsed))
 
     def acked(self, uid: str, seq: int) -> Awaitable[int]:
         """This report and those before it are safe elsewhere; returns how many waited here."""

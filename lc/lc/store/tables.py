@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lc.core.outbox import LastWord, Queue, Waiting
+from lc.core.unknown_jobs import Kept, UnknownJobs
 from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.report import Report
 
@@ -33,6 +34,15 @@ CREATE TABLE refusal (
   number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, namespace TEXT NOT NULL,
   name TEXT NOT NULL, uid TEXT NOT NULL, seq INTEGER NOT NULL, reason TEXT NOT NULL,
   refused_at REAL NOT NULL);
+"""
+# Since 0.2.0; an earlier release that opens the file again leaves these alone.
+ADDED = """
+CREATE TABLE IF NOT EXISTS unknown_job (
+  kind TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, waited REAL NOT NULL,
+  PRIMARY KEY (kind, namespace, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unknown_job_report (
+  number INTEGER PRIMARY KEY, kind TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+  worker TEXT NOT NULL, body BLOB NOT NULL);
 """
 # Refusals that are kept for people; their number counts on.
 KEPT_REFUSALS = 50
@@ -64,6 +74,7 @@ class Loaded:
     notes: dict[tuple[str, str], bytes] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     refusals_ever: int = 0
+    unknown_jobs: UnknownJobs = field(default_factory=UnknownJobs)
 
 
 def put_store_id(store_id: str) -> Statement:
@@ -138,6 +149,33 @@ def put_refusal(refusal: Refusal) -> Iterator[Statement]:
     )
 
 
+def change_unknown_jobs(before: UnknownJobs, after: UnknownJobs) -> Iterator[Statement]:
+    """What makes the one the other."""
+    for number in before.reports.keys() - after.reports.keys():
+        yield "DELETE FROM unknown_job_report WHERE number = ?", (number,)
+    for number, it in after.reports.items():
+        if number not in before.reports:
+            sql = "INSERT INTO unknown_job_report VALUES (?,?,?,?,?,?)"
+            yield sql, (number, *it.key, it.worker, it.body)
+    for key in before.waited.keys() - after.waited.keys():
+        sql = "DELETE FROM unknown_job WHERE kind = ? AND namespace = ? AND name = ?"
+        yield sql, (key.kind, key.namespace, key.name)
+    for key, waited in after.waited.items():
+        if before.waited.get(key) != waited:
+            yield "INSERT OR REPLACE INTO unknown_job VALUES (?,?,?,?)", (*key, waited)
+
+
+def _load_unknown_jobs(connection: sqlite3.Connection) -> UnknownJobs:
+    rows = connection.execute("SELECT * FROM unknown_job_report ORDER BY number")
+    reports = {
+        number: Kept(number, ObjectKey(kind, namespace, name), worker, body)
+        for number, kind, namespace, name, worker, body in rows
+    }
+    rows = connection.execute("SELECT kind, namespace, name, waited FROM unknown_job")
+    waited = {ObjectKey(kind, namespace, name): it for kind, namespace, name, it in rows}
+    return UnknownJobs(reports, waited, max(reports, default=0))
+
+
 def expire_notes(connection: sqlite3.Connection, limit: float) -> list[tuple[str, str]]:
     """Deletes those whose object has been away for so long; which they are."""
     sql = "DELETE FROM note WHERE absent_for >= ? RETURNING space, uid"
@@ -161,6 +199,7 @@ def load(connection: sqlite3.Connection) -> Loaded:
         found.refusals.append(Refusal(ObjectKey(kind, namespace, name), *rest))
     rows = run("SELECT seq FROM sqlite_sequence WHERE name = 'refusal'")
     found.refusals_ever = sum(number for (number,) in rows)
+    found.unknown_jobs = _load_unknown_jobs(connection)
     return found
 
 

@@ -1,8 +1,9 @@
 """What workers, kubelet, Prometheus and people ask of LC over HTTP.
 
 `POST /sedna/workers/{name}/info` is Sedna's, answered when what was said is durable: 200; 400 for
-what cannot be used; 404 where its object is not known here; 503 while the disk does not take it,
-which the worker is to repeat. `/livez`, `/readyz`, `/metrics`, `/status`, `/sedna/objects` read.
+what cannot be used; 404 where its object is unknown here and has been for too long; 503 while the
+disk does not take it, which the worker is to repeat. `/livez`, `/readyz`, `/metrics`, `/status`,
+`/sedna/objects` read.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from lc.managers import Manager, Unfit
 from lc.metrics import measure
 from lc.status import LcStatus, ObjectStatus, objects_document
 from lc.store import StoreUnavailable
+from lc.unknown_jobs import UnknownJobReports
 from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.report import Malformed
 from sidecar.web import aiohttp_web as web
@@ -50,6 +52,8 @@ class Owner(Protocol):
     def objects(self) -> tuple[ObjectStatus, ...]: ...
     def get(self, key: ObjectKey) -> Document | None: ...
     def handling(self, kind: str) -> Manager | None: ...
+    @property
+    def unknown_jobs(self) -> UnknownJobReports: ...
 
 
 class Refusal(Exception):
@@ -119,9 +123,13 @@ class WorkerApi:
             return
         key = ObjectKey(info.owner_kind, info.namespace, info.owner_name)
         document = self._owner.get(key)
-        if document is None:
-            raise Refusal(404, f"{key} is not known on this node")
-        await manager.worker_reported(info, document)
+        if document is not None and not self._owner.unknown_jobs.holds(key):
+            await manager.worker_reported(info, document)
+            return
+        info.check_names()
+        manager.check(info)
+        if not await self._owner.unknown_jobs.keep(key, info):
+            raise Refusal(404, f"{key} is not known on this node, and is not waited for any more")
 
     async def _body(self, request: web.BaseRequest) -> bytes:
         """Raises `Refusal`; what all of them hold together is bounded."""

@@ -75,6 +75,11 @@ def unnumbered_store(began: float, name: str) -> str:
     return f"{UNNUMBERED}{int(began * 1000):015}-{name}"
 
 
+def is_name(text: str) -> bool:
+    """Whether an object may be called so."""
+    return len(text) <= MAX_NAME and _NAME.fullmatch(text) is not None
+
+
 class Queued(Protocol):
     """What stands in a queue of one object's reports: LC's outbox, or a NodeReport's entry."""
 

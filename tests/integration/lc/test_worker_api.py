@@ -93,8 +93,11 @@ def _told(**changes: object) -> bytes:
         (_told(results={}), JSON, 400, "results"),
         (_told(ownerInfo={"x": "y" * 70_000}), JSON, 400, "bytes"),
         (_told(ownerInfo={"x": "y" * 300_000}), JSON, 413, "longer than"),
-        (_told(ownerName="strange"), JSON, 404, "is not known on this node"),
-        (_told(namespace="elsewhere"), JSON, 404, "is not known on this node"),
+        (_told(ownerName="strange", ownerInfo={"x": "y" * 70_000}), JSON, 400, "bytes"),
+        (_told(ownerName="Strange"), JSON, 400, "ownerName"),
+        (_told(ownerName=""), JSON, 400, "ownerName"),
+        (_told(namespace="../shop"), JSON, 400, "namespace"),
+        (_told(ownerKind="incrementallearningjob", results=[{"url": 7}]), JSON, 400, "url"),
         (_told(ownerKind="dataset", ownerName="d1"), JSON, 400, "no workers"),
         (b"name=w", {"Content-Type": "text/plain"}, 415, "send application/json"),
         (b"<a><b></a>", XML, 400, "no XML"),
@@ -146,11 +149,11 @@ def test_people_see_what_the_node_knows(lc: LcProcess) -> None:
 
 def test_answers_are_counted(lc: LcProcess) -> None:
     def refused() -> int:
-        lines = [it for it in lc.metrics().splitlines() if 'requests_total{status="404"}' in it]
+        lines = [it for it in lc.metrics().splitlines() if 'requests_total{status="400"}' in it]
         return int(lines[0].split()[-1]) if lines else 0
 
     before = refused()
-    post(lc, _told(ownerName="strange"), JSON)
+    post(lc, _told(ownerName=""), JSON)
     assert refused() == before + 1
 
 

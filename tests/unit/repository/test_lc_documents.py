@@ -50,10 +50,10 @@ def _status() -> LcStatus:
         link=LinkStatus(is_up=True, peer="gm:9000", since=0.0),
         link_for=1.0,
         store=StoreStatus("d", "id", "", "", 0),
-        reports=ReportsStatus(1, 1.0, 1, (refusal,)),
+        reports=ReportsStatus(1, 1.0, 1, (refusal,), 1),
         objects=(ObjectStatus("dataset", "shop", "d1", "uid", 1, ""),),
         transfers=(Transfer("http://a/b", 0.0),),
-        counters=Counters(((200, 1),), 1, 0),
+        counters=Counters(((200, 1),), 1, 0, (("full", 1),)),
     )
 
 
