@@ -74,6 +74,8 @@ class Reflector:
 
     def link(self, is_up: bool) -> None:
         self.reflection.link(is_up, time.monotonic())
+        # What failed may have failed by the link.
+        self._stream.is_failing = False
         self._kick.set()
 
     def relist(self) -> None:
@@ -82,6 +84,7 @@ class Reflector:
 
     async def run(self) -> None:
         request: asyncio.Task[None] | None = None
+        self._stream.is_failing = False
         try:
             while True:
                 self._kick.clear()
@@ -156,6 +159,8 @@ class Reflector:
         except Malformed as error:
             trouble, failure, what = Trouble.BROKEN, None, f"upstream sent {error}"
         await self._settled()
+        # Which page of a list has expired is no trouble of upstream's.
+        self._stream.is_failing = isinstance(command, List) and trouble is not Trouble.EXPIRED
         self._failed(trouble, failure, what, retry_after=retry_after)
 
     def _failed(

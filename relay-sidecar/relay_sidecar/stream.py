@@ -39,6 +39,8 @@ class Stream:
         # Nobody moves it any more, and nobody finds it.
         self.is_dropped = False
         self.refusal: Failure | None = None
+        # Upstream did not manage its last list, while the link was up.
+        self.is_failing = False
         # A version, and the fingerprint of what upstream held then.
         self._expected = (0, 0)
         # Told of the version that watchers are told next.
@@ -108,7 +110,7 @@ class Stream:
     def replace(self, page: Page, *, gone: Status) -> None:
         """A whole list. Who watches cannot be told what happened between, and begins again."""
         was_synced = self.collection.is_synced
-        self.is_doubtful = False
+        self.is_doubtful = self.is_failing = False
         self.lists += 1
         self.list_kind, self.api_version = page.kind, page.api_version
         self._sorted = None

@@ -39,6 +39,10 @@ class Unknown(Exception):
     """Nothing is known here that could answer, and upstream is out of reach."""
 
 
+class Failing(Unknown):
+    """Upstream can be reached, but its last answer to the stream's first list was none."""
+
+
 class Upstream(Protocol):
     """What keeps streams moving; owned by the reflectors."""
 
@@ -128,7 +132,8 @@ class Streams:
     async def ready(self, scope: Scope, *, now: float) -> Stream:
         """The stream that answers, opened or reopened where that is needed.
 
-        Raises `Unknown` when there is none to be had, `Denied` when upstream refuses it.
+        Raises `Unknown` when there is none to be had, `Failing` as soon as upstream does not manage
+        to tell what there is, `Denied` when it refuses.
         """
         stream = self.at_hand(scope)
         if stream is None and self._upstream.is_up:
@@ -136,16 +141,20 @@ class Streams:
             if refusal is not None and now < refusal[1]:
                 raise Denied(refusal[0])
             opened = self.open(scope, now=now)
+            is_known = bool(self.covering(scope))
             await opened.until(
                 lambda: (
                     self._upstream.is_live(opened)
                     or opened.refusal is not None
+                    or (opened.is_failing and not is_known)
                     or not self._upstream.is_up
                 ),
-                timeout=self.limits.open_timeout if self.covering(scope) else LONGEST_LIST,
+                timeout=self.limits.open_timeout if is_known else LONGEST_LIST,
             )
             if opened.refusal is not None:
                 raise Denied(opened.refusal)
+            if opened.is_failing and not self.covering(scope) and self._upstream.is_up:
+                raise Failing
             # Where upstream is slow, what is known is better than nothing.
             stream = self.at_hand(scope) or next(iter(self.covering(scope)), None)
         if stream is None:

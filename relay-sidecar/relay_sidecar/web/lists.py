@@ -21,7 +21,7 @@ from relay_sidecar.core.status import Refused, expired, expired_continue, too_la
 from relay_sidecar.core.store import fingerprint_of
 from relay_sidecar.proxy import Fetched, answer_of
 from relay_sidecar.stream import Stream
-from relay_sidecar.streams import Denied, Unknown
+from relay_sidecar.streams import Denied, Failing, Unknown
 from relay_sidecar.web.answers import send_list
 from relay_sidecar.web.pages import PageSets
 from relay_sidecar.web.reading import (
@@ -59,7 +59,8 @@ class Lists:
             raise self._reading.unreachable()
         try:
             return await self._from_stream(request, scope, options, wanted)
-        except Denied:
+        except (Denied, Failing):
+            # What upstream says to it, this client is to see for itself.
             return await self._reading.above.forward(request)
         except Unknown:
             raise self._reading.unreachable() from None

@@ -1,19 +1,22 @@
-"""R5, R8: of a first list that does not come to its end nothing is found, and nothing stays."""
+"""R5, R8: of a first list that does not come to its end nothing is found, and nothing stays; one
+that breaks off each time is no reason to let clients wait."""
 
 import asyncio
 import json
 import socket
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 
+import pytest
 from aiohttp import web
 
 from relay_sidecar.reflector import KEPT_TOGETHER
 from sidecar.web.places import Handler
 from tests.controlplane.reservation import LOOPBACK
 from tests.integration.relay.hosted import Hosted
-from tests.pods.caller import Caller
+from tests.pods.caller import Caller, Parameters
 from tests.pods.observer import wait_for
 from tests.pods.relay import RelayProcess
 
@@ -26,23 +29,44 @@ def configmap(number: int) -> bytes:
     return json.dumps({"metadata": metadata, "data": {"k": "x" * 1000}}).encode()
 
 
-async def half(request: web.BaseRequest) -> web.StreamResponse:
-    """An API server whose lists stop in the middle."""
-    if request.path != PATH:
-        return web.Response(text="ok")
+async def begun(request: web.BaseRequest) -> web.StreamResponse:
+    """A part of a list."""
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     await response.prepare(request)
     items = [configmap(number).replace(b" ", b"") for number in range(3 * KEPT_TOGETHER // 1000)]
     head = b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":['
     await response.write(head + b",".join(items))
+    return response
+
+
+async def half(request: web.BaseRequest) -> web.StreamResponse:
+    """An API server whose lists stop in the middle."""
+    if request.path != PATH:
+        return web.Response(text="ok")
+    await begun(request)
     await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def broken(request: web.BaseRequest) -> web.StreamResponse:
+    """An API server behind something that ends each long answer in the middle."""
+    if request.path != PATH:
+        return web.Response(text="ok")
+    response = await begun(request)
+    assert request.transport is not None
+    request.transport.close()
     return response
 
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[Handler]:
     yield half
+
+
+@asynccontextmanager
+async def breaking() -> AsyncIterator[Handler]:
+    yield broken
 
 
 def kept(relay: RelayProcess) -> list[int]:
@@ -81,3 +105,23 @@ def test_r5_of_half_a_list_nothing_is_told_after_a_kill() -> None:
         relay.start()
         relay.wait_link(up=False)
         assert Caller(relay.url).get(PATH, {"resourceVersion": "0"}).status == 503
+
+
+@pytest.mark.parametrize("reads", ["upstream", "cache"])
+def test_r6_where_lists_break_off_clients_see_it_as_upstream_shows_it(reads: str) -> None:
+    """And not after the minute that a list may take."""
+    with (
+        Hosted(breaking) as upstream,
+        RelayProcess([f"--server={upstream.url}", f"--reads={reads}"]) as relay,
+    ):
+        relay.wait_link(up=True)
+        caller = Caller(relay.url)
+        queries: list[Parameters] = [{}, {"resourceVersion": "0"}, {"resourceVersion": "5"}]
+        started = time.monotonic()
+        # The stream tries again from time to time: what it has met so far is enough to know.
+        for query in [*queries, *queries]:
+            with pytest.raises(ConnectionError):
+                caller.get(PATH, query)
+        assert caller.get(PATH, {"watch": "true", "resourceVersion": "0"}).status == 503
+        assert time.monotonic() - started < SOON
+        assert relay.is_link_up
