@@ -102,6 +102,16 @@ class Directory:
         """Of Sedna's kinds."""
         return iter(tuple(self._keys.values()))
 
+    # ── what is not followed ──
+
+    def is_named(self, key: ObjectKey) -> bool:
+        """Whether any object refers to it."""
+        return bool(self.placement.dependents(key))
+
+    def appeared(self, key: ObjectKey) -> None:
+        """It was missing: what refers to it is to be decided anew."""
+        self.placement.reference_changed(key)
+
     # ── what writes were answered ──
 
     def learned(self, document: Document) -> None:

@@ -85,7 +85,12 @@ class GlobalManager:
             self.leadership,
             Performer(self._writes, self.directory, has_labels=config.mode is Mode.RELAY),
             self.events,
-            Secrets(api, timeout=timeout),
+            Secrets(
+                api,
+                timeout=timeout,
+                is_named=self.directory.is_named,
+                changed=self.directory.appeared,
+            ),
             settings=Settings(config.lc_server, config.kb_server),
             concurrency=config.concurrency,
         )

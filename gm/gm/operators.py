@@ -131,6 +131,7 @@ class Operators:
     def _lead_changed(self) -> None:
         self._queue.clear()
         self._memories.clear()
+        self._secrets.forget()
         if self._leadership.is_leader:
             for key in self._directory.objects():
                 self._queue.add(key)
@@ -220,7 +221,9 @@ class Operators:
             for key in missing:
                 is_secret = key.kind == SECRET
                 found[key] = (
-                    await self._secrets.get(key) if is_secret else self._directory.reference(key)
+                    await self._secrets.get(key, document)
+                    if is_secret
+                    else self._directory.reference(key)
                 )
         return found
 

@@ -33,6 +33,11 @@ class Told:
         """Nobody listens."""
 
 
+class NoSecrets:
+    def forget(self) -> None:
+        """None is named."""
+
+
 class Performer:
     """`fails`: what becomes of objects whose name begins with bad; `tries` by name, with when."""
 
@@ -60,7 +65,7 @@ class World:
             Leading(),  # type: ignore[arg-type]
             self.performer,  # type: ignore[arg-type]
             Told(),  # type: ignore[arg-type]
-            None,  # type: ignore[arg-type]
+            NoSecrets(),  # type: ignore[arg-type]
             settings=Settings("", ""),
             concurrency=CONCURRENCY,
         )
