@@ -78,6 +78,7 @@ class Elector:
             config=self.config,
             plan=self._plan,
             is_open=self._tenure.is_open,
+            refusal=self._client.refusal(now),
         )
 
     def is_wedged(self, now: float) -> bool:

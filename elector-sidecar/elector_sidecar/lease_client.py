@@ -1,9 +1,10 @@
 """The Lease over kubeapi: performs an election's commands and reports each outcome to it.
 
-Owns the two paths, the requests' deadlines, their count, and the complaint about a failure with
-the RBAC rule that is missing. Every `read` and `write` ends in exactly one report. Only a renewal
-with nothing open beside it uses a kept connection, so that a dead one costs it a second attempt,
-and a takeover, a release or a read nothing.
+Owns the two paths, the requests' deadlines, their count, and what is said of a failure: once in the
+log, and of a refusal (403) also to who asks, with the RBAC rules that are needed. Every `read` and
+`write` ends in exactly one report. Only a renewal with nothing open beside it uses a kept
+connection, so that a dead one costs it a second attempt, and a takeover, a release or a read
+nothing.
 """
 
 import math
@@ -48,8 +49,26 @@ class LeaseClient:
         self._collection_path = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
         self._path = f"{self._collection_path}/{config.lease}"
         self._complaints: dict[str, float] = {}
+        # When each verb was refused last, if it was not allowed since.
+        self._forbidden: dict[str, float] = {}
+        self._watched_at = math.inf
         self._open_writes = 0
         self.requests: dict[tuple[str, str], int] = {}
+
+    def refusal(self, now: float) -> str:
+        """What the API server forbids at present, and the rules that would allow it; "" if
+        nothing."""
+        is_watching = now - self._watched_at > self._timeout
+        verbs = [
+            verb
+            for verb, at in self._forbidden.items()
+            if now - at < COMPLAINT_INTERVAL and not (verb == "watch" and is_watching)
+        ]
+        if not verbs:
+            return ""
+        return (
+            f"the API server forbids {', '.join(verbs)} (403): needs {needed_rules(self._config)}"
+        )
 
     async def read(self, read: Read) -> None:
         try:
@@ -95,6 +114,7 @@ class LeaseClient:
 
     async def watch(self, watch: Watch) -> None:
         is_orderly = False
+        self._watched_at = boottime()
         try:
             is_orderly = await self._follow(watch)
         except Gone:
@@ -118,6 +138,7 @@ class LeaseClient:
         async with aclosing(lines):
             async for line in lines:
                 event = parse_event(line)
+                self._forbidden.pop("watch", None)
                 if self._election.event_arrived(
                     watch.id,
                     boottime(),
@@ -132,9 +153,11 @@ class LeaseClient:
     ) -> object:
         self._count(verb, "sent")
         try:
-            return await self._server.request(
+            answer = await self._server.request(
                 method, path, timeout=self._timeout, body=body, kept=kept
             )
+            self._forbidden.pop(verb, None)
+            return answer
         except (ApiError, Unreachable) as error:
             code = str(error.status) if isinstance(error, ApiError) else "unreachable"
             self._count(verb, code)
@@ -145,23 +168,27 @@ class LeaseClient:
         self.requests[key] = self.requests.get(key, 0) + 1
 
     def _complain(self, message: str, verb: str, error: Exception) -> None:
-        """WARNING once a minute for the same trouble; with the missing rule where RBAC forbids."""
+        """WARNING once a minute for the same trouble; once for all verbs where RBAC forbids, with
+        all that is needed, instead of one verb after the other."""
         told: dict[str, object] = {"error": str(error)}
-        if isinstance(error, Forbidden):
-            told["missing_rule"] = missing_rule(self._config, verb)
         now, key = boottime(), f"{message} {type(error).__name__}"
+        if isinstance(error, Forbidden):
+            told["missing_rule"] = needed_rules(self._config)
+            self._forbidden[verb] = now
+            key = "forbidden"
         is_new = now - self._complaints.get(key, -math.inf) >= COMPLAINT_INTERVAL
         if is_new:
             self._complaints[key] = now
         (logger.warning if is_new else logger.debug)(message, extra=fields(**told))
 
 
-def missing_rule(config: Config, verb: str) -> str:
-    """The RBAC rule (one line of YAML) that a 403 asks for."""
-    names = "" if verb == "create" else f', resourceNames: ["{config.lease}"]'
+def needed_rules(config: Config) -> str:
+    """What the Role must have, as one line of YAML; RBAC cannot limit `create` to a name."""
+    leases = 'apiGroups: ["coordination.k8s.io"], resources: ["leases"]'
     return (
-        f'Role in namespace {config.namespace}: {{apiGroups: ["coordination.k8s.io"], '
-        f'resources: ["leases"], verbs: ["{verb}"]{names}}}'
+        f"Role in namespace {config.namespace}: "
+        f'[{{{leases}, resourceNames: ["{config.lease}"], verbs: ["get", "watch", "update"]}}, '
+        f'{{{leases}, verbs: ["create"]}}]'
     )
 
 

@@ -70,9 +70,22 @@ class Status:
 
 
 def describe(
-    view: View, *, now: float, identity: str, config: Config, plan: Plan, is_open: bool
+    view: View,
+    *,
+    now: float,
+    identity: str,
+    config: Config,
+    plan: Plan,
+    is_open: bool,
+    refusal: str = "",
 ) -> Status:
+    """`refusal`: what the API server forbids this candidate, in words."""
     follows = "standby" if view.is_contending else "pending"
+    reason = plan.reason or _reason(view, now)
+    if refusal:
+        # Who is refused has been in contact.
+        is_all = view.last_contact is None and not plan.reason
+        reason = refusal if is_all else f"{reason}; {refusal}"
     return Status(
         now=now,
         role="leader" if view.is_leader else follows,
@@ -81,7 +94,7 @@ def describe(
         namespace=config.namespace,
         name=config.lease,
         is_eligible=is_open and view.last_contact is not None,
-        reason=plan.reason or _reason(view, now),
+        reason=reason,
         view=view,
     )
 

@@ -17,7 +17,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", re.ASCII)
 # Kubernetes' quantities, as far as they are for memory.
 _SIZES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 _SIZE = re.compile(r"(\d{1,20})([kMG]|[KMG]i)?", re.ASCII)
-_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 _HOST = re.compile(r"[a-z0-9_]([-a-z0-9_.]*[a-z0-9_])?", re.ASCII)
 
 
@@ -55,7 +55,8 @@ def size(text: str) -> int:
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen: `host:port`, or `unix:/path`."""
+    """Where to listen: `host:port`, or `unix:/path`. Without a host it is every address of both IP
+    families; 0.0.0.0 and [::] are those of one."""
 
     host: str
     port: int
@@ -74,12 +75,14 @@ class Address:
     @property
     def dialled(self) -> "Address":
         """Where this machine reaches it: a listener on every address is on loopback too."""
+        if self.path:
+            return self
         return Address(_LOOPBACK.get(self.host, self.host), self.port, self.path)
 
     @property
     def url(self) -> str:
         """Of what listens here."""
-        return str(self) if self.path else f"http://{self}"
+        return str(self) if self.path else f"http://{self if self.host else self.dialled}"
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -87,7 +90,7 @@ class Address:
 
 
 def address(text: str) -> Address:
-    """Without a host it is every address of this machine, as in Go."""
+    """Without a host it is every address of this machine, IPv4 and IPv6, as in Go."""
     if text.startswith("unix:"):
         if not text.startswith("unix:/"):
             raise BadInput(
@@ -100,7 +103,7 @@ def address(text: str) -> Address:
         raise BadInput(f"{text!r:.80} is not host:port (like 127.0.0.1:8080) or unix:/path")
     if not _can_be_looked_up(bare):
         raise BadInput(f"{text!r:.80}: its host has an empty part, or one of over 63 characters")
-    return Address(bare.lower() or "0.0.0.0", int(port))
+    return Address(bare.lower(), int(port))
 
 
 def host_name(text: str) -> str:

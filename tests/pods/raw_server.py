@@ -107,6 +107,11 @@ class Connection:
         return bool(chunk)
 
 
+def hold(connection: Connection) -> None:
+    """Takes whatever comes and never answers."""
+    connection.sees_end(within=TIMEOUT)
+
+
 class RawServer:
     """Listens on a free loopback port, or on the unix socket `path`, while it is entered.
 

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from elector_sidecar.config.flags import DEFAULT_LISTEN, SERVICE_ACCOUNT_DIR, contrib_dest, parser
+from elector_sidecar.config.flags import (
+    DEFAULT_LISTEN,
+    SERVICE_ACCOUNT_DIR,
+    contrib_dest,
+    parser,
+)
 from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming
 from sidecar.flags import Options, named
 from sidecar.values import Address, BadInput, address, seconds, url, whole
@@ -30,6 +35,8 @@ LABEL_PATTERN = re.compile(
 )
 # It stands in a header of each request, beside the uuid in the Lease, and in log lines.
 MAX_IDENTITY = 253
+# Owner and group of a unix socket; in a pod with fsGroup that is every container's group.
+SOCKET_MODE = 0o660
 
 # Our option, and the flag of contrib's that says the same.
 _CONTRIB_NAMES = {"lease": "election", "identity": "id", "namespace": "election_namespace"}
@@ -47,6 +54,7 @@ class Config:
     timing: Timing
     take_missing: bool
     listen: Address | None  # None: contrib's listener stands in its place
+    socket_mode: int
     probe_listen: Address | None
     contrib_listen: Address | None
     health_url: str | None
@@ -132,6 +140,7 @@ class _Loader:
             timing=self._timing(),
             take_missing=options.choice("on_missing", "wait", "take") == "take",
             listen=options.parsed("listen", address, default_listen),
+            socket_mode=options.parsed("socket_mode", _mode, SOCKET_MODE),
             probe_listen=options.parsed("probe_listen", address, None),
             contrib_listen=contrib_listen,
             health_url=options.parsed("health_url", url, None),
@@ -236,6 +245,17 @@ def _switch(text: str) -> bool:
     if text.lower() in ("true", "1", "yes"):
         return True
     raise BadInput(f"{text!r}: write true or false")
+
+
+def _mode(text: str) -> int:
+    """Octal, as for chmod."""
+    try:
+        mode = int(text, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= 0o777:
+        raise BadInput(f"{text!r} is not a mode: write it as for chmod, like 0660")
+    return mode
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -29,10 +29,11 @@ _GROUPS: dict[str, list[tuple[str, str, str]]] = {
         ),
     ],
     "HTTP": [
-        ("listen", "HOST:PORT|unix:/PATH", f"default {DEFAULT_LISTEN}"),
+        ("listen", "[HOST]:PORT|unix:/PATH", f"default {DEFAULT_LISTEN}"),
+        ("socket-mode", "0660", "of the unix socket: who may connect"),
         (
             "probe-listen",
-            "HOST:PORT",
+            "[HOST]:PORT",
             "read-only paths, for kubelet and Prometheus; default off",
         ),
     ],

@@ -52,6 +52,9 @@ class LeaderLabel:
     def is_settled(self) -> bool:
         return self._is_labelled == self._leads()
 
+    async def close(self) -> None:
+        """Nothing is on its way once it is settled."""
+
     async def run(self) -> None:
         delay = RETRY_DELAY
         while True:

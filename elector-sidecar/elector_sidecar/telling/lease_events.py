@@ -28,6 +28,9 @@ class LeaseEvents:
     def is_settled(self) -> bool:
         return self._is_forbidden or self._told == self._elector.status(boottime()).is_leader
 
+    async def close(self) -> None:
+        """Nothing is on its way once it is settled."""
+
     async def run(self) -> None:
         while True:
             if self.is_settled:

@@ -33,6 +33,9 @@ class Notifier:
         status = self._elector.status(boottime())
         return self._told is not None and status.is_same_state(self._told)
 
+    async def close(self) -> None:
+        """Nothing is on its way once it is settled."""
+
     async def run(self) -> None:
         delay = RETRY_DELAY
         while True:

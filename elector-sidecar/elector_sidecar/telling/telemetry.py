@@ -21,9 +21,13 @@ from elector_sidecar.elector import Elector
 from elector_sidecar.metrics import measure
 from sidecar.clock import boottime
 from sidecar.metrics import Kind
+from sidecar.process import Farewell
 
 SCOPE = "elector_sidecar"
 MAX_SLEEP = 60.0
+# Seconds that a collector has for the last export, and between two looks whether it is done.
+FAREWELL = 1.5
+FAREWELL_POLL = 0.02
 
 
 class Telemetry:
@@ -41,9 +45,12 @@ class Telemetry:
             }
         )
         self._meters = MeterProvider(
-            [PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource
+            [PeriodicExportingMetricReader(OTLPMetricExporter())],
+            resource=resource,
+            shutdown_on_exit=False,  # it would wait for a collector that does not answer
         )
-        self._traces = TracerProvider(resource=resource)
+        self._traces = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._is_closed = False
         self._traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._traces.get_tracer(SCOPE)
         self._register()
@@ -60,9 +67,17 @@ class Telemetry:
                 self._follow_term()
 
     async def close(self) -> None:
+        """Exports what is left, as far as the collector takes it within `FAREWELL` seconds;
+        once."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._end_term("the sidecar ends")
-        await asyncio.to_thread(self._traces.shutdown)
-        await asyncio.to_thread(self._meters.shutdown)
+        farewell = Farewell((self._traces.shutdown, self._meters.shutdown))
+        for _ in range(int(FAREWELL / FAREWELL_POLL)):
+            if farewell.is_done:
+                return
+            await asyncio.sleep(FAREWELL_POLL)
 
     def _follow_term(self) -> None:
         status = self._elector.status(boottime())

@@ -44,8 +44,12 @@ class DeafListener(Exception):
     """The listener cannot be reached any more; the message names its address."""
 
 
-def listening(address: Address, handler: Handler, *, limit: int) -> listener.Listener:
-    return listener.Listener(address, handler, manners=_MANNERS, limit=limit)
+def listening(
+    address: Address, handler: Handler, *, limit: int, socket_mode: int
+) -> listener.Listener:
+    return listener.Listener(
+        address, handler, manners=_MANNERS, limit=limit, socket_mode=socket_mode
+    )
 
 
 def connection_limit(listeners: int) -> int:

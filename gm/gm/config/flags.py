@@ -12,7 +12,7 @@ DEFAULT_RELAY_STATUS = "http://127.0.0.1:10551"
 DEFAULT_ELECTOR = "http://127.0.0.1:4040"
 DEFAULT_LISTEN = "127.0.0.1:9001"
 # Sedna's port, so that its Service and its LCs' GM_ADDRESS need no change.
-DEFAULT_STREAM_LISTEN = "0.0.0.0:9000"
+DEFAULT_STREAM_LISTEN = ":9000"
 # What Sedna's GM tells its workers (localController.server, knowledgeBaseServer.server).
 DEFAULT_LC_SERVER = "http://localhost:9100"
 DEFAULT_KB_SERVER = "http://localhost:9020"

@@ -53,7 +53,7 @@ class SednaServer:
     async def start(self, host: str, port: int) -> int:
         """Listens and returns the port. Raises `CannotListen`."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
+        site = web.TCPSite(self._runner, host or None, port)
         try:
             await site.start()
         except OSError as error:

@@ -93,6 +93,8 @@ class StreamServer:
     async def start(self, address: str) -> int:
         """Listens at host:port and returns the port. Raises `CannotListen`, and
         `UnusableCertificate`."""
+        if address.startswith(":"):
+            address = f"[::]{address}"  # gRPC's word for every address of both families
         try:
             if self._tls is None:
                 port = self._server.add_insecure_port(address)

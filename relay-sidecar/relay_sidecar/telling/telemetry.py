@@ -21,11 +21,15 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from relay_sidecar.status import RelayStatus
 from sidecar.metrics import Kind, Metric
+from sidecar.process import Farewell
 
 SCOPE = "relay_sidecar"
 # Seconds between two looks at the relay; the SDK exports each minute unless told otherwise.
 INTERVAL = 5.0
 NANOSECONDS = 1_000_000_000
+# Seconds that a collector has for the last export, and between two looks whether it is done.
+FAREWELL = 1.5
+FAREWELL_POLL = 0.02
 
 
 class Measured(Protocol):
@@ -53,9 +57,12 @@ class Telemetry:
             }
         )
         self._meters = MeterProvider(
-            [PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource
+            [PeriodicExportingMetricReader(OTLPMetricExporter())],
+            resource=resource,
+            shutdown_on_exit=False,  # it would wait for a collector that does not answer
         )
-        self._traces = TracerProvider(resource=resource)
+        self._traces = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._is_closed = False
         self._traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._traces.get_tracer(SCOPE, version)
         # Unix time; outages that began until then have been told.
@@ -75,9 +82,17 @@ class Telemetry:
             await asyncio.sleep(INTERVAL)
 
     async def close(self) -> None:
+        """Exports what is left, as far as the collector takes it within `FAREWELL` seconds;
+        once."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._look()
-        await asyncio.to_thread(self._traces.shutdown)
-        await asyncio.to_thread(self._meters.shutdown)
+        farewell = Farewell((self._traces.shutdown, self._meters.shutdown))
+        for _ in range(int(FAREWELL / FAREWELL_POLL)):
+            if farewell.is_done:
+                return
+            await asyncio.sleep(FAREWELL_POLL)
 
     def _look(self) -> None:
         self._latest = {metric.name: metric for metric in self._relay.measured()}

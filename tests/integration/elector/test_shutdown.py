@@ -4,6 +4,8 @@ releases only when the main has surely stopped; otherwise the Lease expires by i
 
 import socket
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pytest
 
@@ -14,10 +16,13 @@ from tests.pods.fleet import FAST, FAST_DURATION, STEADY, STEADY_DURATION, Fleet
 from tests.pods.history import ANNOTATION, Write, assert_polite, writes
 from tests.pods.main import MainServer
 from tests.pods.observer import Observer, wait_for, wait_for_leader
+from tests.pods.raw_server import RawServer, hold
 from tests.pods.timeline import Timeline
 
 # P6: a release is given up after two requests' time (2 s each with FAST).
 RELEASE_TIMEOUT = 4.0
+# All that is told at the end, together.
+FAREWELLS = 2.0
 # A process that ends, on a busy machine.
 EXIT_SLACK = 10.0
 
@@ -233,6 +238,46 @@ def test_a_sigterm_without_an_api_server_ends_within_bounds(fleet: Fleet, outage
     pod.terminate()
     exits(pod, within=RELEASE_TIMEOUT)
     assert_not_released(fleet, pod)
+
+
+# ── SIGTERM, and nobody who listens to the last words ──
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """Takes each request and never answers."""
+    with RawServer(hold) as server:
+        yield server.url
+
+
+@contextmanager
+def black_hole() -> Iterator[str]:
+    """Connections to it are never made: its queue is full, and the kernel drops what comes."""
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.socket())
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        for _ in range(4):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(server.getsockname())
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("nowhere", [silent, black_hole])
+def test_all_farewells_together_end_in_time(
+    fleet: Fleet, nowhere: Callable[[], AbstractContextManager[str]]
+) -> None:
+    """Span, metrics and notification wait for somebody who does not answer, side by side."""
+    with nowhere() as url:
+        fleet.create_empty_lease()
+        environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_METRIC_EXPORT_INTERVAL": "500"}
+        flags = ("--release-on-term", "--notify-url", f"{url}/notify")
+        pod = fleet.add(*flags, environ=environ)
+        wait_for_leader([pod], timeout=10)
+        pod.terminate()
+        exits(pod, within=FAREWELLS)
+    assert_released(fleet)
 
 
 # ── POST /resign ──

@@ -26,6 +26,7 @@ from tests.pods.caller import Caller
 from tests.pods.collector import Collector
 from tests.pods.observer import wait_for
 from tests.pods.raw_client import RawClient
+from tests.pods.raw_server import RawServer, hold
 from tests.pods.relay import RelayProcess
 
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
@@ -374,6 +375,25 @@ def test_metrics_and_outages_go_to_a_collector(
     assert seconds == pytest.approx(outage["seconds"], abs=0.01)
     assert collector.metric("relay_link_up") == 1
     assert collector.metric("relay_journal_failed") == 0
+
+
+def test_a_collector_that_does_not_answer_does_not_delay_the_end(
+    control_plane: ControlPlane, fault_proxy: FaultProxy
+) -> None:
+    with RawServer(hold) as silent:
+        environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": silent.url, "OTEL_METRIC_EXPORT_INTERVAL": "500"}
+        server = f"--server=https://127.0.0.1:{fault_proxy.port}"
+        flags = [f"--kubeconfig={control_plane.admin_kubeconfig()}", server]
+        with RelayProcess(flags, environ=environ) as relay:
+            relay.wait_link(up=True)
+            fault_proxy.refuse()
+            relay.wait_link(up=False)
+            fault_proxy.heal()
+            relay.wait_link(up=True)
+            began = time.monotonic()
+            assert relay.terminate() == 0
+            # The exporters by themselves try for 10 s each.
+            assert time.monotonic() - began < 8
 
 
 def test_without_the_packages_for_a_collector_that_is_told_and_all_else_works(

@@ -57,7 +57,7 @@ def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     ("text", "value", "told"),
     [
         ("127.0.0.1:4040", Address("127.0.0.1", 4040), "127.0.0.1:4040"),
-        (":4040", Address("0.0.0.0", 4040), "0.0.0.0:4040"),
+        (":4040", Address("", 4040), ":4040"),
         ("localhost:0", Address("localhost", 0), "localhost:0"),
         ("[::1]:4040", Address("::1", 4040), "[::1]:4040"),
         ("unix:/run/e.sock", Address("", 0, "/run/e.sock"), "unix:/run/e.sock"),
@@ -98,7 +98,8 @@ def test_a_flag_beats_its_env_twin_and_both_beat_the_default() -> None:
         ("IDENTITY", "me", "identity", "me"),
         ("ON_MISSING", "take", "take_missing", True),
         ("LISTEN", "unix:/e.sock", "listen", Address("", 0, "/e.sock")),
-        ("PROBE_LISTEN", ":4041", "probe_listen", Address("0.0.0.0", 4041)),
+        ("SOCKET_MODE", "0600", "socket_mode", 0o600),
+        ("PROBE_LISTEN", ":4041", "probe_listen", Address("", 4041)),
         ("HEALTH_URL", "http://h/z", "health_url", "http://h/z"),
         ("HEALTH_INTERVAL", "2s", "health_interval", 2.0),
         ("HEALTH_FAILURES", "5", "health_failures", 5),
@@ -191,7 +192,7 @@ def test_contribs_flags_mean_ours(dash: str, joint: str) -> None:
     config = loaded(*flags, f"{dash}use-cluster-credentials=true")
     assert (config.lease, config.namespace, config.identity) == ("x", "old", "gm-7")
     assert config.timing.lease_duration == 10
-    assert config.contrib_listen == Address("0.0.0.0", 5050)
+    assert config.contrib_listen == Address("", 5050)
     assert config.warnings == ()
 
 
@@ -259,6 +260,8 @@ BAD = [
     (["--health-url", "http://[::1/"], "--health-url 'http://[::1/'", "http://"),
     (["--health-url", "file:///etc/passwd"], "'file:///etc/passwd'", "http://"),
     (["--health-failures", "0"], "--health-failures 0", "at least 1"),
+    (["--socket-mode", "rw-rw----"], "rw-rw----", "like 0660"),
+    (["--socket-mode", "4777"], "4777", "like 0660"),
     (["--health-failures", "9" * 5000], "--health-failures '999", "whole number"),
     (["--health-failures", "1.5"], "--health-failures '1.5'", "whole number"),
     (["--health-interval", "0"], "--health-interval 0s", "positive"),

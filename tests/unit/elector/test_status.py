@@ -143,3 +143,21 @@ def test_a_renewal_is_no_change_but_whatever_somebody_waits_for_is() -> None:
     ):
         assert not before.is_same_state(status(change)), change
     assert not before.is_same_state(status(LEADER, is_open=False))
+
+
+def test_what_the_api_server_forbids_stands_behind_the_reason_or_for_it() -> None:
+    def reason(view: View) -> str:
+        told = describe(
+            view,
+            now=100.0,
+            identity="me_1",
+            config=CONFIG,
+            plan=CONTEND,
+            is_open=True,
+            refusal="forbidden",
+        )
+        return told.reason
+
+    assert reason(UNKNOWN) == "forbidden", "there was contact"
+    assert reason(FREE) == "nobody holds the Lease; forbidden"
+    assert reason(LEADER) == "holds the Lease; forbidden"

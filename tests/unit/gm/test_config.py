@@ -12,7 +12,7 @@ def test_without_a_word_gm_stands_beside_its_sidecars_and_serves_lcs_while_it_le
     assert config.api == "http://127.0.0.1:10550"
     assert config.relay_status == "http://127.0.0.1:10551"
     assert config.elector == "http://127.0.0.1:4040"
-    assert str(config.stream_listen) == "0.0.0.0:9000"
+    assert str(config.stream_listen) == ":9000"
     assert config.sedna_listen is None
     assert config.namespace == ""
 
@@ -51,7 +51,7 @@ def test_the_relay_need_not_be_asked_about_the_link() -> None:
         ),
         (["--listen", "unix:/run/gm.sock"], "host:port"),
         (["--listen", "127.0.0.1:9000"], "choose another"),
-        (["--sedna-listen", "0.0.0.0:9000"], "choose another"),
+        (["--sedna-listen", ":9000"], "choose another"),
         (["--concurrency", "0"], "between 1 and"),
         (["--request-timeout", "1ms"], "at least"),
         (["--conncurrency", "3"], "--concurrency"),

@@ -78,7 +78,7 @@ def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
     ("text", "value", "told"),
     [
         ("127.0.0.1:10550", Address("127.0.0.1", 10550), "127.0.0.1:10550"),
-        (":10550", Address("0.0.0.0", 10550), "0.0.0.0:10550"),
+        (":10550", Address("", 10550), ":10550"),
         ("LOCALHOST:0", Address("localhost", 0), "localhost:0"),
         ("[::1]:10550", Address("::1", 10550), "[::1]:10550"),
     ],
@@ -161,7 +161,7 @@ def test_a_flag_beats_its_env_twin_and_both_beat_the_default() -> None:
     ("name", "text", "field", "value"),
     [
         ("LISTEN", "127.0.0.1:1", "listen", Address("127.0.0.1", 1)),
-        ("STATUS_LISTEN", ":1", "status_listen", Address("0.0.0.0", 1)),
+        ("STATUS_LISTEN", ":1", "status_listen", Address("", 1)),
         ("SERVER", "https://h:1", "server", "https://h:1"),
         ("KUBECONFIG", "/k", "kubeconfig", Path("/k")),
         ("SERVICE_ACCOUNT_DIR", "/sa", "service_account_dir", Path("/sa")),
@@ -351,9 +351,9 @@ def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
         (["--preload", "pods?namespace=../x"], "'../x'", "not a namespace"),
         (["--tls-cert-file", "/c"], "--tls-private-key-file", "name both"),
         (["--status-listen", "127.0.0.1:10550"], "--status-listen 127.0.0.1:10550", "another port"),
-        (["--listen", ":10550"], "--listen 0.0.0.0:10550", "use --access caller"),
+        (["--listen", ":10550"], "--listen :10550", "use --access caller"),
         (["--listen", "10.0.0.7:1", *TLS], "--listen 10.0.0.7:1", "listen on 127.0.0.1"),
-        (["--listen", ":1", "--access=caller"], "--listen 0.0.0.0:1", "add --tls-cert-file"),
+        (["--listen", ":1", "--access=caller"], "--listen :1", "add --tls-cert-file"),
         (["--access=caller", "--server=http://10.0.0.1"], "http://10.0.0.1", "use https"),
         (["--access=caller", "--access-ttl=25h"], "--access-offline-ttl 86400s", "raise it"),
         (["--access=caller", "--local-token-file=/t"], "--local-token-file /t", "drop one"),
@@ -365,7 +365,7 @@ def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
         (["--origin=local", "--kubeconfig=/k"], "--kubeconfig /k", "drop one"),
         (["--origin=local", "--preload=pods"], "--preload pods", "drop one"),
         (["--origin=local", "--reads=cache"], "--reads cache", "drop one"),
-        (["--origin=local", "--listen=:1"], "--listen 0.0.0.0:1", "listen on 127.0.0.1"),
+        (["--origin=local", "--listen=:1"], "--listen :1", "listen on 127.0.0.1"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_value_and_the_remedy(

@@ -122,6 +122,7 @@ def test_every_reason_of_the_elector_is_explained_and_no_other() -> None:
     tenure = ELECTOR / "core" / "tenure.py"
     reasons = _texts(_function(ELECTOR / "status.py", "_reason"))
     reasons |= _texts(_function(tenure, "_reason")) - {"not asked yet"}
+    reasons |= _texts(_function(ELECTOR / "lease_client.py", "refusal")) - {"watch"}
     assert len(reasons) > 10
     reasons |= _enum(tenure, "Cause")
     answers = _answers(ELECTOR / "web" / "answers.py") | _texts(
