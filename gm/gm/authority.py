@@ -6,7 +6,7 @@ behind, nor because of what was sent to the node; what the collections know to b
 read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from gm.directory import Directory
@@ -35,17 +35,19 @@ class Objection:
 
 
 class Authority:
-    """`namespace`: the only one that is looked after; "" for all."""
+    """`namespaces`: those that are looked after; none for all."""
 
-    def __init__(self, directory: Directory, writes: Writes, *, namespace: str) -> None:
+    def __init__(
+        self, directory: Directory, writes: Writes, *, namespaces: Collection[str]
+    ) -> None:
         self._directory = directory
         self._writes = writes
-        self._namespace = namespace
+        self._namespaces = namespaces
 
     async def subject(self, node: str, report: Report) -> Document | Objection:
         """The object that the report is about; a report without a uid is about whichever has the
         name now. The same for all reports about one object. Raises `ApiError`, `Unreachable`."""
-        if self._namespace and report.namespace != self._namespace:
+        if self._namespaces and report.namespace not in self._namespaces:
             return Objection(f"namespace {report.namespace} is not looked after by this GM")
         key = ObjectKey(report.kind, report.namespace, report.name)
         document = self._directory.concerned(node, key)

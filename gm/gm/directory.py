@@ -7,7 +7,7 @@ Knows neither how changes come nor what is done about them: it does no I/O.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gm.census import Census
 from gm.children import CHILD_KINDS, Children
@@ -23,7 +23,9 @@ Touched = Callable[[ObjectKey], None]
 
 
 class Directory:
-    def __init__(self, is_link_up: Callable[[], bool]) -> None:
+    """`namespaces`: those that are looked after, one stream each; none: all, by one stream."""
+
+    def __init__(self, is_link_up: Callable[[], bool], *, namespaces: Sequence[str] = ()) -> None:
         self._is_link_up = is_link_up
         self._listeners: list[Listener] = []
         self._watchers: list[Touched] = []
@@ -43,7 +45,10 @@ class Directory:
         tells |= dict.fromkeys(CHILD_KINDS, self.children.changed)
         tells |= {NODE_REPORT.singular: self.reports.changed, NODE: self._node_changed}
         self.collections: Mapping[str, InformerCache] = {
-            kind: InformerCache(kind, tell, self.moved) for kind, tell in tells.items()
+            kind: InformerCache(
+                kind, tell, self.moved, namespaces=() if kind == NODE else namespaces
+            )
+            for kind, tell in tells.items()
         }
 
     # ── what the hub asks ──
@@ -66,6 +71,10 @@ class Directory:
     def version(self, kind: str) -> int:
         collection = self.collections.get(kind)
         return 0 if collection is None else collection.version
+
+    def version_in(self, kind: str, namespace: str) -> int:
+        """Nothing of the kind that happened there up to here is missing."""
+        return self.collections[kind].version_in(namespace)
 
     def subscribe(self, listener: Listener) -> None:
         self._listeners.append(listener)

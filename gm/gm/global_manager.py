@@ -22,6 +22,7 @@ from gm.directory import Directory
 from gm.events import Events
 from gm.hub.hub import Hub
 from gm.inbox import Inbox
+from gm.informer_cache import ALL_NAMESPACES
 from gm.leadership import Leadership
 from gm.link import Link
 from gm.log import fields, logger
@@ -74,7 +75,7 @@ class GlobalManager:
         self._lack = "the CRDs were not looked at yet"
         self.leadership = Leadership(elector, within=timeout)
         self.link = Link(relay, self._link_changed)
-        self.directory = Directory(lambda: self.link.is_up)
+        self.directory = Directory(lambda: self.link.is_up, namespaces=config.namespaces)
         self._writes = Writes(api, lambda: self.leadership.may_act, timeout=timeout)
         self._report_writes = Writes(
             api, lambda: self._is_any or self.leadership.may_act, timeout=timeout
@@ -91,14 +92,18 @@ class GlobalManager:
                 is_named=self.directory.is_named,
                 changed=self.directory.appeared,
             ),
-            settings=Settings(config.lc_server, config.kb_server),
+            settings=Settings(
+                config.lc_server,
+                config.kb_server,
+                refused_namespaces=config.refused_namespaces,
+            ),
             concurrency=config.concurrency,
         )
         # What an LC of Sedna's has said is nowhere else, whoever leads now.
         self._late_writes = Writes(api, lambda: True, timeout=timeout)
         self._writer = NodeReportWriter(self.directory, self._report_writes)
         self._late_writer = NodeReportWriter(self.directory, self._late_writes)
-        authority = Authority(self.directory, self._report_writes, namespace=config.namespace)
+        authority = Authority(self.directory, self._report_writes, namespaces=config.namespaces)
         self.inbox = Inbox(authority, self._writer, self._late_writer, may_serve=self._may_serve)
         self._pruning = Pruning(self.directory, self._writer, lambda: self.leadership.may_act)
         self.hub: Hub | None = None
@@ -125,27 +130,30 @@ class GlobalManager:
             spawn(self.inbox.run())
             spawn(self._pruning.run())
             spawn(self.hub.run())
-        namespace = self.config.namespace
-        for kind in (*KINDS, NODE_REPORT):
-            spawn(self._follow(kind.singular, kind.collection(namespace)))
-        for child in CHILD_KINDS.values():
-            path = child.collection(namespace)
-            # Not every API has HorizontalPodAutoscalers, and few jobs want one.
-            is_optional = child is AUTOSCALER
-            selected = {"labelSelector": SELECTOR}
-            spawn(self._follow(child.singular, path, selected, is_optional=is_optional))
-        spawn(self._follow(NODE, NODES, accept=METADATA_ONLY))
+        for namespace in self.config.namespaces or (ALL_NAMESPACES,):
+            for kind in (*KINDS, NODE_REPORT):
+                spawn(self._follow(kind.singular, namespace, kind.collection(namespace)))
+            for child in CHILD_KINDS.values():
+                path = child.collection(namespace)
+                # Not every API has HorizontalPodAutoscalers, and few jobs want one.
+                is_optional = child is AUTOSCALER
+                chosen = {"labelSelector": SELECTOR}
+                spawn(
+                    self._follow(child.singular, namespace, path, chosen, is_optional=is_optional)
+                )
+        spawn(self._follow(NODE, ALL_NAMESPACES, NODES, accept=METADATA_ONLY))
 
     async def _follow(
         self,
         kind: str,
+        namespace: str,
         path: str,
         params: dict[str, str] | None = None,
         *,
         accept: str = JSON,
         is_optional: bool = False,
     ) -> None:
-        sink = self.directory.collections[kind]
+        sink = self.directory.collections[kind].sources[namespace]
         await follow(
             self.api,
             path,

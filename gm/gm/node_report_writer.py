@@ -88,7 +88,8 @@ class NodeReportWriter:
         version = int(report.resource_version or 0)
         for uid, entry in report.entries.items():
             key = self._directory.named(uid)
-            is_past = self._directory.is_synced and self._directory.version(entry.kind) >= version
+            seen = self._directory.version_in(entry.kind, report.namespace)
+            is_past = self._directory.is_synced and seen >= version
             if key is None and is_past and version:
                 gone.add(uid)
             elif key is not None and entry.reports:

@@ -144,7 +144,7 @@ def _say_hello(config: Config, own: Listener, doors: Mapping[str, object]) -> No
         "managing",
         extra=fields(
             mode=config.mode.value,
-            namespace=config.namespace or "all",
+            namespaces=" ".join(config.namespaces) or "all",
             api=config.api,
             elector=config.elector,
             listen=own.bound,

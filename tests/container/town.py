@@ -27,6 +27,7 @@ from tests.integration.system.workers import Workers
 from tests.integration.system.workload import Workload
 from tests.pods.edge_node import RELAY
 from tests.pods.system import AnySystem, node
+from tests.unit.manifests.built import gm_rules
 
 # Of manifests/overlays, by mode.
 OVERLAYS = {
@@ -132,8 +133,8 @@ def _gms(site: Site, namespace: str, folder: Path, mode: str) -> list[GmContaine
     account = site.account(
         namespace,
         "gm",
-        manifest.rules("Role", "gm-elector"),
-        manifest.rules("ClusterRole", "sedna-gm"),
+        [*manifest.rules("Role", "gm-elector"), *gm_rules()],
+        manifest.rules("ClusterRole", "sedna-gm-nodes"),
     )
     own: Variables = {
         # The towns of other modes are not its own.

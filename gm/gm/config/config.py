@@ -29,6 +29,8 @@ from sidecar.values import Address, BadInput, address, seconds, url, whole
 OFF = "off"
 # RFC 1123 label, as Kubernetes wants names of namespaces.
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# Where the cluster's own workloads are: who may create a job may run any pod beside them.
+KUBE_SYSTEM = "kube-system"
 # Seconds; a round trip to the API server and its etcd takes some milliseconds.
 MIN_REQUEST_TIMEOUT = 0.1
 MAX_CONCURRENCY = 256
@@ -50,7 +52,8 @@ class Config:
     """Everything that `gm` is told; durations in seconds."""
 
     mode: Mode
-    namespace: str  # "": all
+    namespaces: tuple[str, ...]  # none: all
+    allow_kube_system: bool
     api: str
     relay_status: str | None  # None: nobody tells about the link
     elector: str
@@ -69,10 +72,7 @@ class Config:
     log_level: str
 
     def __post_init__(self) -> None:
-        if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
-            raise BadInput(
-                f"--namespace {self.namespace!r:.80} is not a namespace: lower-case, digits and -"
-            )
+        self._check_namespaces()
         if self.request_timeout < MIN_REQUEST_TIMEOUT:
             raise BadInput(
                 f"--request-timeout {self.request_timeout:g}s must be at least "
@@ -95,6 +95,28 @@ class Config:
             raise BadInput(
                 f"--review-tokens true and --client-ca {self.client_ca} both prove the node: "
                 "drop one"
+            )
+
+    @property
+    def refused_namespaces(self) -> frozenset[str]:
+        """No worker is made there."""
+        return frozenset() if self.allow_kube_system else frozenset({KUBE_SYSTEM})
+
+    def _check_namespaces(self) -> None:
+        for namespace in self.namespaces:
+            if not _NAMESPACE.fullmatch(namespace):
+                raise BadInput(
+                    f"--namespace {namespace!r:.80} is not a namespace: lower-case, digits and -"
+                )
+            if namespace in self.refused_namespaces:
+                raise BadInput(
+                    f"--namespace {namespace}: whoever may create jobs there could run any pod "
+                    "among the cluster's own; name another, or add --allow-kube-system true"
+                )
+        if self.namespaces and self.allow_kube_system and KUBE_SYSTEM not in self.namespaces:
+            raise BadInput(
+                f"--allow-kube-system true: {KUBE_SYSTEM} is none of --namespace "
+                f"{' '.join(self.namespaces)}: name it, or drop one"
             )
 
     @property
@@ -136,7 +158,8 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
     relay_status = options.text("relay_status") or DEFAULT_RELAY_STATUS
     return Config(
         mode=mode,
-        namespace=options.text("namespace"),
+        namespaces=tuple(dict.fromkeys(options.texts("namespace"))),
+        allow_kube_system=options.choice("allow_kube_system", "false", "true") == "true",
         api=_base(options, "api", DEFAULT_API),
         relay_status=None if relay_status == OFF else _base(options, "relay_status", relay_status),
         elector=_base(options, "elector", DEFAULT_ELECTOR),

@@ -17,6 +17,7 @@ DEFAULT_STREAM_LISTEN = ":9000"
 DEFAULT_LC_SERVER = "http://localhost:9100"
 DEFAULT_KB_SERVER = "http://localhost:9020"
 PREFIX = "GM_"
+REPEATED = frozenset({"namespace"})
 
 # (flag, its value, help), by group.
 GROUPS: dict[str, list[tuple[str, str, str]]] = {
@@ -27,7 +28,12 @@ GROUPS: dict[str, list[tuple[str, str, str]]] = {
             "LCs talk to the leader, to any GM, or to no GM but their relays; default "
             "active-standby",
         ),
-        ("namespace", "NAME", "look after this one only; default all"),
+        ("namespace", "NAME", "look after this one only; may be repeated; default all"),
+        (
+            "allow-kube-system",
+            "true|false",
+            "make workers for jobs in kube-system too; default false",
+        ),
     ],
     "the sidecars of this pod": [
         ("api", "URL", f"the relay: the Kubernetes API; default {DEFAULT_API}"),
@@ -76,10 +82,11 @@ def parser() -> Parser:
         description="Sedna's Global Manager: turns datasets, models, jobs and services into pods "
         "and statuses, together with Local Controllers on the nodes.",
         epilog="Sub-command: `gm status` (who leads, nodes, backlog, jobs). Every flag has an env "
-        f"twin, {PREFIX}<FLAG>.",
+        f"twin, {PREFIX}<FLAG>; one that may be repeated takes several values with spaces between.",
     )
     for title, options in GROUPS.items():
         group = it.add_argument_group(title)
         for name, value, text in options:
-            group.add_argument(f"--{name}", metavar=value, help=text)
+            action = "append" if name in REPEATED else "store"
+            group.add_argument(f"--{name}", metavar=value, help=text, action=action)
     return it

@@ -35,7 +35,7 @@ def decide(kind: Kind, view: View, *, now: datetime, settings: Settings) -> Deci
     if kind.rule is Rule.STAGED:
         stages.begin(draft)
     fold(draft)
-    draft.problems = problems(kind, view)
+    draft.problems = problems(kind, view, refused_namespaces=settings.refused_namespaces)
     _RULES[kind.rule](draft)
     _annotate(draft)
     return draft.decision(labels, draft.annotations)

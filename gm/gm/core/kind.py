@@ -20,10 +20,12 @@ Path: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What workers are told of their surroundings: URLs of LC and of the knowledge base."""
+    """What workers are told of their surroundings: URLs of LC and of the knowledge base; and the
+    namespaces in which none are made."""
 
     lc_server: str = "http://localhost:9100"
     kb_server: str = "http://localhost:9020"
+    refused_namespaces: frozenset[str] = frozenset()
 
 
 class Rule(Enum):

@@ -6,7 +6,7 @@ refers to and does not exist.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -29,15 +29,30 @@ OPERATORS: Final = frozenset(
 )
 
 
-def problems(kind: Kind, view: View) -> tuple[Problem, ...]:
+def problems(
+    kind: Kind, view: View, *, refused_namespaces: Collection[str] = ()
+) -> tuple[Problem, ...]:
     """In the order in which a reader would mend them."""
     object_ = view.object
     return (
+        *_namespace_problems(kind, object_, refused_namespaces),
         *_template_problems(kind, object_),
         *kind.check(object_),
         *_reference_problems(kind, view),
         *_node_problems(kind, view),
     )
+
+
+def _namespace_problems(
+    kind: Kind, object_: Json, refused_namespaces: Collection[str]
+) -> Iterator[Problem]:
+    namespace = text(object_, "metadata", "namespace")
+    if kind.workers and namespace in refused_namespaces:
+        yield Problem(
+            "metadata.namespace",
+            f"no workers are made in {namespace}",
+            "create it in another namespace, or start gm with --allow-kube-system true",
+        )
 
 
 def url_problem(field: str, url: str) -> Problem | None:

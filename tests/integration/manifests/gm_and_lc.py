@@ -27,7 +27,7 @@ from tests.integration.manifests.confined import AccountOf
 from tests.integration.sedna_api.definitions import sample
 from tests.pods.edge_node import RELAY, EdgeNode
 from tests.pods.gm import GmPod
-from tests.unit.manifests.built import named, overlay
+from tests.unit.manifests.built import gm_rules, named, overlay
 
 Json = dict[str, Any]
 
@@ -65,8 +65,8 @@ class Site:
             plane,
             namespace=self.namespace,
             account="gm",
-            rules=rules(overlay_name, "Role", "gm-elector"),
-            cluster_rules=rules(overlay_name, "ClusterRole", "sedna-gm"),
+            rules=[*rules(overlay_name, "Role", "gm-elector"), *gm_rules()],
+            cluster_rules=rules(overlay_name, "ClusterRole", "sedna-gm-nodes"),
         )
         lc = AccountOf(
             plane,

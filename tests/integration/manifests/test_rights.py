@@ -13,6 +13,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.integration.manifests.confined import unused
 from tests.integration.manifests.gm_and_lc import CLOUD, EDGE, OTHER, Site, rules, until
 from tests.pods.elector import ElectorPod
+from tests.unit.manifests.built import gm_rules
 
 # As in components/leader-label.
 LABEL = "edge-sidecars.io/role=leader"
@@ -61,7 +62,8 @@ def test_nothing_that_gm_and_lc_ask_for_is_refused(
 @pytest.mark.slow
 def test_each_rule_of_gm_is_used(control_plane: ControlPlane, worked: dict[str, Site]) -> None:
     events = _events(control_plane, *(site.gm_user for site in worked.values()))
-    assert unused(rules("relay", "ClusterRole", "sedna-gm"), events) == []
+    assert unused(gm_rules(), events) == []
+    assert unused(rules("relay", "ClusterRole", "sedna-gm-nodes"), events) == []
     assert unused(rules("relay", "Role", "gm-elector"), events) == []
 
 

@@ -14,7 +14,17 @@ def test_without_a_word_gm_stands_beside_its_sidecars_and_serves_lcs_while_it_le
     assert config.elector == "http://127.0.0.1:4040"
     assert str(config.stream_listen) == ":9000"
     assert config.sedna_listen is None
-    assert config.namespace == ""
+    assert config.namespaces == ()
+    assert config.refused_namespaces == {"kube-system"}
+
+
+def test_namespaces_are_named_once_each_by_flags_or_with_spaces_between() -> None:
+    environ = {"GM_NAMESPACE": "shop  lab"}
+    assert load([], environ).namespaces == ("shop", "lab")
+    flags = ["--namespace", "a", "--namespace", "b", "--namespace", "a"]
+    assert load(flags, environ).namespaces == ("a", "b")
+    allowed = ["--namespace", "kube-system", "--allow-kube-system", "true"]
+    assert load(allowed, {}).refused_namespaces == frozenset()
 
 
 def test_a_flag_wins_over_its_twin() -> None:
@@ -39,6 +49,8 @@ def test_the_relay_need_not_be_asked_about_the_link() -> None:
         (["--mode", "relay", "--sedna-listen", ":9002"], "drop one"),
         (["--mode", "relay", "--review-tokens", "true"], "drop one"),
         (["--namespace", "Shop"], "'Shop'"),
+        (["--namespace", "shop", "--namespace", "kube-system"], "--allow-kube-system"),
+        (["--namespace", "shop", "--allow-kube-system", "true"], "drop one"),
         (["--api", "https://127.0.0.1:10550"], "over http"),
         (["--elector", "127.0.0.1:4040"], "is not a URL"),
         (["--tls-cert", "c"], "--tls-key"),

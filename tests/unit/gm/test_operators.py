@@ -59,7 +59,7 @@ class World:
         self.performer = Performer(fails)
         directory = Directory(lambda: True)
         for collection in directory.collections.values():
-            collection.replaced([], 1)
+            collection.sources[""].replaced([], 1)
         self.operators = Operators(
             directory,
             Leading(),  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ class World:
             settings=Settings("", ""),
             concurrency=CONCURRENCY,
         )
-        self._datasets = directory.collections["dataset"]
+        self._datasets = directory.collections["dataset"].sources[""]
         self._version = 1
 
     def put(self, name: str, *, uid: str = "") -> None:

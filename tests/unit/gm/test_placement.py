@@ -39,14 +39,14 @@ class World:
     def put(self, kind: str, name: str, *, generation: int = 1, **fields: Any) -> Document:
         self._version += 1
         it = document(kind, name, version=self._version, generation=generation, **fields)
-        self.directory.collections[kind].changed(it)
+        self.directory.collections[kind].sources[""].changed(it)
         self.agree()
         return it
 
     def drop(self, it: Document) -> None:
         self._version += 1
         last = document(it.kind, it.name, version=self._version, uid=it.uid)
-        self.directory.collections[it.kind].deleted(last)
+        self.directory.collections[it.kind].sources[""].deleted(last)
         self.agree()
 
     def agree(self) -> None:
@@ -217,8 +217,8 @@ def test_it_is_synced_when_the_last_collection_was_listed() -> None:
     directory = Directory(lambda: True)
     *others, last = directory.collections.values()
     for collection in others:
-        collection.replaced([], 1)
+        collection.sources[""].replaced([], 1)
     assert not directory.is_synced
     assert directory.missing == (last.kind,)
-    last.replaced([], 1)
+    last.sources[""].replaced([], 1)
     assert directory.is_synced

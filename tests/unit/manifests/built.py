@@ -26,6 +26,12 @@ def overlay(name: str) -> tuple[Json, ...]:
     return tuple(kustomize(MANIFESTS / "overlays" / name))
 
 
+@functools.cache
+def gm_rules() -> tuple[Json, ...]:
+    """GM's in one namespace whose jobs it looks after."""
+    return tuple(named(kustomize(MANIFESTS / "rbac/gm-namespace"), "Role", "sedna-gm")["rules"])
+
+
 def of_kind(objects: Sequence[Json], *kinds: str) -> list[Json]:
     return [it for it in objects if it["kind"] in kinds]
 

@@ -1,7 +1,9 @@
 """Each overlay builds, and whatever it names exists: in it, in the images, in the programs."""
 
+import os
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from tests.unit.manifests.built import (
     WORKLOADS,
     Json,
     containers,
+    gm_rules,
     named,
     of_kind,
     overlay,
@@ -150,6 +153,44 @@ def test_only_lcs_in_mode_relay_have_rights_and_a_token() -> None:
         }
         has_token = daemons["spec"]["template"]["spec"]["automountServiceAccountToken"]
         assert has_token == ("lc" in bound) == (name == "relay")
+
+
+def test_gm_has_the_same_rights_in_one_namespace_or_all_and_no_more_in_the_cluster() -> None:
+    everywhere = kustomize(MANIFESTS / "rbac/gm-all-namespaces")
+    assert named(everywhere, "ClusterRole", "sedna-gm")["rules"] == list(gm_rules())
+    for name in OVERLAYS:
+        bound = {
+            it["roleRef"]["name"]
+            for it in of_kind(overlay(name), "ClusterRoleBinding")
+            if it["subjects"][0]["name"] == "gm"
+        }
+        assert bound == {"sedna-gm-nodes"}
+        (deployment,) = of_kind(overlay(name), "Deployment")
+        assert _gm_namespaces(deployment) == "default"
+
+
+def test_gm_looks_after_all_namespaces_with_the_component_for_it(tmp_path: Path) -> None:
+    relative = os.path.relpath(MANIFESTS, tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "resources": [f"{relative}/overlays/active-active"],
+                "components": [f"{relative}/components/gm-all-namespaces"],
+            }
+        )
+    )
+    objects = kustomize(tmp_path)
+    assert _gm_namespaces(of_kind(objects, "Deployment")[0]) == ""
+    (binding,) = [
+        it for it in of_kind(objects, "ClusterRoleBinding") if it["roleRef"]["name"] == "sedna-gm"
+    ]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "gm", "namespace": "sedna"}]
+
+
+def _gm_namespaces(deployment: Json) -> str:
+    (gm_,) = [it for it in containers(deployment) if it["name"] == "gm"]
+    (found,) = [it["value"] for it in gm_["env"] if it["name"] == "GM_NAMESPACE"]
+    return str(found or "")
 
 
 def test_the_electors_role_is_that_of_the_readme() -> None:

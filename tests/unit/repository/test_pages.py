@@ -75,7 +75,7 @@ def test_the_defaults_of_listeners_are_the_real_ones() -> None:
     [
         ("of an elector", "elector"),
         ("the same with `--leader-label`", "leader-label"),
-        ("of GM", "gm"),
+        ("of GM", "gm-namespace"),
         ("of LC, mode relay", "lc"),
     ],
 )
