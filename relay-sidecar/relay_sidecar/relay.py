@@ -99,6 +99,7 @@ class Relay:
         self._started_at = time.monotonic()
         self._lack = "starting"
         self._probe = probe
+        self._access = access
         probe.on_change = self._link_changed
         keeping = Keeping(journal)
         source = UpstreamSource(transport, met=self._probe.met, received=self._received)
@@ -171,7 +172,7 @@ class Relay:
         stack.push_async_callback(transport.close)
         link = Link(probe_interval=config.probe_interval, probe_timeout=PROBE_TIMEOUT)
         probe = LinkProbe(transport, link)
-        access = await _access(config, transport, journal, saved, probe, stack)
+        access = await _access(config, transport, journal, saved, probe, stack, spawn)
         return cls(config, transport, probe, access, journal, saved, spawn=spawn)
 
     def start(self) -> None:
@@ -301,6 +302,7 @@ class Relay:
         else:
             self._link_up.set()
             self._schemas.wake()
+        self._access.link(is_up)
         self._reflectors.link(is_up)
         for stream in self._streams:
             stream.nudge()
@@ -339,6 +341,7 @@ async def _access(
     saved: Saved,
     probe: LinkProbe,
     stack: AsyncExitStack,
+    spawn: Spawn,
 ) -> Access:
     if not config.asks_callers:
         return OwnAccess(
@@ -356,4 +359,5 @@ async def _access(
         offline_ttl=config.access_offline_ttl,
     )
     stack.push_async_callback(access.close)
+    spawn(access.run())
     return access

@@ -6,10 +6,20 @@ may compare moments.
 """
 
 import time
+from pathlib import Path
 
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def boottime() -> float:
     """Seconds since boot, read now: never an event loop's cached time."""
     return time.clock_gettime(_CLOCK)
+
+
+def boot_id() -> str:
+    """Of this run of the machine, to which `boottime` belongs; "" where it does not tell."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -34,6 +34,9 @@ class Access(Protocol):
         while what was begun goes on. Raises `Refused` (401, 403, 503)."""
         ...
 
+    def link(self, is_up: bool) -> None:
+        """Upstream answers again, or has just ceased to."""
+
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
         """What stands in the place of the Authorization that the caller sent: without one, the
         relay's own credentials."""

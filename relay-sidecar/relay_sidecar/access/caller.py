@@ -1,9 +1,10 @@
 """`--access caller`: each caller with the rights of its own token, which upstream decides about.
 
-Guarantees: nothing that the relay keeps is shown to anybody whom upstream did not allow exactly
-that, within `--access-ttl`, or while it is out of reach within `--access-offline-ttl`; that holds
-over a restart too. Whoever cannot be verified gets 503, never an answer; many who want the same are
-asked about once. What is passed on upstream carries the caller's token, and is judged there.
+Guarantees: nothing that the relay keeps is shown to anybody whom upstream did not allow that,
+within `--access-ttl`, or while it is out of reach within `--access-offline-ttl` of running time
+since it answered last; that holds over restarts, whatever the wall clock does. Whoever cannot be
+verified gets 503, never an answer; many who want the same are asked about once. What is passed on
+upstream carries the caller's token, and is judged there.
 """
 
 import asyncio
@@ -17,13 +18,22 @@ from aiohttp import hdrs
 from kubeapi import ApiError, Forbidden, Unreachable
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.core.attributes import Attributes
-from relay_sidecar.core.decisions import Ask, Decisions, Rejected, Standing, User, Verdict
+from relay_sidecar.core.decisions import (
+    Ask,
+    Decisions,
+    Rejected,
+    Standing,
+    User,
+    Verdict,
+    saved_clock,
+)
+from relay_sidecar.core.offline_clock import OfflineClock
 from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.status import Refused, forbidden, unauthorized, unavailable
 from relay_sidecar.core.tokens import bearer_token
 from relay_sidecar.journal.records import Kept
 from relay_sidecar.log import fields, logger
-from sidecar.clock import boottime
+from sidecar.clock import boot_id, boottime
 from sidecar.web.aiohttp_web import BaseRequest
 
 # The journal's space in which decisions are kept.
@@ -32,6 +42,10 @@ SALT = b"salt"
 SALT_LENGTH = 32
 # Whose it is, what it may, and the same again for a token that changed hands meanwhile.
 MAX_QUESTIONS = 4
+# Seconds between two records of how long upstream has not answered, but for a short offline_ttl.
+CLOCK_KEPT_EVERY = 60.0
+# So many records in the course of an offline_ttl at least, and on the whole while upstream answers.
+CLOCK_KEEPS = 48
 
 
 class Reviewer(Protocol):
@@ -60,11 +74,16 @@ class CallerAccess:
         journal: Journal,
         *,
         is_up: Callable[[], bool],
+        offline_ttl: float,
     ) -> None:
         self._reviewer = reviewer
         self._decisions = decisions
         self._journal = journal
         self._is_up = is_up
+        self._offline_ttl = offline_ttl
+        # By the link's own verdict; `is_up` is true also while there is none yet.
+        self._answers = False
+        self._clock_kept_at = boottime()
         self._asking: dict[Hashable, asyncio.Task[None]] = {}
 
     @classmethod
@@ -83,16 +102,30 @@ class CallerAccess:
         if len(salt) != SALT_LENGTH:
             salt = secrets.token_bytes(SALT_LENGTH)
             await journal.commit(Kept(SPACE, SALT, salt))
-        decisions = Decisions(salt=salt, ttl=ttl, offline_ttl=offline_ttl)
         readable = {key.decode(errors="replace"): value for key, value in kept.items()}
-        decisions.restore(readable, now=boottime(), wall=time.time())
+        clock = OfflineClock(
+            boot_id=await asyncio.to_thread(boot_id), now=boottime(), saved=saved_clock(readable)
+        )
+        decisions = Decisions(salt=salt, ttl=ttl, offline_ttl=offline_ttl, clock=clock)
+        decisions.restore(readable, now=boottime())
 
         def state() -> list[Kept]:
-            known = decisions.snapshot(now=boottime(), wall=time.time())
-            return [Kept(SPACE, SALT, salt), *_records(known)]
+            return [Kept(SPACE, SALT, salt), *_records(decisions.snapshot(now=boottime()))]
 
         journal.rewrite_from(state)
-        return cls(reviewer, decisions, journal, is_up=is_up)
+        return cls(reviewer, decisions, journal, is_up=is_up, offline_ttl=offline_ttl)
+
+    async def run(self) -> None:
+        """Keeps, until it is cancelled, how long upstream has not answered."""
+        interval = min(CLOCK_KEPT_EVERY, max(self._offline_ttl / CLOCK_KEEPS, 1.0))
+        while True:
+            await asyncio.sleep(interval)
+            now = boottime()
+            if self._answers:
+                self._decisions.contact(now=now)
+            is_due = now - self._clock_kept_at >= self._offline_ttl / CLOCK_KEEPS
+            if is_due or not self._answers:
+                await self._keep_clock()
 
     async def close(self) -> None:
         """Ends the questions that are open."""
@@ -100,6 +133,15 @@ class CallerAccess:
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
+        await self._keep_clock()
+
+    def link(self, is_up: bool) -> None:
+        if is_up:
+            self._decisions.connected(now=boottime())
+        elif self._answers:
+            self._decisions.contact(now=boottime())
+            self._begin("clock", self._keep_clock)
+        self._answers = is_up
 
     async def admit(self, request: BaseRequest) -> Caller:
         """Whose the token is, `may` asks: what is passed on, upstream looks at itself."""
@@ -139,6 +181,7 @@ class CallerAccess:
                 if verdict.who:
                     await self._once(token, lambda: self._ask_who(token))
                 else:
+                    self._ask_beside(token, attributes)
                     await self._once((token, attributes), lambda: self._ask(token, attributes))
         except Unreachable as error:
             logger.warning("a caller could not be verified", extra=fields(why=error))
@@ -148,9 +191,13 @@ class CallerAccess:
         return self._judge(token, attributes, is_online=False)
 
     def _judge(self, token: str, attributes: Attributes, *, is_online: bool) -> Verdict:
-        return self._decisions.judge(
-            token, attributes, now=boottime(), wall=time.time(), is_online=is_online
-        )
+        return self._decisions.judge(token, attributes, now=boottime(), is_online=is_online)
+
+    def _ask_beside(self, token: str, attributes: Attributes) -> None:
+        """Nobody waits for it: it is for the time when nobody can be asked."""
+        general = self._decisions.beside(token, attributes, now=boottime())
+        if general is not None:
+            self._begin((token, general), lambda: self._ask(token, general))
 
     async def _ask_who(self, token: str) -> None:
         try:
@@ -175,18 +222,25 @@ class CallerAccess:
         await self._keep()
 
     async def _keep(self) -> None:
-        unkept = self._decisions.take_unkept(now=boottime(), wall=time.time())
+        unkept = self._decisions.take_unkept(now=boottime())
         if unkept:
             await self._journal.commit(*_records(unkept))
 
+    async def _keep_clock(self) -> None:
+        self._clock_kept_at = boottime()
+        await self._journal.commit(*_records(self._decisions.clock_record(now=self._clock_kept_at)))
+
     async def _once(self, key: Hashable, ask: Callable[[], Awaitable[None]]) -> None:
         """One question at a time for all who want to know; who leaves does not end it."""
+        await asyncio.shield(self._begin(key, ask))
+
+    def _begin(self, key: Hashable, ask: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         task = self._asking.get(key)
         if task is None:
             task = asyncio.ensure_future(ask())
             self._asking[key] = task
             task.add_done_callback(lambda done: self._answered(key, done))
-        await asyncio.shield(task)
+        return task
 
     def _answered(self, key: Hashable, task: asyncio.Task[None]) -> None:
         del self._asking[key]

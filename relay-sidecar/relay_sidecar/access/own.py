@@ -51,6 +51,9 @@ class OwnAccess:
     ) -> float:
         return math.inf
 
+    def link(self, is_up: bool) -> None:
+        """Nobody is asked about callers."""
+
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
         return {}
 

@@ -63,7 +63,7 @@ GROUPS: dict[str, list[tuple[str, str, str]]] = {
             "those of the token that it brings",
         ),
         ("access-ttl", "1m", "how long a decision about a caller stands"),
-        ("access-offline-ttl", "24h", "the same while nobody can be asked"),
+        ("access-offline-ttl", "24h", "the same while nobody can be asked, in running time"),
         ("local-token-file", "FILE", "with own: the bearer token that callers must bring"),
         ("allowed-host", "NAME", "with own: another name that clients call us; may be repeated"),
     ],

@@ -30,5 +30,6 @@ Who may (`--access caller`)
 attributes     what a caller wants to do, as authorizers see it
 decisions      what upstream has said about callers, and for how long that stands
 ledger         facts with their age, bounded, for the next life too
-tokens         bearer tokens, and when one ends
+offline_clock  for how long the machine has run, and since upstream answered
+tokens         bearer tokens
 """

@@ -7,7 +7,7 @@ pkg/endpoints/filters/authorization.go and handlers/responsewriters/errors.go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .go_text import quote
 from .status import Status, forbidden
@@ -30,6 +30,28 @@ class Attributes:
     field_selector: str = ""
     label_selector: str = ""
     path: str = ""
+
+    def in_general(self) -> tuple[Attributes, ...]:
+        """Of a `get`: the same without the name, and in all namespaces. An authorizer that allows
+        one of these allows this (RBAC: a rule with resourceNames allows no request without one)."""
+        if self.verb != "get" or self.path:
+            return ()
+        found = []
+        if self.name:
+            found.append(replace(self, name=""))
+        if self.namespace:
+            found.append(replace(self, name="", namespace=""))
+        return tuple(found)
+
+    def general_get(self) -> Attributes | None:
+        """Of a read of objects: the `get` of what it may show, without regard to their names but
+        where it is about one name only."""
+        if self.path or self.subresource or self.verb not in ("get", "list", "watch"):
+            return None
+        name = "" if self.verb == "get" else self.name
+        if self.verb == "get" and not self.name:
+            return None
+        return replace(self, verb="get", name=name, field_selector="", label_selector="")
 
     def review(self) -> dict[str, object]:
         """The SelfSubjectAccessReview that asks."""

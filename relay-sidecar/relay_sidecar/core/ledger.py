@@ -2,9 +2,8 @@
 
 Guarantees: never more than `limit` facts, the oldest go first; what `take_unkept` gave over time,
 given to `restore`, makes the same ledger, but that what was confirmed without a change may be
-older by up to a `KEEPS_PER_LIFE`th of `life`. `now` is a clock that runs on through suspend, `wall`
-is unix time: a new life knows only the latter. Where that was set back meanwhile, facts age from
-the restart on.
+older by up to a `KEEPS_PER_LIFE`th of `life`. `now` is a clock that goes on from life to life
+(`offline_clock`).
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Ledger(Generic[F]):
         if self._entries.pop(key, None) is not None:
             self._unkept.add(key)
 
-    def take_unkept(self, *, now: float, wall: float) -> dict[str, bytes | None]:
+    def take_unkept(self, *, now: float) -> dict[str, bytes | None]:
         """What is to be written since the last time; None is to be deleted."""
         while self._entries:
             key, oldest = next(iter(self._entries.items()))
@@ -75,31 +74,30 @@ class Ledger(Generic[F]):
                 break
             self.forget(key)
         unkept, self._unkept = self._unkept, set()
-        return {key: self._written(key, now=now, wall=wall) for key in unkept}
+        return {key: self._written(key) for key in unkept}
 
-    def snapshot(self, *, now: float, wall: float) -> dict[str, bytes]:
+    def snapshot(self) -> dict[str, bytes]:
         """All that is to be kept, as if nothing had been written yet."""
         self._unkept.clear()
-        return {
-            key: self._encoded(entry, now=now, wall=wall) for key, entry in self._entries.items()
-        }
+        return {key: _encoded(entry) for key, entry in self._entries.items()}
 
-    def restore(self, kept: Mapping[str, bytes], *, now: float, wall: float) -> None:
-        """Leaves out what cannot be read: it is learnt again."""
+    def restore(self, kept: Mapping[str, bytes], *, now: float) -> None:
+        """Leaves out what cannot be read: it is learnt again. What was learnt after the clock was
+        kept for the last time is taken for new."""
         found: list[tuple[float, str, F]] = []
         for key, written in kept.items():
             try:
                 learnt_at, fact = self._decoder.decode(written)
             except msgspec.MsgspecError:
                 continue
-            found.append((now - max(wall - learnt_at, 0.0), key, fact))
+            found.append((min(learnt_at, now), key, fact))
         for at, key, fact in sorted(found, key=lambda each: each[0])[-self._limit :]:
             self._entries[key] = Entry(fact, at, at)
 
-    def _written(self, key: str, *, now: float, wall: float) -> bytes | None:
+    def _written(self, key: str) -> bytes | None:
         entry = self._entries.get(key)
-        return None if entry is None else self._encoded(entry, now=now, wall=wall)
+        return None if entry is None else _encoded(entry)
 
-    @staticmethod
-    def _encoded(entry: Entry[F], *, now: float, wall: float) -> bytes:
-        return msgspec.json.encode((wall - (now - entry.at), entry.fact))
+
+def _encoded(entry: Entry[F]) -> bytes:
+    return msgspec.json.encode((entry.at, entry.fact))

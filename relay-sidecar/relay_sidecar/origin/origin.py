@@ -29,8 +29,7 @@ from relay_sidecar.origin.ledger import Ledger, Subscriber
 from relay_sidecar.origin.requests import Requests
 from relay_sidecar.origin.storage import MemoryStorage, SqliteStorage, Storage
 from relay_sidecar.origin.writer import Write, Writer
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+from sidecar.clock import boot_id
 
 
 class Origin:
@@ -49,7 +48,7 @@ class Origin:
         """`directory` None: nothing is kept. Raises `Unusable` where what is there cannot be, and
         `DirectoryInUse` where another process has it."""
         ledger = Ledger(Catalog(builtin_resources()), wall)
-        boot = await asyncio.to_thread(_boot_id)
+        boot = await asyncio.to_thread(boot_id)
         storage: Storage
         if directory is None:
             storage = MemoryStorage(ledger.settled)
@@ -116,11 +115,3 @@ class Origin:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
-
-
-def _boot_id() -> str:
-    """Of this run of the machine; "" where it does not tell."""
-    try:
-        return _BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""

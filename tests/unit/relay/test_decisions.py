@@ -1,7 +1,7 @@
 """For how long what upstream said about a caller stands: online, cut off, and after a restart."""
 
-import base64
 import json
+from collections.abc import Mapping
 from dataclasses import fields, replace
 
 import pytest
@@ -19,39 +19,40 @@ from relay_sidecar.core.decisions import (
     Unverifiable,
     User,
     Verdict,
+    saved_clock,
 )
 from relay_sidecar.core.ledger import KEEPS_PER_LIFE, Ledger
-from relay_sidecar.core.tokens import bearer_token, expiry
+from relay_sidecar.core.offline_clock import OfflineClock
+from relay_sidecar.core.tokens import bearer_token
 
 TTL, OFFLINE_TTL = 60.0, 86400.0
-WALL = 1_700_000_000.0
 SALT = b"salt"
 TOKEN = "opaque-token"
 ANNA = User("anna", uid="1", groups=("dev", "ops"), extra=(("scope", ("a",)),))
 LIST_PODS = Attributes(verb="list", version="v1", resource="pods", namespace="ns")
 
 
-def jwt(**claims: object) -> str:
-    def segment(content: object) -> str:
-        return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
-
-    return f"{segment({'alg': 'none'})}.{segment(claims)}.signature"
-
-
 class World:
-    """Decisions and both clocks, which go together unless a test turns one."""
+    """Decisions and the boot clock; `kept`: of an earlier life."""
 
-    def __init__(self, *, salt: bytes = SALT, now: float = 1000.0, wall: float = WALL) -> None:
-        self.decisions = Decisions(salt=salt, ttl=TTL, offline_ttl=OFFLINE_TTL)
+    def __init__(
+        self,
+        *,
+        salt: bytes = SALT,
+        boot: str = "a",
+        now: float = 1000.0,
+        kept: Mapping[str, bytes] | None = None,
+    ) -> None:
+        saved = saved_clock(kept or {})
+        clock = OfflineClock(boot_id=boot, now=now, saved=saved)
+        self.decisions = Decisions(salt=salt, ttl=TTL, offline_ttl=OFFLINE_TTL, clock=clock)
+        self.decisions.restore(kept or {}, now=now)
         self.now = now
-        self.wall = wall
 
     def judge(
         self, *, is_online: bool = True, token: str = TOKEN, attributes: Attributes = LIST_PODS
     ) -> Verdict:
-        return self.decisions.judge(
-            token, attributes, now=self.now, wall=self.wall, is_online=is_online
-        )
+        return self.decisions.judge(token, attributes, now=self.now, is_online=is_online)
 
     def learn(
         self,
@@ -67,10 +68,9 @@ class World:
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
-        self.wall += seconds
 
     def kept(self) -> dict[str, bytes | None]:
-        return self.decisions.take_unkept(now=self.now, wall=self.wall)
+        return self.decisions.take_unkept(now=self.now)
 
 
 @pytest.fixture
@@ -206,32 +206,127 @@ def test_while_cut_off_it_is_looked_at_again_after_each_ttl(world: World) -> Non
     assert world.judge(is_online=False) == Standing(True, "anna", "", until=world.now + TTL)
 
 
-def test_while_cut_off_a_token_is_good_until_its_own_end(world: World) -> None:
-    token = jwt(exp=WALL + 600)
-    world.learn(token=token)
-    world.pass_time(590)
-    verdict = world.judge(token=token, is_online=False)
-    assert verdict == Standing(True, "anna", "", until=world.now + 10)
-    world.pass_time(10)
-    assert world.judge(token=token, is_online=False) == Rejected()
+def test_what_was_said_long_before_the_cut_does_not_stand_in_it(world: World) -> None:
+    world.learn()
+    world.pass_time(OFFLINE_TTL)
+    world.decisions.contact(now=world.now)
+    assert world.judge(is_online=False) == Unverifiable()
 
 
-def test_online_only_upstream_says_that_a_token_is_over(world: World) -> None:
-    """This machine's clock may be wrong."""
-    token = jwt(exp=WALL - 600)
-    world.learn(token=token)
-    assert is_allowed(world.judge(token=token))
+def test_the_offline_ttl_counts_from_the_last_answer_of_upstream(world: World) -> None:
+    world.learn()
+    world.pass_time(OFFLINE_TTL / 2)
+    world.decisions.contact(now=world.now)
+    world.pass_time(OFFLINE_TTL - 1)
+    assert is_allowed(world.judge(is_online=False))
+    world.pass_time(1)
+    assert world.judge(is_online=False) == Unverifiable()
+
+
+def test_the_first_answer_of_upstream_makes_all_be_asked_again(world: World) -> None:
+    world.learn()
+    world.pass_time(1)
+    world.decisions.contact(now=world.now)
+    world.pass_time(1)
+    world.decisions.connected(now=world.now)
+    assert world.judge() == Ask(who=True)
+    assert is_allowed(world.judge(is_online=False))
+
+
+# ── who may get in general may get each by name, while cut off ──
+
+
+GET_POD = Attributes(verb="get", version="v1", resource="pods", namespace="ns", name="a")
+GET_PODS = replace(GET_POD, name="")
+
+
+@pytest.mark.parametrize("known", [GET_PODS, replace(GET_PODS, namespace="")])
+def test_a_decision_without_a_name_covers_names_only_while_cut_off(
+    world: World, known: Attributes
+) -> None:
+    world.learn(attributes=known)
+    assert is_allowed(world.judge(attributes=GET_POD, is_online=False))
+    assert world.judge(attributes=GET_POD) == Ask(who=False)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        replace(GET_POD, verb="list"),
+        replace(GET_POD, verb="watch"),
+        replace(GET_POD, resource="secrets"),
+        replace(GET_POD, group="metrics.k8s.io"),
+        replace(GET_POD, subresource="log"),
+        replace(GET_POD, namespace="other"),
+    ],
+)
+def test_it_covers_nothing_else(world: World, wanted: Attributes) -> None:
+    world.learn(attributes=GET_PODS)
+    assert world.judge(attributes=wanted, is_online=False) == Unverifiable()
+
+
+@pytest.mark.parametrize("known", [LIST_PODS, replace(GET_POD, name="b")])
+def test_to_list_or_to_get_another_is_not_to_get(world: World, known: Attributes) -> None:
+    world.learn(attributes=known)
+    assert world.judge(attributes=GET_POD, is_online=False) == Unverifiable()
+
+
+def test_a_denial_of_the_name_wins_whichever_came_first(world: World) -> None:
+    world.learn(attributes=GET_POD, allowed=False)
+    world.learn(attributes=GET_PODS)
+    assert not is_allowed(world.judge(attributes=GET_POD, is_online=False))
+
+
+def test_a_name_that_is_denied_refutes_that_all_are_allowed(world: World) -> None:
+    world.learn(attributes=GET_PODS)
+    world.learn(attributes=replace(GET_PODS, namespace=""))
+    world.learn(attributes=GET_POD, allowed=False)
+    other = replace(GET_POD, name="b")
+    assert world.judge(attributes=other, is_online=False) == Unverifiable()
+
+
+def test_a_denial_without_a_name_denies_no_name(world: World) -> None:
+    """RBAC may allow some by name."""
+    world.learn(attributes=GET_PODS, allowed=False)
+    assert world.judge(attributes=GET_POD, is_online=False) == Unverifiable()
+    world.learn(attributes=GET_POD)
+    assert is_allowed(world.judge(attributes=GET_POD, is_online=False))
+
+
+@pytest.mark.parametrize(
+    ("read", "beside"),
+    [
+        (LIST_PODS, GET_PODS),
+        (replace(LIST_PODS, verb="watch", label_selector="a=b"), GET_PODS),
+        (replace(LIST_PODS, namespace=""), replace(GET_PODS, namespace="")),
+        (replace(LIST_PODS, name="a", field_selector="metadata.name=a"), GET_POD),
+        (GET_POD, GET_PODS),
+        (GET_PODS, None),
+        (replace(GET_POD, subresource="log"), None),
+        (Attributes(verb="get", path="/version"), None),
+    ],
+)
+def test_what_is_asked_beside_a_read_is_the_get_of_what_it_shows(
+    world: World, read: Attributes, beside: Attributes | None
+) -> None:
+    world.learn(attributes=read)
+    assert world.decisions.beside(TOKEN, read, now=world.now) == beside
+    if beside is not None:
+        world.learn(attributes=beside, allowed=False)
+        assert world.decisions.beside(TOKEN, read, now=world.now) is None
 
 
 # ── the next life ──
 
 
-def survived(world: World, kept: dict[str, bytes | None], *, downtime: float) -> World:
-    """A new process; the clock since boot began anew."""
-    after = World(now=5.0, wall=world.wall + downtime)
+Kept = dict[str, bytes | None]
+
+
+def survived(world: World, kept: Kept, *, downtime: float, boot: str = "a") -> World:
+    """A new process, on the same run of the machine or on another one, that has begun just now."""
     present = {key: value for key, value in kept.items() if value is not None}
-    after.decisions.restore(present, now=after.now, wall=after.wall)
-    return after
+    now = world.now + downtime if boot == "a" else 5.0
+    return World(boot=boot, now=now, kept=present)
 
 
 def test_a_restart_while_cut_off_forgets_nothing_and_prolongs_nothing(world: World) -> None:
@@ -243,6 +338,60 @@ def test_a_restart_while_cut_off_forgets_nothing_and_prolongs_nothing(world: Wor
     assert after.judge(is_online=False) == Unverifiable()
 
 
+def test_many_restarts_while_cut_off_add_up(world: World) -> None:
+    world.learn()
+    kept = world.kept()
+    for _ in range(24):
+        assert is_allowed(world.judge(is_online=False))
+        world.pass_time(OFFLINE_TTL / 48)
+        kept |= world.decisions.clock_record(now=world.now)
+        world = survived(world, kept, downtime=OFFLINE_TTL / 48)
+    assert world.judge(is_online=False) == Unverifiable()
+
+
+def test_time_without_power_is_not_counted_but_what_was_before_it_is(world: World) -> None:
+    world.learn()
+    kept = world.kept()
+    world.pass_time(OFFLINE_TTL / 2)
+    kept |= world.decisions.clock_record(now=world.now)
+    after = survived(world, kept, downtime=1e9, boot="b")
+    assert is_allowed(after.judge(is_online=False))
+    after.pass_time(OFFLINE_TTL / 2 - 10)
+    assert is_allowed(after.judge(is_online=False))
+    after.pass_time(10)
+    assert after.judge(is_online=False) == Unverifiable()
+
+
+def test_what_was_learnt_after_the_clock_was_kept_for_the_last_time_is_taken_for_new(
+    world: World,
+) -> None:
+    early = world.decisions.clock_record(now=world.now)
+    world.pass_time(30)
+    world.learn()
+    after = survived(world, {**world.kept(), **early}, downtime=0, boot="b")
+    assert is_allowed(after.judge(is_online=False))
+    after.pass_time(OFFLINE_TTL)
+    assert after.judge(is_online=False) == Unverifiable()
+
+
+@pytest.mark.parametrize("clock", [None, b"", b"[1]", b'["a",-1,-1,-1]'])
+def test_without_the_clock_nothing_that_was_kept_stands(world: World, clock: bytes | None) -> None:
+    world.learn()
+    kept = world.kept() | {"clock": clock}
+    after = survived(world, kept, downtime=0)
+    assert after.judge(is_online=False) == Unverifiable()
+    assert {key for key, value in after.kept().items() if value is None} == {*kept} - {"clock"}
+
+
+def test_what_0_1_0_kept_with_wall_times_is_deleted() -> None:
+    after = World(kept={"identity/a": b"[1,{}]", "decision/b": b"[1,{}]"})
+    assert after.kept() == {
+        "identity/a": None,
+        "decision/b": None,
+        **after.decisions.clock_record(now=after.now),
+    }
+
+
 def test_a_denial_survives_as_one(world: World) -> None:
     world.learn(allowed=False, reason="policy")
     verdict = survived(world, world.kept(), downtime=10).judge(is_online=False)
@@ -251,44 +400,25 @@ def test_a_denial_survives_as_one(world: World) -> None:
     assert verdict.reason == "policy"
 
 
-def test_a_tokens_own_end_survives(world: World) -> None:
-    token = jwt(exp=WALL + 600)
-    world.learn(token=token)
-    after = survived(world, world.kept(), downtime=600)
-    assert after.judge(token=token, is_online=False) == Rejected()
-
-
-def test_where_the_clock_was_set_back_it_stands_no_longer_than_from_the_restart_on(
-    world: World,
-) -> None:
-    world.learn()
-    after = survived(world, world.kept(), downtime=-1e9)
-    assert is_allowed(after.judge(is_online=False))
-    after.pass_time(OFFLINE_TTL)
-    assert after.judge(is_online=False) == Unverifiable()
-
-
 def test_with_another_salt_nothing_is_known(world: World) -> None:
     world.learn()
-    other = World(salt=b"other")
     kept = {key: value for key, value in world.kept().items() if value is not None}
-    other.decisions.restore(kept, now=other.now, wall=other.wall)
-    assert other.judge(is_online=False) == Unverifiable()
+    assert World(salt=b"other", kept=kept).judge(is_online=False) == Unverifiable()
 
 
 @pytest.mark.parametrize("garbage", [b"", b"{}", b"[1]", b'[1,{"allowed":1,"reason":""}]', b"\xff"])
 def test_what_cannot_be_read_is_left_out(world: World, garbage: bytes) -> None:
     world.learn()
     kept = world.kept()
-    after = World()
-    after.decisions.restore(dict.fromkeys(kept, garbage), now=after.now, wall=after.wall)
+    clock = {"clock": kept.pop("clock") or b""}
+    after = World(kept=dict.fromkeys(kept, garbage) | clock)
     assert after.judge(is_online=False) == Unverifiable()
 
 
 def test_neither_tokens_nor_groups_nor_actions_can_be_read_from_what_is_kept(world: World) -> None:
     world.learn(user=replace(ANNA, groups=("secret-group",)))
     kept = world.kept()
-    assert len(kept) == 2
+    assert len(kept) == 3
     told = json.dumps({key: (value or b"").decode() for key, value in kept.items()})
     for secret in (TOKEN, "secret-group", "pods", SALT.decode()):
         assert secret not in told
@@ -296,16 +426,17 @@ def test_neither_tokens_nor_groups_nor_actions_can_be_read_from_what_is_kept(wor
 
 def test_a_refused_tokens_record_is_deleted(world: World) -> None:
     world.learn()
-    [identity] = [key for key in world.kept() if key.startswith("identity/")]
+    [user] = [key for key in world.kept() if key.startswith("user/")]
     world.decisions.rejected(TOKEN, now=world.now)
-    assert world.kept() == {identity: None}
+    assert world.kept().items() >= {user: None}.items()
 
 
 def test_what_nobody_renews_is_deleted(world: World) -> None:
     world.learn()
     written = world.kept()
     world.pass_time(OFFLINE_TTL)
-    assert world.kept() == dict.fromkeys(written)
+    world.decisions.contact(now=world.now)
+    assert {key for key, value in world.kept().items() if value is None} == {*written} - {"clock"}
 
 
 def test_what_is_confirmed_each_minute_is_written_now_and_then(world: World) -> None:
@@ -313,7 +444,7 @@ def test_what_is_confirmed_each_minute_is_written_now_and_then(world: World) -> 
     writes = 0
     for _ in range(1440):
         world.learn()
-        writes += len(world.kept())
+        writes += len({*world.kept()} - {"clock"})
         world.pass_time(OFFLINE_TTL / 1440)
     assert writes <= 2 * (KEEPS_PER_LIFE + 1)
 
@@ -322,7 +453,7 @@ def test_after_the_disk_failed_all_is_written_anew(world: World) -> None:
     world.learn()
     world.learn(token="another", user=User("bert"), allowed=False)
     written = world.kept()
-    snapshot = world.decisions.snapshot(now=world.now, wall=world.wall)
+    snapshot = world.decisions.snapshot(now=world.now)
     assert snapshot == written
     assert world.kept() == {}
 
@@ -331,8 +462,7 @@ def test_a_change_is_written_at_once(world: World) -> None:
     world.learn()
     world.kept()
     world.learn(allowed=False)
-    [(key, value)] = world.kept().items()
-    assert key.startswith("decision/")
+    [value] = [value for key, value in world.kept().items() if key.startswith("right/")]
     assert b"false" in (value or b"")
 
 
@@ -357,13 +487,13 @@ def test_a_ledger_is_what_it_wrote(steps: list[tuple[str, bool, int]]) -> None:
     for key, fact, passed in steps:
         now += passed
         ledger.learn(key, fact, now=now)
-        for name, value in ledger.take_unkept(now=now, wall=WALL + now).items():
+        for name, value in ledger.take_unkept(now=now).items():
             if value is None:
                 written.pop(name, None)
             else:
                 written[name] = value
     after = Ledger(bool, life=life, limit=3)
-    after.restore(written, now=now, wall=WALL + now)
+    after.restore(written, now=now)
     assert len(after) == len(ledger) <= 3
     for key in "abcd":
         one, other = ledger.get(key), after.get(key)
@@ -397,26 +527,6 @@ def test_the_token_is_the_one_that_kube_apiserver_looks_at(
     header: str | None, token: str | None
 ) -> None:
     assert bearer_token(header) == token
-
-
-@pytest.mark.parametrize(
-    ("token", "end"),
-    [
-        (jwt(exp=1700000000), 1700000000.0),
-        (jwt(exp=1.5), 1.5),
-        (jwt(), None),
-        (jwt(exp="soon"), None),
-        (jwt(exp=True), None),
-        (jwt(exp=float("nan")), None),
-        (jwt(exp=10**400), None),
-        ("a.b.c", None),
-        ("a.é.c", None),
-        ("opaque", None),
-        ("", None),
-    ],
-)
-def test_a_tokens_end_is_its_exp(token: str, end: float | None) -> None:
-    assert expiry(token) == end
 
 
 @pytest.mark.parametrize(
