@@ -24,7 +24,15 @@ MAX_PENDING = 256 * 1024
 class Watcher:
     """One connection. `ended` resolves when nothing may be written to it any more."""
 
-    __slots__ = ("_transport", "allows_bookmarks", "ended", "is_chunked", "is_slow", "limit")
+    __slots__ = (
+        "_transport",
+        "allows_bookmarks",
+        "ended",
+        "is_chunked",
+        "is_slow",
+        "limit",
+        "moved_at",
+    )
 
     def __init__(
         self,
@@ -39,6 +47,8 @@ class Watcher:
         self.allows_bookmarks = allows_bookmarks
         self.limit = limit
         self.is_slow = False
+        # Up to which version it was told of everything when another stream was to go on with it.
+        self.moved_at: int | None = None
         self.ended: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
 
     def write(self, lines: bytes, frame: bytes) -> None:
@@ -126,6 +136,16 @@ class Feed:
         self.flush()
         for watcher in tuple(self.watchers):
             watcher.end(last_line)
+        self.watchers.clear()
+
+    def move(self, version: int) -> None:
+        """Lets all watchers go, who have been told of everything up to `version`: another stream
+        is to tell them the rest."""
+        self.flush()
+        for watcher in tuple(self.watchers):
+            if not watcher.ended.done():
+                watcher.moved_at = version
+                watcher.end(None)
         self.watchers.clear()
 
     def _forget(self) -> None:

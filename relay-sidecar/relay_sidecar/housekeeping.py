@@ -1,4 +1,5 @@
-"""What is done from time to time: streams that nobody reads are closed, later forgotten.
+"""What is done from time to time: streams that nobody reads are closed, later forgotten; closed is
+also what a wider one serves as well.
 
 Knows when, not how.
 """
@@ -19,6 +20,7 @@ async def keep_house(streams: Streams, keeping: Keeping) -> None:
     while True:
         await asyncio.sleep(min(ROUND, max(streams.limits.idle_timeout / 4, 0.1)))
         now = time.monotonic()
+        streams.close_covered()
         streams.close_idle(now=now)
         # While cut off nothing could take their place, and the clock may have been wrong.
         unused = streams.unused(now=now) if streams.is_up else []

@@ -43,6 +43,8 @@ class Stream:
         self.is_failing = False
         # A version, and the fingerprint of what upstream held then.
         self._expected = (0, 0)
+        # The stream that told its watchers the rest, when it was closed last.
+        self.successor: Stream | None = None
         # Told of the version that watchers are told next.
         self.on_told: Callable[[int], None] | None = None
         self._counters = counters
@@ -65,6 +67,16 @@ class Stream:
     def is_read(self) -> bool:
         """Somebody watches it, or waits for it to get somewhere."""
         return bool(self._waiters) or self.watchers > 0
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Somebody waits for it to get somewhere."""
+        return bool(self._waiters)
+
+    @property
+    def is_watched_whole(self) -> bool:
+        """Somebody watches all of it."""
+        return any(view.only is None and feed.watchers for view, feed in self._feeds.items())
 
     @property
     def equal_at(self) -> int:
@@ -173,6 +185,20 @@ class Stream:
         for feed in tuple(self._feeds.values()):
             feed.end(last)
         self._feeds.clear()
+
+    def move_watchers(self, successor: "Stream") -> bool:
+        """Whether each watcher goes on at the other stream, where it loses and repeats nothing: the
+        window there holds the version up to which this one has told all."""
+        collection = self.collection
+        if self.is_doubtful or not collection.is_whole:
+            return False
+        if successor.collection.window_start > collection.cursor:
+            return False
+        self.successor = successor
+        for feed in tuple(self._feeds.values()):
+            feed.move(collection.cursor)
+        self._feeds.clear()
+        return True
 
     # ── readers ──
 

@@ -170,13 +170,14 @@ class Streams:
     def open(self, scope: Scope, *, now: float) -> Stream:
         """Lets the stream for `scope` run: a covering one that is in use, else one of its own."""
         scopes = self._streams.get(scope.resource, {})
-        stream = scopes.get(scope)
-        if stream is None:
-            used = next(
-                (s for s in scopes.values() if s.scope.covers(scope) and self._in_use(s, now)),
-                None,
-            )
-            stream = used or self._added(scope, now=now)
+        own = scopes.get(scope)
+        if own is not None and self._upstream.runs(own):
+            stream = own
+        else:
+            others = [s for s in scopes.values() if s is not own and s.scope.covers(scope)]
+            is_used = self._in_use if own is None else self._runs
+            used = next((s for s in others if is_used(s, now)), None)
+            stream = used or own or self._added(scope, now=now)
         stream.used_at = now
         stream.refusal = None
         self._upstream.start(stream)
@@ -187,6 +188,9 @@ class Streams:
         wants less than the others."""
         is_recent = now - stream.used_at <= self.limits.idle_timeout
         return self._upstream.runs(stream) or (stream.collection.is_synced and is_recent)
+
+    def _runs(self, stream: Stream, now: float) -> bool:
+        return self._upstream.runs(stream)
 
     def seed(self, scope: Scope, page: Page, *, at: float, now: float) -> Stream | None:
         """A whole list that upstream gave to a client at wall time `at`. The stream that begins
@@ -253,6 +257,31 @@ class Streams:
                 self._upstream.stop(stream)
                 closed.append(stream)
         return closed
+
+    def close_covered(self) -> list[Stream]:
+        """Stops the streams that a live wider one serves as well; their data stays. Their watchers
+        move there, if it is watched as a whole: for them alone it would be wider than they need.
+        Returns those stopped."""
+        closed = []
+        for scopes in tuple(self._streams.values()):
+            # Of one name there is nothing to share.
+            wide = [s for s in scopes.values() if s.scope.name is None and self.is_live(s)]
+            for stream in tuple(scopes.values()):
+                if self._upstream.runs(stream) and self._moves(stream, wide):
+                    self._upstream.stop(stream)
+                    closed.append(stream)
+        return closed
+
+    def _moves(self, stream: Stream, wide: Iterable[Stream]) -> bool:
+        """Whether nobody reads it any more, but one of the others instead."""
+        scope = stream.scope
+        wider = [s for s in wide if s.scope.covers(scope) and not scope.covers(s.scope)]
+        if not wider or stream.is_waited_for:
+            return False
+        return not stream.watchers or any(
+            other.is_watched_whole and self.is_live(other) and stream.move_watchers(other)
+            for other in wider
+        )
 
     def _added(self, scope: Scope, *, now: float, more: int = 1) -> Stream:
         if self.objects + more > self.limits.max_objects:

@@ -59,6 +59,13 @@ class Collection:
         """Of all objects and of the window, in memory."""
         return self._object_bytes + self._held_bytes
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every change at the cursor's version is known: deletions may share one."""
+        if not self._window or self._window[-1].version < self.cursor:
+            return True
+        return self._window[-1].type is not EventType.DELETED
+
     def replace(self, items: Iterable[Item], cursor: int, *, kind: str, api_version: str) -> None:
         """A complete list at `cursor`; the window restarts there."""
         self._objects.clear()

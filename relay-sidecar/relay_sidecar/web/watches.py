@@ -8,6 +8,7 @@ upstream for this client alone.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 from relay_sidecar.core.list_options import VersionMatch
 from relay_sidecar.core.request import ListOptions, Representation, RequestInfo
@@ -58,9 +59,9 @@ class Watches:
         try:
             stream = await self._found(scope, options)
             if stream is not None:
-                view = reading.view(stream, scope, wanted)
                 limit = reading.settings.watch_buffer
-                telling = _Telling(request, stream, view, options, limit=limit)
+                see = partial(reading.view, scope=scope, wanted=wanted)
+                telling = _Telling(request, stream, see, options, limit=limit)
                 return await self._tell(telling, options, permit)
         finally:
             self._open -= 1
@@ -110,7 +111,10 @@ class Watches:
                 streams.use(stream, now=reading.now())
                 return stream
         if reading.above.is_up:
-            return None
+            own = _closed_at(streams.covering(scope), version)
+            if own is not None:
+                streams.use(own, now=reading.now())
+            return own
         if not found:
             raise Unknown
         raise Refused(expired(version, found[0].collection.window_start))
@@ -125,10 +129,13 @@ class Watches:
         try:
             async with asyncio.timeout(ends_at - now()):
                 await telling.tell_state(reading)
-                while not await telling.catch_up(reading, permitted_until - now()):
-                    permitted_until = await permit()
-                while not await telling.follow(permitted_until - now()):
-                    permitted_until = await permit()
+                is_told = False
+                while not is_told:
+                    while not await telling.catch_up(reading, permitted_until - now()):
+                        permitted_until = await permit()
+                    while not await telling.follow(permitted_until - now()):
+                        permitted_until = await permit()
+                    is_told = not telling.goes_on_elsewhere()
                 last = telling.last_line()
         except TimeoutError:
             last = telling.last_bookmark()
@@ -148,7 +155,7 @@ class _Telling:
         self,
         request: web.BaseRequest,
         stream: Stream,
-        view: View,
+        see: Callable[[Stream], View],
         options: ListOptions,
         *,
         limit: int,
@@ -156,7 +163,8 @@ class _Telling:
         self.response = web.StreamResponse(headers=JSON)
         self._request = request
         self._stream = stream
-        self._view = view
+        self._see = see
+        self._view = view = see(stream)
         self._options = options
         self._limit = limit
         self._feed = stream.feed(view)
@@ -232,6 +240,15 @@ class _Telling:
         await asyncio.wait([ended], timeout=_patience(timeout))
         return ended.done()
 
+    def goes_on_elsewhere(self) -> bool:
+        """Whether another stream is to tell the rest; it is caught up with next."""
+        watcher, successor = self._watcher, self._stream.successor
+        if watcher is None or watcher.moved_at is None or successor is None:
+            return False
+        self._position = watcher.moved_at
+        self._stream, self._view, self._watcher = successor, self._see(successor), None
+        return True
+
     @property
     def is_slow(self) -> bool:
         return self._watcher is not None and self._watcher.is_slow
@@ -283,6 +300,15 @@ class _Telling:
                 part, size = [], 0
         if part:
             await self.response.write(b"".join(part))
+
+
+def _closed_at(found: Iterable[Stream], version: int) -> Stream | None:
+    """The stream that told this version, and was closed since: a wider one served as well, but
+    begins later. From where it ended it goes on."""
+    for stream in found:
+        if stream.collection.window_start <= version <= stream.collection.cursor:
+            return stream
+    return None
 
 
 def _patience(timeout: float) -> float | None:

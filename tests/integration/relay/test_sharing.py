@@ -1,6 +1,7 @@
 """R2 and R3: one upstream stream per thing, as narrow as it was asked for; what bounds streams."""
 
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -170,6 +171,79 @@ def test_r2_a_stream_that_nobody_reads_is_closed_and_opened_again(
         )
         place.cut()
         assert caller.get(path, ANY).names == ["a", "b"]
+
+
+def test_r2_narrow_streams_end_beside_a_wide_one_and_their_watchers_notice_nothing(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    for name in ("a", "b", "quiet"):
+        contents.configmap(name, labels={"x": "1"})
+    path, query = contents.path("configmaps"), {**LONG, **WATCH_LIST}
+    narrow: dict[str, Parameters] = {
+        name: {**query, "fieldSelector": f"metadata.name={name}"} for name in ("a", "b", "quiet")
+    }
+    narrow["x=1"] = {**query, "labelSelector": "x=1"}
+
+    with (
+        Place(Kind.RELAY, control_plane, flags=["--idle-timeout=2s"]) as place,
+        ExitStack() as all_,
+    ):
+        caller = place.caller()
+
+        def live() -> set[str]:
+            streams = place.relay.status()["streams"]
+            return {
+                it.get("fieldSelector") or it.get("labelSelector") or ""
+                for it in streams
+                if it["state"] == "live" and it.get("namespace") == contents.namespace
+            }
+
+        told = {name: all_.enter_context(caller.watch(path, narrow[name])) for name in narrow}
+        begun = {name: each.wait_initial_end().version for name, each in told.items()}
+        assert len(live()) == 4
+        # A version that the wide stream will not hold.
+        contents.configmap("other")
+        told["all"] = all_.enter_context(caller.watch(path, query))
+        told["all"].wait_initial_end()
+        for name in ("a", "b"):
+            contents.edit("configmaps", name, {"data": {"k": "1"}})
+        wait_for(
+            lambda: live() == {"", "metadata.name=quiet"},
+            timeout=SOON,
+            what="the end of the streams that the wide one tells all of",
+        )
+        since = time.time()
+        contents.label("configmaps", "a", x="2")
+        contents.delete("configmaps", "b")
+        contents.configmap("c", labels={"x": "1"})
+        contents.edit("configmaps", "quiet", {"data": {"k": "1"}})
+        wait_for(lambda: live() == {""}, timeout=SOON, what="the end of the last one")
+        contents.edit("configmaps", "quiet", {"data": {"k": "2"}})
+
+        added = [("ADDED", name) for name in ("a", "b", "quiet")]
+        edited = [("MODIFIED", "a"), ("MODIFIED", "b")]
+        changed = [("MODIFIED", "quiet")] * 2
+        told["a"].wait_told(added[0], *[("MODIFIED", "a")] * 2)
+        told["b"].wait_told(added[1], ("MODIFIED", "b"), ("DELETED", "b"))
+        told["quiet"].wait_told(added[2], *changed)
+        new = [("DELETED", "b"), ("ADDED", "c")]
+        told["x=1"].wait_told(*added, *edited, ("DELETED", "a"), *new, *changed)
+        begins = sorted([*added, ("ADDED", "other")])
+        told["all"].wait_told(*begins, *edited, ("MODIFIED", "a"), *new, *changed)
+        for each in told.values():
+            versions = [seen.version for seen in each.events("MODIFIED", "DELETED")]
+            assert versions == sorted(set(versions))
+        assert not requests(control_plane, contents.namespace, since=since)
+
+        # From before the wide one began, its own stream goes on: for all that ask.
+        again: Parameters = {**LONG, "fieldSelector": "metadata.name=a"}
+        with caller.watch(path, {**again, "resourceVersion": begun["a"]}) as watching:
+            watching.wait_told(*[("MODIFIED", "a")] * 2)
+            contents.edit("configmaps", "a", {"data": {"k": "3"}})
+            watching.wait_told(*[("MODIFIED", "a")] * 3)
+        asked = requests(control_plane, contents.namespace, since=since)
+        assert verbs(asked) == ["watch"]
+        assert asked == of_relays(control_plane, contents.namespace, since=since)
 
 
 def test_r4_preloaded_streams_are_known_though_nobody_asked(

@@ -88,6 +88,20 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
     asyncio.run(watch())
 
 
+def test_watchers_move_only_where_they_lose_nothing() -> None:
+    narrow, wide = stream(), stream()
+    assert narrow.move_watchers(wide), "both are where their lists were"
+    narrow.apply([event("DELETED", "a", 20)])
+    assert not narrow.move_watchers(wide), "another deletion may share the version"
+    narrow.apply([bookmark(21)])
+    assert narrow.move_watchers(wide)
+    narrow.is_doubtful = True
+    assert not narrow.move_watchers(wide), "they are to learn that bytes may differ"
+    narrow.is_doubtful = False
+    wide.replace(Page("PodList", "v1", 22, "", []), gone=expired())
+    assert not narrow.move_watchers(wide), "what was before its list it cannot tell"
+
+
 def test_of_lists_that_nobody_asks_for_again_only_a_few_are_kept() -> None:
     """While the link is cut nothing makes them old, and clients may select by anything."""
     still = stream()
