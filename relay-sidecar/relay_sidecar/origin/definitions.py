@@ -11,7 +11,7 @@ from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.store import Change
 from relay_sidecar.origin.core.custom import resources
 from relay_sidecar.origin.core.definition import DEFINITIONS, is_established, is_same
-from relay_sidecar.origin.core.tree import Object, text
+from relay_sidecar.origin.core.tree import text
 from relay_sidecar.origin.ledger import Ledger, decoded
 
 
@@ -20,11 +20,12 @@ class Definitions:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._served: dict[str, Object] = {}
+        # As stored: a schema's tree is ten times as large.
+        self._served: dict[str, bytes] = {}
         definitions = ledger.catalog.get(DEFINITIONS)
         assert definitions is not None
         for item in ledger.stored(definitions):
-            self._look_at(decoded(item.raw))
+            self._look_at(item.raw)
         ledger.subscribe(self._learn)
 
     def _learn(self, name: ResourceName, changes: Sequence[Change]) -> None:
@@ -34,14 +35,15 @@ class Definitions:
             if change.type is EventType.DELETED:
                 self._withdraw(change.item.key[1])
             else:
-                self._look_at(decoded(change.item.raw))
+                self._look_at(change.item.raw)
 
-    def _look_at(self, definition: Object) -> None:
+    def _look_at(self, raw: bytes) -> None:
+        definition = decoded(raw)
         name = text(definition, "metadata", "name")
         former = self._served.get(name)
-        if not is_established(definition) or (former and is_same(former, definition)):
+        if not is_established(definition) or (former and is_same(decoded(former), definition)):
             return
-        self._served[name] = definition
+        self._served[name] = raw
         self._ledger.serve(
             text(definition, "spec", "group"),
             text(definition, "spec", "names", "plural"),
@@ -51,5 +53,6 @@ class Definitions:
     def _withdraw(self, name: str) -> None:
         former = self._served.pop(name, None)
         if former is not None:
-            group, plural = text(former, "spec", "group"), text(former, "spec", "names", "plural")
+            spec = decoded(former)["spec"]
+            group, plural = text(spec, "group"), text(spec, "names", "plural")
             self._ledger.serve(group, plural, ())

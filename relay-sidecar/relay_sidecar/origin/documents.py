@@ -62,7 +62,7 @@ class Documents:
         found = hashlib.sha256()
         for resource in self._catalog:
             if resource.is_custom:
-                found.update(msgspec.json.encode(resource.raw_schema))
+                found.update(resource.raw_schema)
             found.update(f"{resource.name} {resource.is_served} {resource.has_status}".encode())
         return found.hexdigest().upper()
 

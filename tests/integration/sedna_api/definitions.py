@@ -6,10 +6,9 @@ Guarantees: a manifest is sent as strictly as `kubectl apply --validate=strict` 
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sedna_api.core.kinds import ResourceKind, kind_named
 from tests.controlplane.admin import AdminClient, Told
+from tests.controlplane.sedna_kinds import read
 from tests.unit.repository.checkout import ROOT
 
 Json = dict[str, Any]
@@ -20,7 +19,7 @@ MANIFESTS = ROOT / "manifests"
 def manifests(path: Path) -> list[Json]:
     """All documents of a file, or of all files of a folder."""
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-    found = [it for file in files for it in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+    found = [it for file in files for it in read(file)]
     assert found, path
     return found
 

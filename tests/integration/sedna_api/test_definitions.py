@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from sedna_api.core.kinds import (
     JOINT_INFERENCE_SERVICE,
     KINDS,
     NODE_REPORT,
+    REID_JOB,
     ResourceKind,
 )
 from sedna_api.core.node_report import (
@@ -114,16 +116,55 @@ def test_a_sample_is_taken_as_it_is_written(server: Server, place: str, kind: Re
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.singular)
 def test_a_misspelt_field_is_refused(server: Server, place: str, kind: ResourceKind) -> None:
-    """But beside a Job's or Deployment's own fields, which are not listed."""
     written = sample(kind)
-    part = written.get("spec", written)
-    if kind.short in ("fe", "va", "reid"):
-        part = written
-    part["nodename"] = "edge-a"
+    written.get("spec", written)["nodename"] = "edge-a"
+    misspelt = ["nodename"]
+    for number, template in enumerate(_templates(written)):
+        # Of a pod, a container, and deep below: each template has its own.
+        template["spec"][f"nodeNam{number}"] = "edge-a"
+        (container, *_) = template["spec"]["containers"]
+        container[f"imag{number}"] = "i"
+        container["livenessProbe"] = {"httpGet": {"port": 80, f"pat{number}": "/"}}
+        misspelt += [f"nodeNam{number}", f"imag{number}", f"pat{number}"]
 
     status, answer = create(server.admin, place, written)
     assert status == 400, answer
-    assert "nodename" in answer["message"]
+    for name in misspelt:
+        assert f'{name}"' in answer["message"]
+
+
+def test_a_template_is_taken_as_pods_are(server: Server, place: str) -> None:
+    """What a Pod's own schema takes in more than one form, and nulls, which Go's types write."""
+    written = sample(REID_JOB)
+    (template,) = _templates(written)
+    template["metadata"] = {"creationTimestamp": None, "labels": {"app": "reid"}}
+    (container, *_) = template["spec"]["containers"]
+    container |= {
+        "resources": {"limits": {"cpu": 0.5, "memory": 1024}, "requests": {"cpu": "100m"}},
+        "ports": [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}],
+        "livenessProbe": {"httpGet": {"port": 80}},
+        "readinessProbe": {"httpGet": {"port": "http"}},
+        "env": None,
+    }
+    created = expect(create(server.admin, place, written))
+
+    (kept,) = _templates(created)
+    assert kept["metadata"] == {"labels": {"app": "reid"}}
+    # Nothing is added: a default would make another pod of an object that is there.
+    del container["env"]
+    assert kept["spec"] == template["spec"]
+
+
+def _templates(tree: Any) -> Iterator[Json]:
+    if isinstance(tree, dict):
+        for name, child in tree.items():
+            if name == "template":
+                yield child
+            else:
+                yield from _templates(child)
+    elif isinstance(tree, list):
+        for child in tree:
+            yield from _templates(child)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.singular)
@@ -227,9 +268,11 @@ def test_kubectl_applies_all_and_shows_the_state_in_columns(control_plane: Contr
     install(control_plane)
     place = control_plane.create_namespace("sedna")
     with Kubectl(control_plane.admin_kubeconfig(), place) as kubectl:
-        for folder in ("crds", "samples"):
-            arguments = ("apply", "--validate=strict", "-f", str(MANIFESTS / folder))
-            kubectl.run(*arguments, "--server-side", "--force-conflicts").expect()
+        # As it is without --server-side, each CRD also has to fit into an annotation.
+        apply = ("apply", "--validate=strict", "-f")
+        kubectl.run(*apply, str(MANIFESTS / "crds")).expect()
+        server_side = ("--server-side", "--force-conflicts")
+        kubectl.run(*apply, str(MANIFESTS / "samples"), *server_side).expect()
         job = sample(INCREMENTAL_LEARNING_JOB)["metadata"]["name"]
         condition = {"type": "Waiting", "status": "True", "stage": "Eval", "round": 7}
         path = f"{INCREMENTAL_LEARNING_JOB.path(place, job)}/status"

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.origin.core.api_resource import Resource, Strategy
 from relay_sidecar.origin.core.pruning import apply_defaults, drop_nulls, prune
@@ -41,7 +43,7 @@ def resources(definition: Object) -> Sequence[Resource]:
                 singular=text(found, "singular"),
                 is_namespaced=text(spec, "scope") == "Namespaced",
                 schema=schema,
-                raw_schema=raw,
+                raw_schema=msgspec.json.encode(raw),
                 is_custom=True,
                 is_served=version.get("served") is True,
                 is_ending=bool(text(definition, "metadata", "deletionTimestamp")),

@@ -6,6 +6,8 @@ lists for `apply`. Source of the shape: apiserver pkg/endpoints/openapi, kube-op
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from relay_sidecar.origin.core.api_resource import Resource
 from relay_sidecar.origin.core.builtin.builtin_types import META, raw_types
 from relay_sidecar.origin.core.catalog import Catalog
@@ -70,7 +72,7 @@ def _own_type(resource: Resource) -> Object:
     name = resource.name
     kind: Object = {"group": name.group, "kind": resource.kind, "version": name.version}
     if resource.is_custom:
-        shown = dict(resource.raw_schema)
+        shown: Object = msgspec.json.decode(resource.raw_schema, type=dict)
         own: Object = {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},

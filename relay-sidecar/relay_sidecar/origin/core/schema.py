@@ -7,6 +7,10 @@ by the same words, with `$ref` (a bare name) and Kubernetes' own formats.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from weakref import WeakValueDictionary
+
+import msgspec
 
 from relay_sidecar.origin.core.pattern import Pattern
 from relay_sidecar.origin.core.tree import Json, Object, items, mapping, objects, text, texts
@@ -36,7 +40,7 @@ class Rules:
     none_of: "Schema | None" = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Schema:
     """One node; `type` is "" where any is allowed. Not changed after it was read.
 
@@ -68,13 +72,27 @@ class Schema:
 
 
 Resolve = Callable[[str], Schema]
+# From so many properties on, a CRD's schema is looked for among those that were read: CRDs repeat a
+# pod's and a container's in each of their templates.
+_WORTH_SHARING = 16
+_SHARED: WeakValueDictionary[bytes, Schema] = WeakValueDictionary()
 
 
 def read_schema(raw: Object, resolve: Resolve | None = None) -> Schema:
-    """The schema in JSON form; `resolve` finds what `$ref` names.
+    """The schema in JSON form; `resolve` finds what `$ref` names. Equal ones of CRDs may be one.
 
     Raises `BadPattern` where a pattern is no RE2 expression.
     """
+    if resolve is not None or len(mapping(raw, "properties")) < _WORTH_SHARING:
+        return _read(raw, resolve)
+    digest = blake2b(msgspec.json.encode(raw)).digest()
+    found = _SHARED.get(digest)
+    if found is None:
+        found = _SHARED[digest] = _read(raw, resolve)
+    return found
+
+
+def _read(raw: Object, resolve: Resolve | None) -> Schema:
     if resolve is not None and (name := text(raw, "$ref")):
         found = replace(resolve(name))
     else:
