@@ -4,7 +4,7 @@ Owns the two paths, the requests' deadlines, their count, and what is said of a 
 log, and of a refusal (403) also to who asks, with the RBAC rules that are needed. Every `read` and
 `write` ends in exactly one report. Only a renewal with nothing open beside it uses a kept
 connection, so that a dead one costs it a second attempt, and a takeover, a release or a read
-nothing.
+nothing; unless setting one up takes long, where all use one that has just answered.
 """
 
 import math

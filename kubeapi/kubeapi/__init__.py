@@ -5,6 +5,7 @@ credentials  where the API server is and how to prove who we are
 kubeconfig   the same from a kubeconfig; kubeconfig_file: its fields; exec_plugin: what gives tokens
 watched_files, tls   what is read again when it changes; contexts made of what is in memory
 kept         connections that are used again, and when not
+set_up       connections while they are set up, beside the requests that want them
 exchange     any request, passed on as it is, with bodies that stream both ways
 answer       what comes back: head, chunks, lines of a watch, an upgraded connection
 dialer       how a connection is made and cut; resolver: where to, also while nobody can tell

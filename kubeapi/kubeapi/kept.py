@@ -9,7 +9,7 @@ through a suspend, which the other end and everything in between need not have s
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -43,6 +43,11 @@ class Channel:
         self._used_at = now
         self._protocol: ResponseHandler | None = None
 
+    @property
+    def is_new(self) -> bool:
+        """Whether its connection is still to be made."""
+        return self._protocol is None
+
     def used(self, response: aiohttp.ClientResponse) -> None:
         """Its answer was read to the end."""
         self._protocol = cast(Response, response).protocol
@@ -63,10 +68,10 @@ class KeptConnections:
 
     def __init__(
         self,
-        open_session: Callable[[aiohttp.TCPConnector], aiohttp.ClientSession],
+        open_session: Callable[[Any], aiohttp.ClientSession],
         *,
         idle: float,
-        connector: Callable[..., aiohttp.TCPConnector] = aiohttp.TCPConnector,
+        connector: Callable[..., aiohttp.BaseConnector] = aiohttp.TCPConnector,
         max_idle: int = MAX_IDLE,
     ) -> None:
         self._open_session = open_session

@@ -3,22 +3,25 @@
 Guarantees: a request is sent at most once: aiohttp by itself repeats PUT and DELETE when a
 connection drops, which would break compare-and-swap. It has its own connection, which is gone when
 the call ends, so that no dead one delays a later request (client-go hazard H7); only one that says
-`kept` uses a connection again, which any failure of any request puts out of use.
+`kept` uses a connection again, which any failure of any request puts out of use. Where setting one
+up takes long (`set_up`), any request may use one again over which an answer has just come. The time
+of a request counts from when it has its connection, for which it waits as long at most.
 Whatever happens surfaces as `ApiError` or `Unreachable`.
 """
 
-import asyncio
 import json
 import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import aiohttp
 
 from .credentials import Credentials
-from .errors import ApiError, Unreachable, api_error
+from .errors import ApiError, NotSent, Unreachable, api_error
 from .kept import MAX_IDLE, KeptConnections, Response
+from .set_up import Attempt, Connector, SetUps
 from .wire import TRANSPORT_ERRORS, describe, end_with_connection, never_resent
 
 JSON = "application/json"
@@ -29,6 +32,8 @@ MAX_LINE = 8 * 1024 * 1024
 MAX_ANSWER = 512 * 1024 * 1024
 # Seconds; shorter than servers, proxies and address translation keep an idle connection.
 KEPT_FOR = 10.0
+# Seconds in which an answer proves that a connection lives, where another one takes long.
+JUST_USED = 1.0
 UNAUTHORIZED = 401
 # Besides 5xx: what another API server, or another connection, might answer otherwise.
 SHUN_STATUSES = (401, 408, 421, 429)
@@ -53,8 +58,14 @@ class ApiServer:
         self._credentials = credentials
         self._longest = longest
         self._user_agent = user_agent
-        self._session = self._open_session(aiohttp.TCPConnector(force_close=True, limit=0))
-        self._kept = KeptConnections(self._open_session, idle=kept_for, max_idle=max_idle)
+        self._set_ups = SetUps()
+        self._session = self._open_session(Connector(self._set_ups, force_close=True))
+        self._kept = KeptConnections(
+            self._open_session,
+            idle=kept_for,
+            connector=partial(Connector, self._set_ups),
+            max_idle=max_idle,
+        )
 
     @property
     def url(self) -> str:
@@ -63,6 +74,7 @@ class ApiServer:
     async def close(self) -> None:
         await self._kept.close()
         await self._session.close()
+        await self._set_ups.close()
 
     async def request(
         self,
@@ -85,7 +97,7 @@ class ApiServer:
             content_type=content_type,
             kept=kept,
         )
-        with self._failures_are_ours(late=""):
+        with self._failures_are_ours():
             return _decoded(answer)
 
     async def fetch(
@@ -104,8 +116,9 @@ class ApiServer:
 
         `kept`: over a connection that an earlier such request left, where one is fit for use. A
         second attempt beside a first that got no answer is to take one of its own.
-        Raises `ApiError` for any other status, `Unreachable` without a usable answer within
-        `timeout` seconds, which span DNS, connect, TLS, sending and the whole body.
+        Raises `ApiError` for any other status, `Unreachable` without a usable answer: `NotSent`
+        after `timeout` seconds without a connection (DNS, connect, TLS), which goes on being set
+        up; then within `timeout` seconds for sending and the whole body.
         """
         options: dict[str, Any] = {"params": params}
         if body is not None:
@@ -113,18 +126,24 @@ class ApiServer:
             options["data"] = (
                 body if is_encoded else json.dumps(body, separators=(",", ":")).encode()
             )
-        with self._failures_are_ours(late=f"no answer from {self.url} within {timeout:g}s"):
-            async with asyncio.timeout(timeout):
+        attempt = Attempt(timeout)
+        late = f"no answer from {self.url} within {timeout:g}s"
+        with self._failures_are_ours(attempt, late=late):
+            async with attempt:
                 headers = await self._headers(None if body is None else content_type, accept)
                 options |= {
                     "headers": headers,
                     "ssl": self._tls(),
                     "server_hostname": self._credentials.tls_server_name,
                 }
-                if kept:
+                if kept or self._set_ups.is_slow:
                     async with self._kept.channel(
-                        headers.get("Authorization"), options["ssl"]
+                        headers.get("Authorization"),
+                        options["ssl"],
+                        idle=None if kept else JUST_USED,
                     ) as channel:
+                        if not channel.is_new:
+                            attempt.connected()
                         response, answer = await _sent(
                             channel.session, method, self.url + path, options, self._longest
                         )
@@ -155,56 +174,68 @@ class ApiServer:
         silence is believed, the caller decides.
         """
         late = f"{self.url} did not begin to answer in {open_timeout:g}s"
-        with self._failures_are_ours(late=late):
-            async with asyncio.timeout(open_timeout) as opening:
-                async with self._session.get(
+        attempt = Attempt(open_timeout)
+        with self._failures_are_ours(attempt, late=late):
+            async with (
+                attempt as opening,
+                self._session.get(
                     self.url + path,
                     params=params,
                     headers=await self._headers(None, accept),
                     ssl=self._tls(),
                     server_hostname=self._credentials.tls_server_name,
                     allow_redirects=False,
-                ) as response:
-                    end_with_connection(response)
-                    if response.status >= 300:
-                        self._note(response.status)
-                        raise api_error(
-                            response.status,
-                            await _read(response, longest=MAX_LINE),
-                            retry_after=response.headers.get("Retry-After"),
-                        )
-                    opening.reschedule(None)
-                    rest = b""
-                    async for chunk in response.content.iter_any():
-                        *whole, rest = (rest + chunk).split(b"\n")
-                        for line in whole:
-                            if line:
-                                yield line
-                        if len(rest) > MAX_LINE:
-                            raise Unreachable(f"{self.url} sends a line without an end")
-                    if rest:
-                        raise Unreachable(f"{self.url} ended its answer within a line")
+                ) as response,
+            ):
+                end_with_connection(response)
+                if response.status >= 300:
+                    self._note(response.status)
+                    raise api_error(
+                        response.status,
+                        await _read(response, longest=MAX_LINE),
+                        retry_after=response.headers.get("Retry-After"),
+                    )
+                opening.reschedule(None)
+                rest = b""
+                async for chunk in response.content.iter_any():
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    for line in whole:
+                        if line:
+                            yield line
+                    if len(rest) > MAX_LINE:
+                        raise Unreachable(f"{self.url} sends a line without an end")
+                if rest:
+                    raise Unreachable(f"{self.url} ended its answer within a line")
 
     @contextmanager
-    def _failures_are_ours(self, *, late: str) -> Iterator[None]:
-        """Kept connections may lead to the same place: after a failure none is used again."""
+    def _failures_are_ours(
+        self, attempt: Attempt | None = None, *, late: str = ""
+    ) -> Iterator[None]:
+        """Kept connections may lead to the same place: after a failure none is used again. That
+        setting one up takes long says nothing of the others."""
         try:
             yield
         except ApiError as error:
             if error.status in SHUN_STATUSES or error.status >= 500:
-                self._kept.drop()
+                self._drop()
             raise
         except Unreachable:
-            self._kept.drop()
+            self._drop()
             raise
         except TimeoutError as error:
-            self._kept.drop()
+            if attempt is not None and not attempt.is_connected:
+                raise NotSent(f"no connection: {late}") from error
+            self._drop()
             raise Unreachable(late) from error
         except TRANSPORT_ERRORS as error:
-            self._kept.drop()
+            self._drop()
             raise Unreachable(describe(error)) from error
 
-    def _open_session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    def _drop(self) -> None:
+        self._kept.drop()
+        self._set_ups.drop()
+
+    def _open_session(self, connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=connector,
             headers={"User-Agent": self._user_agent},

@@ -21,7 +21,7 @@ _GROUPS: dict[str, list[tuple[str, str, str]]] = {
         ("identity", "ID", "default: POD_NAME, else the host name"),
         ("lease-duration", "15s", "whole seconds, at least 3s"),
         ("renew-interval", "2s", "at least 1s"),
-        ("request-timeout", "3s", "hard limit of one API request"),
+        ("request-timeout", "3s", "hard limit of one API request, once it has a connection"),
         (
             "on-missing",
             "wait|take",

@@ -310,3 +310,18 @@ def test_p2_no_200_is_given_past_the_valid_until_of_its_own_header(fleet: Fleet)
     assert max(ends) <= cut_at + VALIDITY
     first_no = timeline.first(503)
     assert first_no.received >= max(ends)
+
+
+@pytest.mark.slow
+def test_p5_over_a_slow_link_a_leader_is_found_and_kept_at_the_defaults(fleet: Fleet) -> None:
+    """A handshake and a request, each 2.5 s late, are more than --request-timeout together."""
+    fleet.create_empty_lease()
+    pod = fleet.add(timing=(), start=False)
+    fleet.link(pod).delay_response(2.5)
+    pod.start()
+    wait_for(pod.is_leader, timeout=15 + SOON, what="the lead")
+    token = pod.leader()["fencingToken"]
+    with Timeline(pod) as timeline:
+        pause(16)  # longer than a proof of the lead lasts
+    assert set(timeline.statuses()) == {200}
+    assert pod.leader()["fencingToken"] == token
