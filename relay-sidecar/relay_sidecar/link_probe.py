@@ -31,6 +31,8 @@ class LinkProbe:
 
     def __init__(self, transport: ApiTransport, link: Link) -> None:
         self.on_change: Callable[[bool], None] | None = None
+        # Called when this process stood still for a while.
+        self.on_standstill: Callable[[], None] | None = None
         self._transport = transport
         self._link = link
         # Behind a path there is a gateway.
@@ -48,6 +50,11 @@ class LinkProbe:
     @property
     def is_up(self) -> bool:
         return self._link.is_up(boottime())
+
+    @property
+    def is_behind(self) -> bool:
+        """This process stood still, and `on_standstill` is about to be called."""
+        return self._link.is_behind(boottime())
 
     @property
     def may_be_up(self) -> bool:
@@ -80,6 +87,7 @@ class LinkProbe:
 
     def met(self, outcome: Outcome) -> None:
         """A request of anybody met with this."""
+        self._look_back()
         if outcome is Outcome.ANSWERED:
             self.answered_at = time.time()
         due = self._link.wake_at
@@ -92,6 +100,7 @@ class LinkProbe:
         """Until it is cancelled."""
         while True:
             self._kick.clear()
+            self._look_back()
             delay = self._link.wake_at - boottime()
             if delay > 0:
                 try:
@@ -102,10 +111,18 @@ class LinkProbe:
                 continue
             self._link.probing(boottime())
             outcome = await self._probe()
+            self._look_back()
             if outcome is Outcome.ANSWERED:
                 self.answered_at = time.time()
             self._link.probed(outcome, boottime())
             self._tell()
+
+    def _look_back(self) -> None:
+        """Before anything that came after a standstill counts."""
+        if self.is_behind:
+            self._link.looked_back(boottime())
+            if self.on_standstill is not None:
+                self.on_standstill()
 
     async def _probe(self) -> Outcome:
         try:

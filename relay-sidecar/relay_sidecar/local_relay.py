@@ -138,7 +138,7 @@ class _Fields:
 class _Forgetful:
     """All objects are in the origin: none has to be remembered beside it."""
 
-    async def replaced(self, stream: Stream, page: Page) -> None:
+    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None:
         """No list comes from elsewhere."""
 
     async def seen(self, resource: ResourceName, item: Item) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from kubeapi import ApiError, Unreachable
 from relay_sidecar.core.arriving import ArrivingList
+from relay_sidecar.core.confirming import Confirming
 from relay_sidecar.core.objects import (
     Event,
     EventType,
@@ -23,12 +24,15 @@ from relay_sidecar.core.objects import (
     Malformed,
     Page,
     read_event,
+    read_page,
 )
 from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
 from relay_sidecar.core.status import expired
+from relay_sidecar.core.store import fingerprint_of
 from relay_sidecar.log import fields, logger
 from relay_sidecar.reflector_sides import Keeper, Owner, Source
-from relay_sidecar.stream import Stream
+from relay_sidecar.stream import Stream, Told
+from sidecar.clock import boottime
 
 # What a list is refused with that upstream will not serve at a second attempt either.
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
@@ -40,6 +44,7 @@ LONE = 1.5 * COALESCED
 # Bytes of objects of a list that is still arriving, which are kept together.
 KEPT_TOGETHER = 1024 * 1024
 FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
+METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 # HTTP 406; never sent, it marks what upstream serves and the relay cannot keep.
 NOT_READABLE = 406
 
@@ -71,16 +76,63 @@ class Reflector:
         # when it began.
         self._listed = self._lists = 0
         self._keeps_early = False
+        # When that list was asked for: by the clock that nobody sets, and as wall time.
+        self._asked = (math.inf, math.inf)
+        self._confirming = Confirming()
+        self._question: asyncio.Task[None] | None = None
+        # The last equality that is in the journal.
+        self._kept_equal = 0
+
+    def is_open(self) -> bool:
+        """Upstream's watch brings what happens."""
+        return self.reflection.is_open(boottime())
+
+    def is_live(self) -> bool:
+        """And nothing from before is missing."""
+        return self.reflection.is_live(boottime(), equal_at=self._stream.equal_at)
 
     def link(self, is_up: bool) -> None:
-        self.reflection.link(is_up, time.monotonic())
+        self._note_confirmed()
+        self.reflection.link(is_up, boottime())
         # What failed may have failed by the link.
         self._stream.is_failing = False
         self._kick.set()
 
     def relist(self) -> None:
-        self.reflection.relist(time.monotonic())
+        self._note_confirmed()
+        self.reflection.relist(boottime())
         self._kick.set()
+
+    def doubt(self) -> None:
+        """The process stood still: what happened meanwhile is still to be read, if it comes."""
+        self._note_confirmed()
+        now = boottime()
+        self.reflection.doubt(now)
+        if self.reflection.is_open(now):
+            self._confirming.opened(now)
+        self._kick.set()
+
+    def confirm(self) -> None:
+        """Somebody waits for what upstream holds now."""
+        self._confirming.wanted(boottime())
+        self._kick.set()
+
+    def told(self, told: Told) -> None:
+        """What upstream held, beside the watch."""
+        stream = self._stream
+        is_back = self.reflection.listed(
+            told.version, boottime(), asked_at=told.asked_at, at_least=told.cursor
+        )
+        if is_back:
+            self._go_back(told.version)
+            return
+        stream.expect(told)
+        self._keep_equal()
+        stream.nudge()
+
+    def stopped(self) -> None:
+        """It is about to be cancelled."""
+        self._note_confirmed()
 
     async def run(self) -> None:
         request: asyncio.Task[None] | None = None
@@ -88,7 +140,8 @@ class Reflector:
         try:
             while True:
                 self._kick.clear()
-                match self.reflection.next(time.monotonic(), random.random()):
+                self._ask_what_is_there()
+                match self.reflection.next(boottime(), random.random()):
                     case List() | Watch() as command:
                         # The one before has reported all; it may still be taking its last step.
                         if request is not None:
@@ -96,7 +149,7 @@ class Reflector:
                             request.result()
                         request = asyncio.create_task(self._perform(command))
                     case Wait(until):
-                        await self._sleep(until)
+                        await self._sleep(min(until, self._question_at))
                     case Close(reason):
                         logger.debug(
                             "request ended", extra=fields(stream=self._stream.scope, why=reason)
@@ -109,13 +162,16 @@ class Reflector:
                         request.result()
                     request = None
         finally:
+            if self._question is not None:
+                self._question.cancel()
+                await asyncio.wait([self._question])
             await self._ended(request)
             if self._keeps_early and not self._stream.collection.is_synced:
                 self._keeper.abandoned(self._stream)
 
     async def _sleep(self, until: float) -> None:
         try:
-            async with asyncio.timeout(max(until - time.monotonic(), 0.0)):
+            async with asyncio.timeout(max(until - boottime(), 0.0)):
                 await self._kick.wait()
         except TimeoutError:
             return
@@ -169,7 +225,9 @@ class Reflector:
         stream = self._stream
         level = logger.info if trouble is Trouble.EXPIRED else logger.warning
         level("stream interrupted", extra=fields(stream=stream.scope, why=what))
-        self.reflection.failed(trouble, time.monotonic(), random.random(), retry_after=retry_after)
+        self._note_confirmed()
+        self.reflection.failed(trouble, boottime(), random.random(), retry_after=retry_after)
+        self._confirming.ended()
         if failure is not None and trouble in (Trouble.DENIED, Trouble.GONE_RESOURCE):
             self._owner.refused(stream, failure)
         self._kick.set()
@@ -183,12 +241,14 @@ class Reflector:
             params["continue"] = command.continue_token
         if not command.continue_token:
             self._listed, self._lists = 0, self._stream.lists
+            self._asked = boottime(), time.time()
         arriving = ArrivingList(batch=KEPT_TOGETHER)
         body = await self._source.page(
             self._stream.scope.path,
             params,
             timeout=self._timeout,
             arrived=lambda body: self._keep_early(arriving.more(body)),
+            aged=self._list_was_old,
         )
         try:
             page = arriving.whole(body)
@@ -205,11 +265,16 @@ class Reflector:
         if not self._owner.has_room(more):
             self._owner.refused(self._stream, FULL)
             return
-        whole = self.reflection.page(page, time.monotonic())
+        whole = self.reflection.page(page, boottime())
         if whole is not None:
             await self._begin(self._replace(whole))
         # Its watch is opened while the list is being kept.
         self._kick.set()
+
+    def _list_was_old(self, age: float) -> None:
+        """Another relay stands above, and told what it had."""
+        known_at, confirmed_at = self._asked
+        self._asked = known_at - age, confirmed_at - age
 
     def _keep_early(self, items: Sequence[Item]) -> None:
         """What is left to do at the end of a first list is what clients wait for."""
@@ -232,8 +297,10 @@ class Reflector:
             async for lines in batches:
                 if not lines:
                     await self._settled()
-                    reflection.opened(time.monotonic())
-                    stream.accepted(at=time.time())
+                    reflection.opened(boottime())
+                    self._confirming.opened(boottime())
+                    stream.accepted()
+                    self._kick.set()
                     continue
                 events = [read_event(line) for line in lines]
                 trouble = next((e for e in events if e.type is EventType.ERROR), None)
@@ -255,7 +322,9 @@ class Reflector:
                     status = trouble.status
                     self._failed(_trouble(status.code), status, status.message, retry_after=0.0)
                     return
-        reflection.ended(time.monotonic(), random.random())
+        self._note_confirmed()
+        reflection.ended(boottime(), random.random())
+        self._confirming.ended()
         self._kick.set()
 
     async def _begin(self, step: Coroutine[None, None, None]) -> None:
@@ -268,11 +337,14 @@ class Reflector:
 
     async def _replace(self, whole: Page) -> None:
         stream = self._stream
+        known_at, confirmed_at = self._asked
         while not self._is_overtaken(whole):
+            if whole.version < stream.collection.cursor:
+                self._go_back(whole.version)
             lists = stream.lists
-            await self._keeper.replaced(stream, whole)
+            await self._keeper.replaced(stream, whole, at=confirmed_at)
             if stream.lists == lists:
-                stream.confirmed_at = time.time()
+                stream.known(known_at=known_at, confirmed_at=confirmed_at)
                 stream.replace(whole, gone=expired())
                 return
 
@@ -283,10 +355,76 @@ class Reflector:
         return stream.lists != self._lists and stream.collection.cursor >= whole.version
 
     async def _apply(self, events: Sequence[Event]) -> None:
-        await self._keeper.moved(self._stream, events)
-        self._stream.confirmed_at = time.time()
-        self._stream.apply(events)
-        self.reflection.received(events[-1].version, time.monotonic())
+        stream = self._stream
+        if not stream.collection.is_synced:
+            return
+        if self.is_live():
+            stream.known(known_at=boottime(), confirmed_at=time.time())
+        await self._keeper.moved(stream, events)
+        was_live = self.is_live()
+        stream.apply(events)
+        if self.reflection.received(events[-1].version, boottime()):
+            self._go_back(events[-1].version)
+        self._keep_equal()
+        if not was_live and self.is_live():
+            stream.nudge()
+
+    def _go_back(self, version: int) -> None:
+        self._stream.forget(gone=expired())
+        self._owner.went_back(self._stream, version)
+        self._kick.set()
+
+    # ── what upstream holds, beside the watch ──
+
+    @property
+    def _question_at(self) -> float:
+        return self._confirming.at if self.reflection.is_up else math.inf
+
+    def _ask_what_is_there(self) -> None:
+        now = boottime()
+        if self._question is not None and self._question.done():
+            self._question.result()
+            self._question = None
+        if now >= self._question_at:
+            limit = self._confirming.asking(now, objects=len(self._stream.collection.objects))
+            self._question = asyncio.create_task(self._ask(limit))
+
+    async def _ask(self, limit: int) -> None:
+        stream, ages = self._stream, list[float]()
+        asked_at, asked_at_wall, version = boottime(), time.time(), stream.version
+        params = dict(stream.scope.params) | {"limit": str(limit)}
+        page, why = None, "upstream itself is behind"
+        try:
+            body = await self._source.page(
+                stream.scope.path,
+                params,
+                timeout=self._timeout,
+                accept=METADATA,
+                aged=ages.append,
+            )
+            page = read_page(body)
+        except (ApiError, Unreachable, Malformed) as error:
+            why = str(error)
+        if page is None or ages:
+            logger.debug("not confirmed", extra=fields(stream=stream.scope, why=why))
+            is_needed = self.is_open() and not self.is_live()
+            self._confirming.failed(boottime(), random.random(), is_needed=is_needed)
+        else:
+            self._confirming.answered()
+            fingerprint = None if page.continue_token else fingerprint_of(page.items)
+            self.told(Told(page.version, fingerprint, asked_at, asked_at_wall, version))
+        self._kick.set()
+
+    def _keep_equal(self) -> None:
+        equal_at = self._stream.equal_at
+        if equal_at > max(self._stream.collection.cursor, self._kept_equal):
+            self._kept_equal = equal_at
+            self._keeper.equal(self._stream)
+
+    def _note_confirmed(self) -> None:
+        """It is live, and may be no more from now on."""
+        if self.reflection.is_live(boottime(), equal_at=self._stream.equal_at):
+            self._stream.known(known_at=-math.inf, confirmed_at=self._owner.answered_at)
 
 
 def _trouble(status: int) -> Trouble:

@@ -21,8 +21,10 @@ class Source(Protocol):
         timeout: float,
         accept: str = "application/json",
         arrived: Callable[[bytearray], None] | None = None,
+        aged: Callable[[float], None] | None = None,
     ) -> bytearray:
-        """The whole body; `arrived` is told of it, as far as it has come, each time more has."""
+        """The whole body; `arrived` is told of it, as far as it has come, each time more has;
+        `aged` of the seconds since upstream itself knew it to be so, where it says them."""
         ...
 
     def batches(
@@ -44,8 +46,12 @@ class Keeper(Protocol):
         """It is not to become whole."""
         ...
 
-    async def replaced(self, stream: Stream, page: Page) -> None: ...
+    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None: ...
     async def moved(self, stream: Stream, events: Sequence[Event]) -> None: ...
+
+    def equal(self, stream: Stream) -> None:
+        """Upstream held the same at the stream's `equal_at`. Nobody waits."""
+        ...
 
 
 class Owner(Protocol):
@@ -53,3 +59,12 @@ class Owner(Protocol):
 
     def refused(self, stream: Stream, failure: Failure) -> None: ...
     def has_room(self, more: int) -> bool: ...
+    def went_back(self, stream: Stream, version: int) -> None:
+        """Upstream stands at `version`, and this stream was beyond it: it is empty now, and about
+        to be listed."""
+        ...
+
+    @property
+    def answered_at(self) -> float:
+        """Wall time of the latest sign of upstream."""
+        ...

@@ -5,19 +5,32 @@ no longer read. Knows neither requests of clients nor HTTP.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
-from kubeapi import ApiError, Unreachable
-from relay_sidecar.core.objects import Failure, Malformed, read_page
-from relay_sidecar.core.store import fingerprint_of
+from relay_sidecar.core.objects import Failure
+from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.log import fields, logger
 from relay_sidecar.reflector import Reflector
 from relay_sidecar.reflector_sides import Keeper, Source
-from relay_sidecar.stream import Stream
+from relay_sidecar.stream import Stream, Told
 
-METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+
+class Link(Protocol):
+    """What is known of it now, by the clock that nobody sets."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+    @property
+    def is_behind(self) -> bool:
+        """This process stood still, and has not looked since."""
+        ...
+
+    @property
+    def answered_at(self) -> float:
+        """Wall time of the latest answer."""
+        ...
 
 
 class Reflectors:
@@ -27,20 +40,23 @@ class Reflectors:
         self,
         source: Source,
         keeper: Keeper,
+        link: Link,
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         request_timeout: float,
     ) -> None:
-        self.is_up = False
+        self._link = link
+        # As `link` was told last: what is done about it waits for that.
+        self._is_told_up = False
         # Set once, by whoever owns the streams.
         self.on_refused: Callable[[Stream, Failure], None] | None = None
         self.on_start: Callable[[Stream], None] | None = None
+        self.on_back: Callable[[ResourceName, int, Stream | None], None] | None = None
         self.has_room: Callable[[int], bool] = lambda more: True
         self._source = source
         self._keeper = keeper
         self._spawn = spawn
         self._timeout = request_timeout
-        self._confirming: dict[Stream, asyncio.Task[None]] = {}
         self._running: dict[Stream, tuple[Reflector, asyncio.Task[None]]] = {}
 
     def start(self, stream: Stream) -> None:
@@ -51,7 +67,7 @@ class Reflectors:
             self._source,
             self._keeper,
             self,
-            is_up=self.is_up,
+            is_up=self._is_told_up,
             request_timeout=self._timeout,
         )
         self._running[stream] = (reflector, self._spawn(reflector.run()))
@@ -62,37 +78,55 @@ class Reflectors:
     def stop(self, stream: Stream) -> None:
         running = self._running.pop(stream, None)
         if running is not None:
+            running[0].stopped()
             running[1].cancel()
             logger.debug("stream closed", extra=fields(stream=stream.scope))
 
     def runs(self, stream: Stream) -> bool:
         return stream in self._running
 
-    def is_live(self, stream: Stream) -> bool:
+    @property
+    def is_up(self) -> bool:
+        return self._link.is_up
+
+    @property
+    def answered_at(self) -> float:
+        return self._link.answered_at
+
+    def is_open(self, stream: Stream) -> bool:
         running = self._running.get(stream)
-        return running is not None and running[0].reflection.is_live(time.monotonic())
+        return running is not None and self._link.is_up and running[0].is_open()
+
+    def is_live(self, stream: Stream) -> bool:
+        if self._link.is_behind:
+            return False
+        running = self._running.get(stream)
+        return running is not None and self._link.is_up and running[0].is_live()
+
+    def confirmed_at(self, stream: Stream) -> float:
+        running = self._running.get(stream)
+        if running is not None and running[0].is_live():
+            return max(stream.confirmed_at, self._link.answered_at)
+        return stream.confirmed_at
 
     def confirm(self, stream: Stream) -> None:
-        """Asks for names and versions only; once, however many want to know."""
-        if stream not in self._confirming:
-            self._confirming[stream] = self._spawn(self._confirm(stream))
+        running = self._running.get(stream)
+        if running is not None:
+            running[0].confirm()
 
-    async def _confirm(self, stream: Stream) -> None:
-        scope = stream.scope
-        try:
-            body = await self._source.page(
-                scope.path, scope.params, timeout=self._timeout, accept=METADATA
-            )
-            page = read_page(body)
-            stream.expect(page.version, fingerprint_of(page.items))
-        except (ApiError, Unreachable, Malformed) as error:
-            logger.debug("not confirmed", extra=fields(stream=scope, why=error))
-        finally:
-            self._confirming.pop(stream, None)
+    def told(self, stream: Stream, told: Told) -> None:
+        running = self._running.get(stream)
+        if running is not None:
+            running[0].told(told)
+
+    def doubt(self) -> None:
+        """The process stood still: nobody knows what has come meanwhile."""
+        for reflector, _ in tuple(self._running.values()):
+            reflector.doubt()
 
     def link(self, is_up: bool) -> None:
         """The link went or came back."""
-        self.is_up = is_up
+        self._is_told_up = is_up
         for reflector, _ in tuple(self._running.values()):
             reflector.link(is_up)
 
@@ -102,6 +136,17 @@ class Reflectors:
         running = self._running.get(stream)
         if running is not None:
             running[0].relist()
+
+    def went_back(self, stream: Stream, version: int) -> None:
+        self._back(stream.scope.resource, version, stream)
+
+    def stands_at(self, resource: ResourceName, version: int) -> None:
+        self._back(resource, version, None)
+
+    def _back(self, resource: ResourceName, version: int, but: Stream | None) -> None:
+        logger.warning("upstream went back", extra=fields(resource=resource, version=version))
+        if self.on_back is not None:
+            self.on_back(resource, version, but)
 
     def refused(self, stream: Stream, failure: Failure) -> None:
         stream.refuse(failure)

@@ -104,10 +104,12 @@ class Relay:
         keeping = Keeping(journal)
         source = UpstreamSource(transport, met=self._probe.met, received=self._received)
         self._reflectors = Reflectors(
-            source, keeping, spawn=spawn, request_timeout=config.request_timeout
+            source, keeping, probe, spawn=spawn, request_timeout=config.request_timeout
         )
         self._streams = Streams(self._reflectors, Floor(), limits_of(config), self.counters)
         self._reflectors.on_refused = self._refused
+        self._reflectors.on_back = self._went_back
+        probe.on_standstill = self._reflectors.doubt
         self._reflectors.has_room = self._has_room
         self._keeping = keeping
         restore(self._streams, saved, now=time.monotonic(), wall=time.time())
@@ -269,7 +271,7 @@ class Relay:
     def _stream_status(self, stream: Stream) -> StreamStatus:
         scope, collection = stream.scope, stream.collection
         is_live = self._streams.is_live(stream)
-        age = 0.0 if is_live else max(time.time() - stream.confirmed_at, 0.0)
+        age = 0.0 if is_live else max(time.time() - self._streams.confirmed_at(stream), 0.0)
         return StreamStatus(
             resource=str(scope.resource),
             namespace=scope.namespace,
@@ -279,7 +281,7 @@ class Relay:
             refusal=stream.refusal.message if stream.refusal else "",
             objects=len(collection.objects),
             size_bytes=collection.size_bytes,
-            resource_version=collection.cursor if collection.is_synced else None,
+            resource_version=stream.version if collection.is_synced else None,
             age=age if collection.is_synced else None,
             watchers=stream.watchers,
         )
@@ -294,9 +296,6 @@ class Relay:
     def _link_changed(self, is_up: bool) -> None:
         self.counters.link_changes += 1
         if not is_up:
-            for stream in self._streams:
-                if self._reflectors.is_live(stream):
-                    stream.confirmed_at = self._probe.answered_at
             self._transport.cut()
             self._link_up.clear()
         else:
@@ -306,6 +305,12 @@ class Relay:
         self._reflectors.link(is_up)
         for stream in self._streams:
             stream.nudge()
+
+    def _went_back(self, resource: ResourceName, version: int, but: Stream | None) -> None:
+        streams, keys = self._streams.went_back(resource, version, but)
+        if but is not None:
+            streams.append(but)
+        self._keeping.went_back(resource, streams, keys)
 
     def _received(self, size: int) -> None:
         self.counters.bytes_received += size

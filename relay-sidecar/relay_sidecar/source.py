@@ -36,6 +36,7 @@ class UpstreamSource:
         timeout: float,
         accept: str = "application/json",
         arrived: Callable[[bytearray], None] | None = None,
+        aged: Callable[[float], None] | None = None,
     ) -> bytearray:
         try:
             async with self._transport.exchange(
@@ -46,6 +47,9 @@ class UpstreamSource:
                 is_decoded=True,
             ) as answer:
                 self._heard(answer)
+                age = answer.headers.get("Age", "")
+                if aged is not None and age.isascii() and age.isdigit():
+                    aged(float(age))
                 # In place: joining parts would need the memory of a big list twice.
                 body = bytearray()
                 async for chunk in answer.chunks(idle_timeout=timeout):
@@ -83,8 +87,9 @@ class UpstreamSource:
 
     def _heard(self, answer: Answer) -> None:
         """What a gateway says when nobody is there is no sign of the API server; nor is it one of
-        its absence: an API server says the same of what it cannot do now."""
-        if answer.status not in NOBODY_THERE:
+        its absence: an API server says the same of what it cannot do now. Another relay that
+        tells an age has not reached the API server."""
+        if answer.status not in NOBODY_THERE and "Age" not in answer.headers:
             self._met(Outcome.ANSWERED)
 
 

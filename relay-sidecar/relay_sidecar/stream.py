@@ -5,7 +5,10 @@ moment it does. Knows neither how events come nor what is answered from them.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
 
 from relay_sidecar.core.objects import Event, EventType, Failure, Item, Page
 from relay_sidecar.core.scope import Scope
@@ -21,8 +24,22 @@ from relay_sidecar.view import View
 MAX_BODIES = 8
 
 
+class Told(Struct, frozen=True):
+    """A list of upstream: its version, and the fingerprint of its objects, None where it did not
+    tell all. When it was asked for: by the clock that nobody sets, and as wall time; and where the
+    stream stood then."""
+
+    version: int
+    fingerprint: int | None
+    asked_at: float
+    asked_at_wall: float
+    cursor: int
+
+
 class Stream:
-    """`confirmed_at` is the wall time at which upstream last said that nothing is missing."""
+    """What it holds is known to have been upstream's state at `confirmed_at` (wall time, outlasts a
+    restart) and at `known_at` (of the clock that nobody sets; of this process only), and since then
+    while it is live."""
 
     def __init__(
         self, scope: Scope, collection: Collection, counters: Counters, *, now: float
@@ -32,17 +49,22 @@ class Stream:
         self.list_kind = ""
         self.api_version = ""
         self.confirmed_at = 0.0
+        self.known_at = -math.inf
         self.used_at = now
         # Objects here may differ from upstream's at the same version: only a list helps.
         self.is_doubtful = False
         self.lists = 0
+        # How often all that it held turned out to be of no history.
+        self.turns = 0
         # Nobody moves it any more, and nobody finds it.
         self.is_dropped = False
         self.refusal: Failure | None = None
         # Upstream did not manage its last list, while the link was up.
         self.is_failing = False
-        # A version, and the fingerprint of what upstream held then.
-        self._expected = (0, 0)
+        # What upstream held, and this stream is not known to have held since.
+        self._expected: Told | None = None
+        # A version, and the fingerprint of what upstream and this stream held then.
+        self._equal = (0, 0)
         # The stream that told its watchers the rest, when it was closed last.
         self.successor: Stream | None = None
         # Told of the version that watchers are told next.
@@ -83,10 +105,16 @@ class Stream:
         """A version at which upstream held just what is held here now, or 0.
 
         The cursor of a quiet stream moves with bookmarks only. One that comes to hold something
-        else before it gets beyond that version is older than it again.
+        else before it gets beyond that version is older than it again: what came and went between
+        is told to watchers all the same, so that the cursor stays where it is.
         """
-        version, fingerprint = self._expected
+        version, fingerprint = self._equal
         return version if fingerprint == self.collection.fingerprint else 0
+
+    @property
+    def version(self) -> int:
+        """Of what is held: the highest that is known."""
+        return max(self.collection.cursor, self.equal_at)
 
     def items(self) -> Sequence[Item]:
         """In kube-apiserver's order, that of etcd's keys."""
@@ -98,7 +126,7 @@ class Stream:
     def body(self, view: View) -> ListBody:
         """The list as of now; made once for all that ask for the same."""
         body = self._bodies.get(view)
-        if body is None or body.version != self.collection.cursor:
+        if body is None or body.version != self.version:
             self._bodies.pop(view, None)
             while len(self._bodies) >= MAX_BODIES:
                 del self._bodies[next(iter(self._bodies))]
@@ -107,7 +135,7 @@ class Stream:
                 view,
                 kind=self.list_kind,
                 api_version=self.api_version,
-                version=self.collection.cursor,
+                version=self.version,
             )
         return body
 
@@ -131,6 +159,7 @@ class Stream:
         kind = page.kind.removesuffix("List")
         self.collection.replace(page.items, page.version, kind=kind, api_version=page.api_version)
         self.refusal = None
+        self._expected, self._equal = None, (0, 0)
         if was_synced:
             self._counters.relists += 1
             self.end_watchers(gone)
@@ -148,6 +177,7 @@ class Stream:
         if marked:
             for feed in self._feeds.values():
                 feed.bookmark(self.collection.cursor, self.kind, self.api_version)
+        self._come_up()
         self._tell()
 
     def publish(self, changes: Sequence[Change]) -> None:
@@ -161,16 +191,35 @@ class Stream:
             for feed in self._feeds.values():
                 feed.publish(changes)
 
-    def expect(self, version: int, fingerprint: int) -> None:
-        """Upstream held objects of this fingerprint at `version`: so will this stream, or it has
-        gone beyond."""
-        if version > max(self.collection.cursor, self._expected[0]):
-            self._expected = (version, fingerprint)
+    def expect(self, told: Told) -> None:
+        """Upstream held this: so will this stream, or it has gone beyond."""
+        if self._expected is None or told.version >= self._expected.version:
+            self._expected = told
+            self._come_up()
             self._tell()
 
-    def accepted(self, *, at: float) -> None:
-        """Upstream lets the relay watch this, at wall time `at`."""
-        self.confirmed_at = at
+    def was_equal(self, version: int) -> None:
+        """Upstream held at `version` just what is held here: what a former run knew."""
+        self._equal = (version, self.collection.fingerprint)
+
+    def known(self, *, known_at: float, confirmed_at: float) -> None:
+        """Upstream held then what is held here, or this is newer."""
+        self.known_at = max(self.known_at, known_at)
+        self.confirmed_at = max(self.confirmed_at, confirmed_at)
+
+    def forget(self, *, gone: Status) -> None:
+        """Nothing that it holds is of upstream's history."""
+        self.collection.clear()
+        self.turns += 1
+        self.known_at, self.confirmed_at = -math.inf, 0.0
+        self._expected, self._equal = None, (0, 0)
+        self._sorted = None
+        self._bodies.clear()
+        self.end_watchers(gone)
+        self._tell()
+
+    def accepted(self) -> None:
+        """Upstream lets the relay watch this."""
         self.refusal = None
         self._tell()
 
@@ -224,6 +273,17 @@ class Stream:
         finally:
             self._waiters.discard(waiter)
         return True
+
+    def _come_up(self) -> None:
+        told = self._expected
+        if told is None:
+            return
+        is_equal = told.fingerprint == self.collection.fingerprint
+        if is_equal and told.version > self._equal[0]:
+            self._equal = (told.version, told.fingerprint or 0)
+        if is_equal or self.collection.cursor >= told.version:
+            self._expected = None
+            self.known(known_at=told.asked_at, confirmed_at=told.asked_at_wall)
 
     def _tell(self) -> None:
         for waiter in tuple(self._waiters):

@@ -5,6 +5,7 @@ exactly one stream; while the link is up only from one that is live. What an obj
 state is, it tells from everything that the relay has seen. Knows no HTTP.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,10 +19,12 @@ from relay_sidecar.core.scope import ResourceName, Scope
 from relay_sidecar.core.status import Refused, Status, expired, too_many
 from relay_sidecar.core.store import Collection
 from relay_sidecar.metrics import Counters
-from relay_sidecar.stream import Stream
+from relay_sidecar.stream import Stream, Told
 
 # Seconds for a first list, as kube-apiserver's --request-timeout: a bad link takes its time.
 LONGEST_LIST = 60.0
+# Seconds for a stream that follows upstream to prove that it has caught up: contract of the floor.
+PROOF_WAIT = 1.0
 # Seconds for which nobody asks again for what upstream has refused.
 REFUSAL_TTL = 10.0
 MAX_REFUSALS = 1000
@@ -49,8 +52,13 @@ class Upstream(Protocol):
     def start(self, stream: Stream) -> None: ...
     def stop(self, stream: Stream) -> None: ...
     def runs(self, stream: Stream) -> bool: ...
+    def is_open(self, stream: Stream) -> bool: ...
     def is_live(self, stream: Stream) -> bool: ...
+    def confirmed_at(self, stream: Stream) -> float: ...
     def confirm(self, stream: Stream) -> None: ...
+    def told(self, stream: Stream, told: Told) -> None: ...
+    def relist(self, stream: Stream) -> None: ...
+    def stands_at(self, resource: ResourceName, version: int) -> None: ...
     @property
     def is_up(self) -> bool: ...
 
@@ -105,6 +113,30 @@ class Streams:
         """Nothing that happened upstream is missing, but for what is on its way."""
         return self._upstream.is_up and self._upstream.is_live(stream)
 
+    def is_open(self, stream: Stream) -> bool:
+        """What happens upstream comes here; something from before may be missing yet."""
+        return self._upstream.is_up and self._upstream.is_open(stream)
+
+    def is_current(self, stream: Stream, since: float) -> bool:
+        """Whoever has asked `since` is told nothing that was past then: it is live, or was known to
+        hold what upstream held at that moment (of the clock that nobody sets) or later."""
+        return self.is_live(stream) or (self._upstream.is_up and stream.known_at >= since)
+
+    def confirmed_at(self, stream: Stream) -> float:
+        """Wall time at which upstream is last known to have held what the stream holds."""
+        return self._upstream.confirmed_at(stream)
+
+    def exactly(self, scope: Scope) -> Stream | None:
+        return self._streams.get(scope.resource, {}).get(scope)
+
+    def stands_at(self, resource: ResourceName, version: int) -> None:
+        """Upstream has told a version below one that it told before."""
+        self._upstream.stands_at(resource, version)
+
+    def told(self, stream: Stream, told: Told) -> None:
+        """A client was given a list of just what the stream holds."""
+        self._upstream.told(stream, told)
+
     def confirm(self, stream: Stream) -> None:
         """Upstream is asked which objects there are: see `Stream.equal_at`."""
         self._upstream.confirm(stream)
@@ -119,7 +151,7 @@ class Streams:
             for stream in scopes.values()
             if stream.collection.is_synced and stream.scope.covers(scope)
         ]
-        found.sort(key=lambda stream: stream.collection.cursor, reverse=True)
+        found.sort(key=lambda stream: stream.version, reverse=True)
         return found
 
     def at_hand(self, scope: Scope) -> Stream | None:
@@ -129,38 +161,54 @@ class Streams:
             found = [stream for stream in found if self._upstream.is_live(stream)]
         return found[0] if found else None
 
-    async def ready(self, scope: Scope, *, now: float) -> Stream:
-        """The stream that answers, opened or reopened where that is needed.
+    async def ready(self, scope: Scope, *, now: float, since: float) -> Stream:
+        """The stream that answers whoever asked at `since` (of the clock that nobody sets), opened
+        or reopened where that is needed. It need not be current: upstream may be slow.
 
         Raises `Unknown` when there is none to be had, `Failing` as soon as upstream does not manage
         to tell what there is, `Denied` when it refuses.
         """
         stream = self.at_hand(scope)
         if stream is None and self._upstream.is_up:
-            refusal = self._refusals.get(scope)
-            if refusal is not None and now < refusal[1]:
-                raise Denied(refusal[0])
-            opened = self.open(scope, now=now)
-            is_known = bool(self.covering(scope))
-            await opened.until(
-                lambda: (
-                    self._upstream.is_live(opened)
-                    or opened.refusal is not None
-                    or (opened.is_failing and not is_known)
-                    or not self._upstream.is_up
-                ),
-                timeout=self.limits.open_timeout if is_known else LONGEST_LIST,
-            )
-            if opened.refusal is not None:
-                raise Denied(opened.refusal)
-            if opened.is_failing and not self.covering(scope) and self._upstream.is_up:
-                raise Failing
+            opened = await self.opened(scope, now=now, since=since)
+            if not self.is_current(opened, since):
+                self._upstream.confirm(opened)
+                await opened.until(
+                    lambda: self.is_current(opened, since) or not self._upstream.is_up,
+                    timeout=PROOF_WAIT,
+                )
             # Where upstream is slow, what is known is better than nothing.
-            stream = self.at_hand(scope) or next(iter(self.covering(scope)), None)
+            found = self.covering(scope)
+            current = (stream for stream in found if self.is_current(stream, since))
+            stream = next(current, None) or next(iter(found), None)
         if stream is None:
             raise Unknown
         self.use(stream, now=now)
         return stream
+
+    async def opened(self, scope: Scope, *, now: float, since: float = math.inf) -> Stream:
+        """The stream that holds `scope`, once it follows upstream, or as far as it got; or once it
+        is current. Raises as `ready`."""
+        refusal = self._refusals.get(scope)
+        if refusal is not None and now < refusal[1]:
+            raise Denied(refusal[0])
+        opened = self.open(scope, now=now)
+        is_known = bool(self.covering(scope))
+        await opened.until(
+            lambda: (
+                self._upstream.is_open(opened)
+                or self.is_current(opened, since)
+                or opened.refusal is not None
+                or (opened.is_failing and not is_known)
+                or not self._upstream.is_up
+            ),
+            timeout=self.limits.open_timeout if is_known else LONGEST_LIST,
+        )
+        if opened.refusal is not None:
+            raise Denied(opened.refusal)
+        if opened.is_failing and not self.covering(scope) and self._upstream.is_up:
+            raise Failing
+        return opened
 
     def use(self, stream: Stream, *, now: float) -> None:
         """Somebody reads it: it runs, while the link is down as soon as that is back."""
@@ -192,28 +240,34 @@ class Streams:
     def _runs(self, stream: Stream, now: float) -> bool:
         return self._upstream.runs(stream)
 
-    def seed(self, scope: Scope, page: Page, *, at: float, now: float) -> Stream | None:
-        """A whole list that upstream gave to a client at wall time `at`. The stream that begins
+    def seed(
+        self, scope: Scope, page: Page, *, known_at: float, at: float, now: float
+    ) -> Stream | None:
+        """A whole list that a client asked upstream for at `known_at` (of the clock that nobody
+        sets), wall time `at`. The stream that begins
         from it is to be kept at once, before it moves on; None where none does. Raises `Refused`
         where there is no room."""
         stream = self._streams.get(scope.resource, {}).get(scope)
-        if stream is None and self.at_hand(scope) is None:
+        if stream is None and not any(map(self.is_open, self.covering(scope))):
             stream = self._added(scope, now=now, more=len(page.items))
         if stream is not None and not stream.collection.is_synced:
+            stream.known(known_at=known_at, confirmed_at=at)
             stream.replace(page, gone=expired())
-            stream.confirmed_at = at
             self._upstream.start(stream)
             return stream
-        if stream is None or not self._upstream.is_live(stream):
+        if stream is None or not self._upstream.is_open(stream):
             self.open(scope, now=now)
         return None
 
-    def restore(self, stream_scope: Scope, page: Page, *, confirmed_at: float, now: float) -> None:
+    def restore(
+        self, stream_scope: Scope, page: Page, *, equal_at: int, confirmed_at: float, now: float
+    ) -> None:
         """A stream as it was when the relay ended, however many objects there are; it runs again
         when somebody asks for it."""
         stream = self._made(stream_scope, now=now)
         stream.replace(page, gone=expired())
         stream.confirmed_at = confirmed_at
+        stream.was_equal(equal_at)
 
     def adopt(self, stream: Stream) -> None:
         """A stream that somebody else moves."""
@@ -302,11 +356,37 @@ class Streams:
 
     # ── single objects ──
 
-    def remember(self, resource: ResourceName, item: Item, *, at: float) -> None:
-        """An object that upstream answered to a GET or a write at wall time `at`."""
+    def went_back(
+        self, resource: ResourceName, version: int, but: Stream | None
+    ) -> tuple[list[Stream], list[Key]]:
+        """Upstream stands at `version`, and was beyond it, before it was restored from a backup:
+        what was learned of the resource beyond that is of no history any more. Returns the streams
+        and objects that are forgotten; `but` is one that knows."""
+        self.floor.went_back(resource, version)
+        keys = [
+            key
+            for (of, key), (item, _) in self._seen.items()
+            if of == resource and item.version > version
+        ]
+        for key in keys:
+            del self._seen[resource, key]
+        streams = [s for s in self.of(resource) if s is not but and s.version > version]
+        for stream in streams:
+            if self._upstream.runs(stream):
+                stream.forget(gone=expired())
+                self._upstream.relist(stream)
+            else:
+                self.drop(stream, expired())
+        return streams, keys
+
+    def remember(
+        self, resource: ResourceName, item: Item, *, at: float, asked_at: float = -math.inf
+    ) -> None:
+        """An object that upstream answered to a GET or a write at wall time `at`, which was asked
+        for at `asked_at`: what was known before that is older, whatever its version."""
         place = (resource, item.key)
         known = self._seen.get(place)
-        if known is not None and known[0].version > item.version:
+        if known is not None and known[0].version > item.version and known[1] >= asked_at:
             return
         self._seen[place] = (item, at)
         self._seen.move_to_end(place)
@@ -334,13 +414,7 @@ class Streams:
                 best = (item, stream)
         return best
 
-    def absent_since(self, scope: Scope, key: Key) -> int | None:
-        """The highest cursor at which a stream that covers `scope` does not have the object."""
-        return max(
-            (
-                stream.collection.cursor
-                for stream in self.covering(scope)
-                if key not in stream.collection.objects
-            ),
-            default=None,
-        )
+    def lacking(self, scope: Scope, key: Key) -> Stream | None:
+        """The newest stream that covers `scope` and does not have the object."""
+        found = self.covering(scope)
+        return next((stream for stream in found if key not in stream.collection.objects), None)

@@ -14,6 +14,7 @@ import base64
 import http.client
 import json
 import secrets
+import shutil
 import signal
 import ssl
 import tempfile
@@ -175,6 +176,21 @@ class ControlPlane:
     def stop_etcd(self) -> None:
         """Kills etcd: the API server answers 500 or late to all that it has not cached."""
         self._etcd.stop(signal.SIGKILL, timeout=STOP_TIMEOUT)
+
+    def back_up(self) -> None:
+        """Keeps what etcd holds now, as one that was killed leaves it; the servers run again."""
+        self.stop_etcd()
+        shutil.copytree(self.folder / "etcd", self.folder / "etcd-backup")
+        self.start_etcd()
+
+    def restore(self) -> None:
+        """Makes etcd hold what it held at `back_up`: the versions since are given out again."""
+        self.stop_apiserver()
+        self.stop_etcd()
+        shutil.rmtree(self.folder / "etcd")
+        shutil.copytree(self.folder / "etcd-backup", self.folder / "etcd")
+        self._etcd.start()
+        self.start_apiserver()
 
     def compact(self) -> None:
         """Makes etcd forget every version but the present one, as it does each five minutes in a

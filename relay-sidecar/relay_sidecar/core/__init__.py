@@ -23,6 +23,7 @@ go_text        texts as Go reads and writes them
 
 What is done upstream
 reflection     list, watch, resume or relist: what to do next
+confirming     when upstream is asked what there is, beside a watch
 backoff        how long upstream is left alone after what went wrong
 link           is it reachable? probing: what a probe asks
 

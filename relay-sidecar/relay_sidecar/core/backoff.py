@@ -57,6 +57,9 @@ class Backoff:
             self.retry_at = max(self.retry_at, now + min(retry_after, LONGEST_RETRY_AFTER))
             self._is_for_link = False
 
+    def not_before(self, at: float) -> None:
+        self.retry_at = max(self.retry_at, at)
+
     def link_is_back(self, now: float) -> None:
         self._failures = 0
         if self._is_for_link:

@@ -69,6 +69,12 @@ class Floor:
         if len(bar.deleted) > MAX_DELETED:
             del bar.deleted[next(iter(bar.deleted))]
 
+    def went_back(self, resource: ResourceName, version: int) -> None:
+        """Upstream stands at `version`: what was handed out beyond it is of no history."""
+        bar = self._bars.get(resource)
+        if bar is not None and bar.version > version:
+            self._bars[resource] = _Bar(version)
+
     def is_reached(
         self, scope: Scope, collection: Collection, *, equal_at: int = 0, at: int | None = None
     ) -> bool:

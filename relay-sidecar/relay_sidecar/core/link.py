@@ -15,6 +15,8 @@ from typing import Final
 
 # A suspended process hears nothing; a busy one is late by less than this many probes.
 STALE_PROBES: Final = 5
+# Seconds; a probe that is so late to be started or ended: this process stood still meanwhile.
+LATE: Final = 2.0
 # One failure is chance, the second in a row is an outage.
 CONVINCING_FAILURES: Final = 2
 # HTTP: what a gateway says when there is no API server behind it.
@@ -44,6 +46,21 @@ class Link:
         self._failures = 0
         self._failing_since = math.inf
         self.is_known = False
+        self._probed_since: float | None = None
+
+    def is_behind(self, now: float) -> bool:
+        """The probe's pump should have acted long ago: the process stood still (it was suspended,
+        or starved), and whatever came meanwhile is unread."""
+        if self._probed_since is not None:
+            return now > self._probed_since + self.probe_timeout + LATE
+        return math.isfinite(self._probe_at) and now > self._probe_at + LATE
+
+    def looked_back(self, now: float) -> None:
+        """Everybody knows that the process stood still."""
+        if self._probed_since is None:
+            self._probe_at = now
+        else:
+            self._probed_since = now
 
     def is_up(self, now: float) -> bool:
         lifetime = STALE_PROBES * (self._interval + self.probe_timeout)
@@ -67,9 +84,11 @@ class Link:
     def probing(self, now: float) -> None:
         """A probe starts now."""
         self._probe_at = now + self._interval
+        self._probed_since = now
 
     def probed(self, outcome: Outcome, now: float) -> None:
         """A probe ended."""
+        self._probed_since = None
         self._judge(outcome, now, is_probe=True)
 
     def met(self, outcome: Outcome, now: float) -> None:

@@ -5,6 +5,12 @@ knows no sockets and no objects beyond their pages. Guarantees: a watch begins w
 or the list ended, so that no event is skipped; a list is whole or not there; nothing is asked
 while the link is down; whatever goes wrong, the next try comes, but never in a tight loop.
 
+A watch that upstream has accepted is open; it is live once it is known to have caught up. Nothing
+on the watch itself says so: the events that were missed come without a mark at their end, and the
+next bookmark may be a minute away, or one that was sent a minute ago, on a slow link. The proof is
+a list that was asked for after the opening (`core/confirming.py` says when and which): the stream
+has caught up once it comes to the list's version, and while it holds just what the list tells.
+
     listing ──(last page)──► watching ◄──┐ ended, cut off, silent: again from the last version
        ▲  ▲                   │  │  └────┘
        │  └─(token expired)   │  └─ 410, 404, a version that went back, relist
@@ -36,6 +42,8 @@ SILENCES_MAX: Final = 3
 SHORT_WATCH: Final = 1.0
 # A watch that was open for so long proves that upstream is well.
 GOOD_WATCH: Final = 5.0
+# Seconds from the start of a watch that brought something to the next one, at least.
+PACE: Final = 1.0
 
 
 class Trouble(Enum):
@@ -101,7 +109,7 @@ class Reflection:
 
     def __init__(self, *, version: int | None = None, is_up: bool = True) -> None:
         self.version = version
-        self._is_up = is_up
+        self.is_up = is_up
         self._flight = _Flight.NONE
         self._close_reason = ""
         self._first_page: Page | None = None
@@ -112,11 +120,22 @@ class Reflection:
         self._has_brought = False
         self._backoff = Backoff()
         self._silences = 0
+        # When upstream accepted the watch, or when what it proved since was last thrown away.
+        self._opened_at = math.inf
+        # The lowest version of a list that was asked for since.
+        self._goal: int | None = None
 
-    def is_live(self, now: float) -> bool:
+    def is_live(self, now: float, *, equal_at: int = 0) -> bool:
+        """What happens upstream comes here, and nothing from before the watch is missing.
+        `equal_at`: a version at which upstream held what is held here now."""
+        if self._goal is None or not self.is_open(now):
+            return False
+        return max(self.version or 0, equal_at) >= self._goal
+
+    def is_open(self, now: float) -> bool:
         """The watch is open and not silent: what happens upstream comes here."""
         return (
-            self._is_up
+            self.is_up
             and self._flight is _Flight.WATCHING
             and not self._close_reason
             and now < self._silent_at
@@ -126,7 +145,7 @@ class Reflection:
         """What to do now; `chance` is from [0, 1)."""
         if self._flight is not _Flight.NONE:
             return self._go_on(now)
-        if not self._is_up:
+        if not self.is_up:
             return Wait(math.inf)
         if now < self._backoff.retry_at:
             return Wait(self._backoff.retry_at)
@@ -172,25 +191,43 @@ class Reflection:
         if self._flight is _Flight.OPENING:
             self._flight = _Flight.WATCHING
             self._heard_at = now
+            self.doubt(now)
 
-    def received(self, version: int, now: float) -> None:
-        """An event or bookmark that has been taken in; the next watch begins there.
+    def doubt(self, now: float) -> None:
+        """Whether the watch has caught up is to be proved by a list that is asked for from now on:
+        it was just opened, or this process stood still, and what came meanwhile is yet unread."""
+        self._opened_at = now
+        self._goal = None
+
+    def received(self, version: int, now: float) -> bool:
+        """An event or bookmark that has been taken in; the next watch begins there. Whether
+        upstream went back.
 
         It counts even if the watch was closed meanwhile: it must not be asked for again.
         """
         if self.version is None:
-            return
+            return False
         if version < self.version:
-            if self._flight is _Flight.WATCHING:
-                self._close_reason = f"upstream went back from {self.version} to {version}"
-                self.version = None
-                self._backoff.was_barren(now, 0.0, free=1)
-            return
+            return self._flight is _Flight.WATCHING and self._goes_back(version, now)
         if self._flight is _Flight.WATCHING:
             self._heard_at = now
             self._has_brought |= version > self.version
             self._silences = 0
         self.version = version
+        return False
+
+    def listed(self, version: int, now: float, *, asked_at: float, at_least: int) -> bool:
+        """Upstream has told a list's version, beside the watch. Whether upstream went back.
+
+        `at_least`: where the stream stood when the list was asked for, at `asked_at`.
+        """
+        if self.version is None:
+            return False
+        if version < at_least:
+            return self._goes_back(version, now)
+        if self._flight is _Flight.WATCHING and asked_at >= self._opened_at:
+            self._goal = version if self._goal is None else min(self._goal, version)
+        return False
 
     def ended(self, now: float, chance: float) -> None:
         """Upstream closed the watch in order."""
@@ -200,6 +237,7 @@ class Reflection:
         self._end_watch(now)
         if is_short:
             self._backoff.was_barren(now, chance)
+        self._keep_pace()
 
     def failed(
         self, trouble: Trouble, now: float, chance: float, *, retry_after: float = 0.0
@@ -225,13 +263,14 @@ class Reflection:
                 self._backoff.throttled(now, chance)
             case Trouble.UNREACHABLE | Trouble.BROKEN:
                 self._backoff.failed(now, chance)
+        self._keep_pace()
         self._backoff.asked(retry_after, now)
 
     def link(self, is_up: bool, now: float) -> None:
         """The link went or came back."""
-        if is_up == self._is_up:
+        if is_up == self.is_up:
             return
-        self._is_up = is_up
+        self.is_up = is_up
         if is_up:
             self._backoff.link_is_back(now)
 
@@ -249,7 +288,7 @@ class Reflection:
         """What is to be done about the request that runs."""
         reason = self._close_reason
         is_watch = self._flight in (_Flight.OPENING, _Flight.WATCHING)
-        if not reason and not self._is_up:
+        if not reason and not self.is_up:
             reason = "the link is down"
         elif not reason and is_watch and now >= self._silent_at:
             reason = f"silent for {SILENCE_LIMIT:g} s"
@@ -276,6 +315,21 @@ class Reflection:
     def _land(self) -> None:
         self._flight = _Flight.NONE
         self._close_reason = ""
+        self._opened_at = math.inf
+        self._goal = None
+
+    def _goes_back(self, version: int, now: float) -> bool:
+        """The only thing left is a new list."""
+        if self._flight in (_Flight.OPENING, _Flight.WATCHING):
+            self._close_reason = f"upstream went back from {self.version} to {version}"
+        self.version = None
+        self._backoff.was_barren(now, 0.0, free=1)
+        return True
+
+    def _keep_pace(self) -> None:
+        """Upstream may end each watch after one event."""
+        if self._has_brought:
+            self._backoff.not_before(self._asked_at + PACE)
 
     def _forget_pages(self) -> None:
         self._first_page = None

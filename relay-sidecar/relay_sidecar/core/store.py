@@ -90,6 +90,11 @@ class Collection:
             self._remember(change)
         return change
 
+    def clear(self) -> None:
+        """Nothing is known any more."""
+        self.replace((), 0, kind=self.kind, api_version=self.api_version)
+        self.is_synced = False
+
     def since(self, version: int) -> list[Change]:
         """All changes after a version, oldest first. Raises `Expired`."""
         if version < self.window_start:

@@ -60,10 +60,12 @@ class Gets:
             return None
         stream.used_at = reading.now()
         known = reading.streams.newest(info.resource, key_of(info))
-        absent = reading.streams.absent_since(scope, key_of(info))
-        if absent is not None and (known is None or absent > known[0].version):
-            return None if absent < at_least else self._absent(info)
-        if known is None or max(known[0].version, stream.collection.cursor) < at_least:
+        lacking = reading.streams.lacking(scope, key_of(info))
+        if lacking is not None and (known is None or lacking.version > known[0].version):
+            if lacking.version < at_least or not reading.streams.is_live(lacking):
+                return None
+            return self._absent(info, {})
+        if known is None or max(known[0].version, stream.version) < at_least:
             return None
         return self._present(known[0], info, wanted, {})
 
@@ -91,6 +93,7 @@ class Gets:
         wanted: Representation,
     ) -> web.StreamResponse | None:
         reading = self._reading
+        asked_at = reading.wall()
         # Upstream takes its time over a version that it has yet to reach.
         is_known = not version and (reading.streams.newest(info.resource, key_of(info)) is not None)
         try:
@@ -108,7 +111,7 @@ class Gets:
                 item = read_item(fetched.decoded())
             except Malformed:
                 return await answer_of(request, fetched)
-            await reading.remember(info.resource, item)
+            await reading.remember(info.resource, item, asked_at=asked_at)
         elif fetched.status == 200:
             reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=False)
         elif fetched.status == 404:
@@ -120,24 +123,24 @@ class Gets:
     ) -> web.StreamResponse:
         reading = self._reading
         known = reading.streams.newest(info.resource, key_of(info))
-        absent = reading.streams.absent_since(by_name(info), key_of(info))
-        newest = max(absent or 0, self._reached(info, known))
+        lacking = reading.streams.lacking(by_name(info), key_of(info))
+        newest = self._reached(info, known)
         if newest and newest < at_least:
             raise Refused(too_large_version(at_least, newest))
-        if absent is not None and (known is None or absent > known[0].version):
-            return self._absent(info)
+        if lacking is not None and (known is None or lacking.version > known[0].version):
+            confirmed_at = reading.streams.confirmed_at(lacking)
+            return self._absent(info, reading.age_since(confirmed_at))
         if known is None or not takes_whole(wanted):
             raise reading.unreachable()
         item, source = known
-        confirmed_at = source.confirmed_at if isinstance(source, Stream) else source
-        return self._present(item, info, wanted, reading.age_since(confirmed_at))
+        if isinstance(source, Stream):
+            source = reading.streams.confirmed_at(source)
+        return self._present(item, info, wanted, reading.age_since(source))
 
     def _reached(self, info: RequestInfo, known: tuple[Item, Stream | float] | None) -> int:
         """Up to which version what is known of the object is known to hold."""
-        cursors = [
-            stream.collection.cursor for stream in self._reading.streams.covering(by_name(info))
-        ]
-        return max(0 if known is None else known[0].version, *cursors, 0)
+        versions = [stream.version for stream in self._reading.streams.covering(by_name(info))]
+        return max(0 if known is None else known[0].version, *versions, 0)
 
     def _present(
         self, item: Item, info: RequestInfo, wanted: Representation, headers: dict[str, str]
@@ -149,5 +152,6 @@ class Gets:
             raw = metadata_only(raw, projected_to)
         return object_answer(raw + b"\n", headers)
 
-    def _absent(self, info: RequestInfo) -> web.Response:
-        return status_answer(not_found(info.resource.plural, info.name, group=info.resource.group))
+    def _absent(self, info: RequestInfo, headers: dict[str, str]) -> web.Response:
+        status = not_found(info.resource.plural, info.name, group=info.resource.group)
+        return status_answer(status, headers)

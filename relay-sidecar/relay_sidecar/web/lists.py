@@ -4,7 +4,10 @@ Without a version the answer is upstream's while upstream can be reached (consis
 Kubernetes promises); version 0 and NotOlderThan come from a stream.
 """
 
+import math
 from contextlib import suppress
+
+from msgspec import Struct
 
 from kubeapi import Unreachable
 from relay_sidecar.core.link import NOBODY_THERE
@@ -20,7 +23,7 @@ from relay_sidecar.core.scope import Scope
 from relay_sidecar.core.status import Refused, expired, expired_continue, too_large_version
 from relay_sidecar.core.store import fingerprint_of
 from relay_sidecar.proxy import Fetched, answer_of
-from relay_sidecar.stream import Stream
+from relay_sidecar.stream import Stream, Told
 from relay_sidecar.streams import Denied, Failing, Unknown
 from relay_sidecar.web.answers import send_list
 from relay_sidecar.web.pages import PageSets
@@ -32,6 +35,16 @@ from relay_sidecar.web.reading import (
     takes_whole,
 )
 from sidecar.web import aiohttp_web as web
+
+
+class _Asked(Struct, frozen=True):
+    """When upstream was asked for a list, by the clock that nobody sets and as wall time; where the
+    stream of the list stood, and the floor."""
+
+    at: float
+    at_wall: float
+    version: int
+    floor: int
 
 
 class Lists:
@@ -86,6 +99,7 @@ class Lists:
         reading = self._reading
         if not reading.above.is_up:
             return None
+        asked = self._asked(scope)
         has_cache = (
             not is_last_resort
             and not options.continue_token
@@ -104,11 +118,22 @@ class Lists:
             return None
         if fetched.status == 200:
             with suppress(Refused):  # what there is no room for is passed on all the same
-                await self._learn(fetched, scope, options, wanted)
+                await self._learn(fetched, scope, options, wanted, asked)
         return await answer_of(request, fetched)
 
+    def _asked(self, scope: Scope) -> _Asked:
+        reading = self._reading
+        stream = reading.streams.exactly(scope)
+        version = 0 if stream is None else stream.version
+        return _Asked(reading.clock(), reading.wall(), version, reading.floor.of(scope.resource))
+
     async def _learn(
-        self, fetched: Fetched, scope: Scope, options: ListOptions, wanted: Representation
+        self,
+        fetched: Fetched,
+        scope: Scope,
+        options: ListOptions,
+        wanted: Representation,
+        asked: _Asked,
     ) -> None:
         """What was handed out, and the stream that begins from it."""
         reading = self._reading
@@ -121,16 +146,28 @@ class Lists:
             page = read_table_versions(body) if is_table else read_page(body)
         except Malformed:
             return
+        # Another relay tells how old its answer is; pages and lists from a version are not of now.
+        is_of_now = options.resource_version is None and not options.continue_token
+        is_of_now = is_of_now and "Age" not in fetched.headers
+        if is_of_now and page.version < asked.floor:
+            reading.streams.stands_at(scope.resource, page.version)
         reading.handed_out(scope.resource, page.version)
         whole = self._pages.joined(scope, wanted.form, options.continue_token, page)
         if whole is None:
             reading.streams.open(scope, now=reading.now())
             return
-        reading.floor.listed(scope, whole.version, fingerprint_of(whole.items))
+        fingerprint = fingerprint_of(whole.items)
+        reading.floor.listed(scope, whole.version, fingerprint)
+        stream = reading.streams.exactly(scope)
+        if stream is not None and is_of_now:
+            told = Told(whole.version, fingerprint, asked.at, asked.at_wall, asked.version)
+            reading.streams.told(stream, told)
         if wanted.form is Form.WHOLE:
-            begun = reading.streams.seed(scope, whole, at=reading.wall(), now=reading.now())
+            known_at = asked.at if is_of_now else -math.inf
+            at = asked.at_wall if is_of_now else 0.0
+            begun = reading.streams.seed(scope, whole, known_at=known_at, at=at, now=reading.now())
             if begun is not None:
-                await reading.memory.replaced(begun, whole)
+                await reading.memory.replaced(begun, whole, at=begun.confirmed_at)
         else:
             reading.streams.open(scope, now=reading.now())
 
@@ -140,7 +177,7 @@ class Lists:
         self, request: web.BaseRequest, scope: Scope, options: ListOptions, wanted: Representation
     ) -> web.StreamResponse:
         reading = self._reading
-        asked = options.resource_version
+        asked, since = options.resource_version, reading.clock()
         stands_in = self._asks_upstream(options, wanted)
         if options.match is VersionMatch.EXACT and asked:
             stream = self._at_exactly(scope, asked)
@@ -148,25 +185,23 @@ class Lists:
                 return await reading.above.forward(request)
             if stream is None:
                 raise Refused(expired())
-            return await self._send(request, stream, scope, wanted, stands_in=stands_in)
-        stream = await reading.streams.ready(scope, now=reading.now())
+            return await self._send(request, stream, scope, wanted, since, stands_in=stands_in)
+        stream = await reading.streams.ready(scope, now=reading.now(), since=since)
         if not await reading.is_new_enough(stream, scope):
             answer = await self._from_upstream(request, scope, options, wanted, is_last_resort=True)
             if answer is None:
                 raise reading.unreachable()
             return answer
-        if asked and not await stream.until(
-            lambda: stream.collection.cursor >= asked, timeout=VERSION_WAIT
-        ):
+        if asked and not await stream.until(lambda: stream.version >= asked, timeout=VERSION_WAIT):
             answer = await self._from_upstream(request, scope, options, wanted, is_last_resort=True)
             if answer is None:
-                raise Refused(too_large_version(asked, stream.collection.cursor))
+                raise Refused(too_large_version(asked, stream.version))
             return answer
-        return await self._send(request, stream, scope, wanted, stands_in=stands_in)
+        return await self._send(request, stream, scope, wanted, since, stands_in=stands_in)
 
     def _at_exactly(self, scope: Scope, version: int) -> Stream | None:
         found = self._reading.streams.covering(scope)
-        return next((s for s in found if s.collection.cursor == version), None)
+        return next((s for s in found if version in (s.collection.cursor, s.version)), None)
 
     async def _send(
         self,
@@ -174,10 +209,12 @@ class Lists:
         stream: Stream,
         scope: Scope,
         wanted: Representation,
+        since: float,
         *,
         stands_in: bool,
     ) -> web.StreamResponse:
         reading = self._reading
-        reading.handed_out(scope.resource, stream.collection.cursor)
+        reading.handed_out(scope.resource, stream.version)
         body = stream.body(reading.view(stream, scope, wanted))
-        return await send_list(request, body, reading.age(stream, stands_in=stands_in))
+        headers = reading.age(stream, since=since, stands_in=stands_in)
+        return await send_list(request, body, headers)

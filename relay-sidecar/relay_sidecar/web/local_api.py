@@ -17,7 +17,7 @@ from relay_sidecar.core.status import Refused, Status, bad_request, expired, not
 from relay_sidecar.core.store import Change
 from relay_sidecar.origin.answer import Answer
 from relay_sidecar.origin.origin import Origin
-from relay_sidecar.stream import Stream
+from relay_sidecar.stream import Stream, Told
 from relay_sidecar.upload import upload
 from relay_sidecar.web.answers import status_answer
 from relay_sidecar.web.gets import Gets
@@ -44,11 +44,26 @@ class Upstream:
     def runs(self, stream: Stream) -> bool:
         return True
 
+    def is_open(self, stream: Stream) -> bool:
+        return True
+
     def is_live(self, stream: Stream) -> bool:
         return True
 
+    def confirmed_at(self, stream: Stream) -> float:
+        return stream.confirmed_at
+
     def confirm(self, stream: Stream) -> None:
         """It is what it is."""
+
+    def told(self, stream: Stream, told: Told) -> None:
+        """Nobody else tells."""
+
+    def relist(self, stream: Stream) -> None:
+        """There is nothing else."""
+
+    def stands_at(self, resource: ResourceName, version: int) -> None:
+        """It never goes back."""
 
 
 class LocalApi:

@@ -24,6 +24,7 @@ from relay_sidecar.stream import Stream
 from relay_sidecar.streams import Streams
 from relay_sidecar.view import View
 from relay_sidecar.web.answers import age_headers
+from sidecar.clock import boottime
 from sidecar.web import aiohttp_web as web
 
 # Seconds; contract of the floor: how long an answer may wait to be new enough.
@@ -32,8 +33,6 @@ FLOOR_WAIT = 1.0
 FLOOR_PATIENCE = 0.05
 # Seconds; kube-apiserver: blockTimeout of its cacher (k8s.io/apiserver/pkg/storage/cacher).
 VERSION_WAIT = 3.0
-# Seconds; a list is as good as live until its watch is there.
-NEW = 1.0
 
 
 class Above(Protocol):
@@ -64,7 +63,7 @@ class Schemas(Protocol):
 class Memory(Protocol):
     """What outlasts a restart of what upstream answered to clients."""
 
-    async def replaced(self, stream: Stream, page: Page) -> None:
+    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None:
         """The stream begins with this list."""
         ...
 
@@ -97,6 +96,8 @@ class Reading:
     settings: Settings
     now: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
+    # The clock that nobody sets, and that goes on while the machine sleeps.
+    clock: Callable[[], float] = boottime
 
     async def scope(self, info: RequestInfo, options: ListOptions) -> Scope | None:
         """What is asked for, None where its selectors can only be evaluated upstream.
@@ -124,14 +125,14 @@ class Reading:
     def view(self, stream: Stream, scope: Scope, wanted: Representation) -> View:
         return View(stream.scope.only(scope), metadata_version(wanted))
 
-    def age(self, stream: Stream, *, stands_in: bool) -> dict[str, str]:
-        """Headers that tell how old an answer of this stream may be; `stands_in` for one of
-        upstream, which was asked and did not answer: then a stream that is live may be so no more.
+    def age(self, stream: Stream, *, since: float, stands_in: bool = False) -> dict[str, str]:
+        """Headers that tell whoever asked at `since` (by `clock`) how old an answer of this stream
+        may be; `stands_in` for one of upstream, which was asked and did not answer: then a stream
+        that is live may be so no more.
         """
-        is_new = self.streams.is_up and self.wall() - stream.confirmed_at < NEW
-        if not stands_in and (is_new or self.streams.is_live(stream)):
+        if not stands_in and self.streams.is_current(stream, since):
             return {}
-        return self.age_since(stream.confirmed_at)
+        return self.age_since(self.streams.confirmed_at(stream))
 
     def age_since(self, confirmed_at: float) -> dict[str, str]:
         """Headers of an answer that upstream confirmed last at this wall time."""
@@ -156,9 +157,10 @@ class Reading:
         self.streams.confirm(stream)
         return await stream.until(is_so, timeout=FLOOR_WAIT - FLOOR_PATIENCE)
 
-    async def remember(self, resource: ResourceName, item: Item) -> None:
-        """An object that upstream has answered with, before it is handed out."""
-        self.streams.remember(resource, item, at=self.wall())
+    async def remember(self, resource: ResourceName, item: Item, *, asked_at: float) -> None:
+        """An object that upstream has answered with, before it is handed out; it was asked at this
+        wall time."""
+        self.streams.remember(resource, item, at=self.wall(), asked_at=asked_at)
         self.floor.raise_to(resource, item.version)
         await self.memory.seen(resource, item)
 

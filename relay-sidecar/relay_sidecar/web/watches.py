@@ -46,7 +46,7 @@ class Watches:
         wanted: Representation,
         permit: Permit,
     ) -> web.StreamResponse:
-        reading = self._reading
+        reading, since = self._reading, self._reading.clock()
         scope = await reading.scope(info, options)
         if reading.above.is_up and (scope is None or not is_made_here(wanted)):
             return await reading.above.forward(request)
@@ -57,26 +57,28 @@ class Watches:
         # From here on, or all that come while the first list is under way would find a place.
         self._open += 1
         try:
-            stream = await self._found(scope, options)
+            stream = await self._found(scope, options, since)
             if stream is not None:
                 limit = reading.settings.watch_buffer
                 see = partial(reading.view, scope=scope, wanted=wanted)
                 telling = _Telling(request, stream, see, options, limit=limit)
+                if telling.tells_state:
+                    telling.response.headers.update(reading.age(stream, since=since))
                 return await self._tell(telling, options, permit)
         finally:
             self._open -= 1
         return await reading.above.forward(request)
 
-    async def _found(self, scope: Scope, options: ListOptions) -> Stream | None:
+    async def _found(self, scope: Scope, options: ListOptions, since: float) -> Stream | None:
         """As `_stream`; raises `Refused`."""
         try:
-            return await self._stream(scope, options)
+            return await self._stream(scope, options, since)
         except Denied:
             return None
         except Unknown:
             raise self._reading.unreachable() from None
 
-    async def _stream(self, scope: Scope, options: ListOptions) -> Stream | None:
+    async def _stream(self, scope: Scope, options: ListOptions, since: float) -> Stream | None:
         """The stream to tell from, None where this client has to be served from upstream.
 
         Raises `Refused`, `Denied`, `Unknown`.
@@ -85,39 +87,45 @@ class Watches:
         asked = options.resource_version
         if asked and not options.send_initial_events:
             return await self._holding(scope, asked)
-        stream = await reading.streams.ready(scope, now=reading.now())
+        stream = await reading.streams.ready(scope, now=reading.now(), since=since)
         if not await reading.is_new_enough(stream, scope):
             return None
-        if asked and not await stream.until(
-            lambda: stream.collection.cursor >= asked, timeout=VERSION_WAIT
-        ):
+        if asked and not await stream.until(lambda: stream.version >= asked, timeout=VERSION_WAIT):
             if reading.above.is_up:
                 return None
-            raise Refused(too_large_version(asked, stream.collection.cursor))
+            raise Refused(too_large_version(asked, stream.version))
         return stream
 
     async def _holding(self, scope: Scope, version: int) -> Stream | None:
-        reading = self._reading
-        streams = reading.streams
-        if reading.above.is_up and streams.at_hand(scope) is None:
+        """A watch at a version promises nothing about what is now: a stream that is catching up
+        tells it as well, and while nobody knows whether there is an upstream, any."""
+        reading, streams = self._reading, self._reading.streams
+        stream = self._that_holds(scope, version)
+        if stream is None and reading.above.is_up and not self._followed(scope):
             with suppress(Unknown):  # where the link went meanwhile
-                await streams.ready(scope, now=reading.now())
-        found = streams.covering(scope)
-        live = [stream for stream in found if streams.is_live(stream)]
-        if reading.above.is_up:
-            found = live
-        for stream in found:
-            if stream.collection.window_start <= version:
-                streams.use(stream, now=reading.now())
-                return stream
+                await streams.opened(scope, now=reading.now())
+            stream = self._that_holds(scope, version)
+        if stream is not None:
+            streams.use(stream, now=reading.now())
+            return stream
         if reading.above.is_up:
             own = _closed_at(streams.covering(scope), version)
             if own is not None:
                 streams.use(own, now=reading.now())
             return own
+        found = streams.covering(scope)
         if not found:
             raise Unknown
         raise Refused(expired(version, found[0].collection.window_start))
+
+    def _followed(self, scope: Scope) -> list[Stream]:
+        streams = self._reading.streams
+        found = streams.covering(scope)
+        return list(filter(streams.is_open, found)) if streams.is_up else found
+
+    def _that_holds(self, scope: Scope, version: int) -> Stream | None:
+        found = self._followed(scope)
+        return next((s for s in found if s.collection.window_start <= version), None)
 
     async def _tell(
         self, telling: "_Telling", options: ListOptions, permit: Permit
@@ -170,9 +178,10 @@ class _Telling:
         self._feed = stream.feed(view)
         self._watcher: Watcher | None = None
         asked = options.resource_version
+        self._turns = stream.turns
         is_from_now = not asked and options.match is not VersionMatch.UNSET
-        self._tells_state = options.send_initial_events or not (asked or is_from_now)
-        self._position = asked if asked and not self._tells_state else stream.collection.cursor
+        self.tells_state = options.send_initial_events or not (asked or is_from_now)
+        self._position = asked if asked and not self.tells_state else stream.version
 
     async def begin(self) -> None:
         if self._request.version >= (1, 1):
@@ -183,11 +192,11 @@ class _Telling:
 
     async def tell_state(self, reading: Reading) -> None:
         """The objects that there are, where the client asked for them."""
-        if not self._tells_state:
+        if not self.tells_state:
             return
         stream, view = self._stream, self._view
         items = stream.items()
-        self._position = stream.collection.cursor
+        self._position = stream.version
         reading.handed_out(stream.scope.resource, self._position)
         await self._write(view.added(item) for item in items if view.shows(item))
         if self._options.send_initial_events and self._options.allow_bookmarks:
@@ -201,13 +210,16 @@ class _Telling:
         stream, collection = self._stream, self._stream.collection
 
         def is_there() -> bool:
-            return stream.is_dropped or collection.cursor >= self._position
+            return has_ended() or collection.cursor >= self._position
+
+        def has_ended() -> bool:
+            return stream.is_dropped or stream.turns != self._turns
 
         while True:
             # Its version may be from the future: silence until it has passed.
             if not await stream.until(is_there, timeout=_patience(timeout)):
                 return False
-            if stream.is_dropped:
+            if has_ended():
                 raise Refused(expired(self._position, collection.window_start))
             try:
                 changes = collection.since(self._position)
@@ -247,6 +259,7 @@ class _Telling:
             return False
         self._position = watcher.moved_at
         self._stream, self._view, self._watcher = successor, self._see(successor), None
+        self._turns = successor.turns
         return True
 
     @property

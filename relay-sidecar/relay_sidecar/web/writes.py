@@ -55,6 +55,7 @@ class Writes:
             return await reading.above.forward(request)
         wanted = representation(request.headers.get("Accept", ""))
         are_many = info.verb == "deletecollection"
+        asked_at = reading.wall()
         fetched = await reading.above.write(
             request,
             accept=accept_upstream(wanted, is_list=are_many),
@@ -62,7 +63,7 @@ class Writes:
         )
         if fetched.status in (200, 201, 202):
             if wanted.form is Form.WHOLE:
-                await self._learn(fetched, info)
+                await self._learn(fetched, info, asked_at=asked_at)
             else:
                 reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=are_many)
                 if info.verb == "delete":
@@ -70,7 +71,7 @@ class Writes:
                     await reading.forget(info.resource, key_of(info))
         return await answer_of(request, fetched)
 
-    async def _learn(self, fetched: Fetched, info: RequestInfo) -> None:
+    async def _learn(self, fetched: Fetched, info: RequestInfo, *, asked_at: float) -> None:
         reading, body = self._reading, fetched.decoded()
         if info.verb in _DELETIONS and _DRY_RUN in fetched.asked:
             return
@@ -87,7 +88,7 @@ class Writes:
             reading.handed_out(info.resource, item.version)
             await self._learn_end(info, uid(body))
         else:
-            await reading.remember(info.resource, item)
+            await reading.remember(info.resource, item, asked_at=asked_at)
 
     async def _learn_ends(self, info: RequestInfo, body: bytes) -> None:
         """Upstream tells the objects as they were before."""

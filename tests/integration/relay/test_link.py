@@ -11,6 +11,7 @@ from tests.controlplane.proxy import FaultProxy
 from tests.integration.relay.objects import Contents
 from tests.integration.relay.oracle import assert_snapshot, newest
 from tests.integration.relay.place import Kind, Place
+from tests.integration.relay.upstream import of_relays, verbs
 from tests.pods.caller import Parameters
 
 ANY: Parameters = {"resourceVersion": "0"}
@@ -80,7 +81,6 @@ def test_r4_after_a_cut_a_stream_resumes_and_does_not_list_again(
 ) -> None:
     contents.configmap("a")
     know(one_relay, contents)
-    plane, namespace = one_relay.plane, contents.namespace
     one_relay.cut()
     contents.configmap("b")
     since = time.time()
@@ -88,9 +88,8 @@ def test_r4_after_a_cut_a_stream_resumes_and_does_not_list_again(
     path = contents.path("configmaps")
     reply = one_relay.caller().get(path, {"resourceVersion": contents.version()})
     assert reply.names == ["a", "b"]
-    asked = plane.audit(stage=None, namespace=namespace, resource="configmaps", since=since)
-    from_relay = [each for each in asked if each.user_agent.startswith("relay-sidecar")]
-    assert {each.verb for each in from_relay} == {"watch"}, from_relay
+    asked = of_relays(one_relay.plane, contents.namespace, since=since)
+    assert set(verbs(asked)) == {"watch"}, asked
 
 
 def test_r4_where_upstream_forgot_the_version_everything_is_listed_again(

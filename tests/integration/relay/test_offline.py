@@ -14,6 +14,7 @@ from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.oracle import refusal
 from tests.integration.relay.place import Kind, Place
 from tests.pods.caller import Json, Parameters, Reply
+from tests.pods.observer import wait_for
 
 ANY: Parameters = {"resourceVersion": "0"}
 NEWEST: Parameters = {}
@@ -24,6 +25,7 @@ WATCH_LIST: Parameters = {
 }
 # Seconds: well below every deadline of a dial or a request.
 AT_ONCE = 0.7
+NOTICED = 10.0
 TRIES = 3
 WAYS = [
     (Kind.RELAY, False),
@@ -113,11 +115,22 @@ def offline(
         it = Offline(place, contents, published_widgets)
         see(it, contents)
         place.cut(black_hole=black_hole)
+        wait_aged(place, contents)
         # What nobody here can know.
         contents.configmap("made-in-the-cut")
         yield it
         for relay in place.relays:
             assert "Traceback" not in relay.log_text(all_lives=True)
+
+
+def wait_aged(place: Place, contents: Contents) -> None:
+    """A relay that has another above learns later than that one."""
+    path = contents.path("configmaps")
+    wait_for(
+        lambda: "Age" in place.caller().get(path, ANY).headers,
+        timeout=NOTICED,
+        what="answers with their age",
+    )
 
 
 def assert_aged(reply: Reply) -> None:

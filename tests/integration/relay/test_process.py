@@ -137,6 +137,7 @@ def test_the_status_command_tells_link_and_streams(relay: RelayProcess, contents
     url = ["--url", f"http://{LOOPBACK}:{relay.status_port}"]
     with Caller(relay.url).watch(path, {"resourceVersion": "0"}):
         wait_for(lambda: relay.status()["watchers"] == 1, timeout=20, what="the watcher")
+        wait_for(lambda: "live" in run("status", *url).stdout, timeout=20, what="the stream")
         done = run("status", *url)
         assert done.returncode == 0
         [row] = [line.split() for line in done.stdout.splitlines() if "configmaps" in line]

@@ -200,7 +200,7 @@ def test_r2_narrow_streams_end_beside_a_wide_one_and_their_watchers_notice_nothi
 
         told = {name: all_.enter_context(caller.watch(path, narrow[name])) for name in narrow}
         begun = {name: each.wait_initial_end().version for name, each in told.items()}
-        assert len(live()) == 4
+        wait_for(lambda: len(live()) == 4, timeout=SOON, what="four live streams")
         # A version that the wide stream will not hold.
         contents.configmap("other")
         told["all"] = all_.enter_context(caller.watch(path, query))

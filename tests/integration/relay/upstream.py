@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import parse_qs, urlsplit
 
+from relay_sidecar.core.confirming import ALL, FEW
 from tests.controlplane.admin import USER_AGENT as ADMIN
 from tests.controlplane.audit import AuditEvent
 from tests.controlplane.cluster import ControlPlane
 from tests.integration.relay.place import CLOUD
 
+# The limits by which a relay's questions differ from its lists.
+QUESTIONS = ("1", str(FEW), str(ALL))
 # As relays call themselves, in what they ask on their own account.
 RELAY = "relay-sidecar"
 
@@ -21,11 +24,11 @@ RELAY = "relay-sidecar"
 def requests(
     plane: ControlPlane, namespace: str, *, resource: str = "configmaps", since: float = 0.0
 ) -> Sequence[AuditEvent]:
-    """One event per request, in the order of their arrival."""
+    """One event per request, in the order of their arrival; without a relay's questions."""
     events = plane.audit(stage=None, namespace=namespace, resource=resource, since=since)
     first: dict[str, AuditEvent] = {}
     for event in events:
-        if not event.user_agent.startswith((ADMIN, CLOUD)):
+        if not event.user_agent.startswith((ADMIN, CLOUD)) and not is_question(event):
             first.setdefault(event.audit_id, event)
     return sorted(first.values(), key=lambda each: each.received_at)
 
@@ -36,6 +39,12 @@ def of_relays(
     """Those that relays made on their own account: their streams."""
     found = requests(plane, namespace, resource=resource, since=since)
     return [each for each in found if each.user_agent.startswith(RELAY)]
+
+
+def is_question(event: AuditEvent) -> bool:
+    """What there is, asked beside a watch: names and versions only."""
+    is_list = event.verb == "list" and event.user_agent.startswith(RELAY)
+    return is_list and parameter(event, "limit") in QUESTIONS
 
 
 def verbs(events: Sequence[AuditEvent]) -> list[str]:

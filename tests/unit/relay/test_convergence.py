@@ -26,6 +26,7 @@ class Streams(RuleBasedStateMachine):
         selector=st.sampled_from(WIDE),
         page_limit=st.integers(1, 2),
         window_events=st.sampled_from([0, 3, 100]),
+        asks_for_one=st.booleans(),
         before=st.lists(puts(), min_size=6, max_size=12),
     )
     def begin(
@@ -33,9 +34,15 @@ class Streams(RuleBasedStateMachine):
         selector: Selector,
         page_limit: int,
         window_events: int,
+        asks_for_one: bool,
         before: list[tuple[str, ...]],
     ) -> None:
-        self.world = World(selector, page_limit=page_limit, window_events=window_events)
+        self.world = World(
+            selector,
+            page_limit=page_limit,
+            window_events=window_events,
+            asks_for_one=asks_for_one,
+        )
         self.world.upstream.perform(before)
 
     @rule(chance=st.floats(0, 0.999))
@@ -58,6 +65,56 @@ class Streams(RuleBasedStateMachine):
         for _ in range(8):
             self.world.answer(100)
             self.world.pump()
+
+    @rule(what=st.sampled_from(["look", "look", "tell", "tell", "want", "lose"]))
+    def confirm(self, what: str) -> None:
+        """What upstream is asked beside the watch."""
+        match what:
+            case "look":
+                self.world.look()
+            case "tell":
+                self.world.tell()
+            case "want":
+                self.world.want()
+            case "lose":
+                self.world.lose_question()
+
+    @rule(
+        writes=WRITES,
+        asked=st.sampled_from(["before", "after"]),
+        answered=st.integers(0, 2),
+        revisions=st.integers(0, 3),
+    )
+    def open_again(
+        self, writes: list[tuple[str, ...]], asked: str, answered: int, revisions: int
+    ) -> None:
+        """The watch breaks, and what was missed comes after its opening, in part."""
+        world = self.world
+        world.link(True)
+        if asked == "before":
+            world.want()
+            world.pump()
+            world.look()
+        world.fail(Trouble.UNREACHABLE, 0.0)
+        world.upstream.perform(writes)
+        for _ in range(2):
+            world.sleep(5)
+            world.pump()
+            if not world.is_open:
+                world.answer(0)
+        for _ in range(answered):
+            world.sleep(1)
+            world.pump()
+            world.look()
+            world.tell()
+        for _ in range(revisions):
+            world.answer(1)
+            world.pump()
+
+    @rule(seconds=st.sampled_from([5.0, 20.0, 100.0]), writes=WRITES)
+    def stand_still(self, seconds: float, writes: list[tuple[str, ...]]) -> None:
+        self.world.upstream.perform(writes)
+        self.world.stand_still(seconds)
 
     @rule()
     def bookmark(self) -> None:

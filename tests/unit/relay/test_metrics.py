@@ -173,7 +173,7 @@ def test_a_list_for_which_there_is_no_room_is_counted_as_refused() -> None:
     streams = unread_streams(max_objects=2)
     page = Page("PodList", "v1", 10, "", [item(name, 5) for name in "abc"])
     with pytest.raises(Refused):
-        streams.seed(SCOPE, page, at=0.0, now=0.0)
+        streams.seed(SCOPE, page, known_at=0.0, at=0.0, now=0.0)
     assert streams.counters.refusals == {("pods.v1.", 429): 1}
 
 

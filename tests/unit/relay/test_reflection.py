@@ -81,17 +81,71 @@ def test_one_request_runs_at_a_time() -> None:
     assert isinstance(reflection.next(UP, 0.0), Wait)
 
 
-def test_a_stream_is_live_while_its_watch_is_open() -> None:
+def test_a_stream_is_open_while_its_watch_is() -> None:
     reflection = listing()
-    assert not reflection.is_live(UP)
+    assert not reflection.is_open(UP)
     reflection.page(page(), UP)
-    assert not reflection.is_live(UP)
+    assert not reflection.is_open(UP)
     reflection.next(UP, 0.0)
-    assert not reflection.is_live(UP)
+    assert not reflection.is_open(UP)
     reflection.opened(UP)
-    assert reflection.is_live(UP)
+    assert reflection.is_open(UP)
     reflection.ended(UP + 500, 0.0)
-    assert not reflection.is_live(UP + 500)
+    assert not reflection.is_open(UP + 500)
+
+
+def test_a_stream_is_live_once_its_watch_has_come_to_a_list_from_after_the_opening() -> None:
+    reflection = watching(100)
+    reflection.received(150, UP + 1)
+    assert not reflection.is_live(UP + 1), "an event may be one of many that were missed"
+    reflection.listed(150, UP + 2, asked_at=UP - 1, at_least=100)
+    assert not reflection.is_live(UP + 2), "the list is from before the opening"
+    reflection.listed(180, UP + 3, asked_at=UP + 2, at_least=150)
+    reflection.listed(190, UP + 3, asked_at=UP + 3, at_least=150)
+    assert not reflection.is_live(UP + 3)
+    assert reflection.is_live(UP + 3, equal_at=180), "it holds what the list told"
+    reflection.received(179, UP + 4)
+    assert not reflection.is_live(UP + 4)
+    reflection.received(185, UP + 5)
+    assert reflection.is_live(UP + 5)
+
+    reflection.doubt(UP + 6)
+    assert not reflection.is_live(UP + 6), "the process stood still"
+    reflection.listed(185, UP + 7, asked_at=UP + 6, at_least=185)
+    assert reflection.is_live(UP + 7)
+    reflection.ended(UP + 500, 0.0)
+    reflection.next(UP + 501, 0.0)
+    reflection.opened(UP + 501)
+    assert not reflection.is_live(UP + 501)
+
+
+def test_a_list_below_where_the_stream_stood_means_a_restored_backup() -> None:
+    reflection = watching(100)
+    reflection.received(150, UP + 1)
+    assert not reflection.listed(120, UP + 2, asked_at=UP + 1, at_least=110), "it was overtaken"
+    assert reflection.listed(120, UP + 2, asked_at=UP + 1, at_least=150)
+    assert isinstance(reflection.next(UP + 2, 0.0), Close)
+    assert isinstance(reflection.next(UP + 2, 0.0), List)
+
+
+def test_a_watch_that_ends_after_one_event_each_time_is_opened_once_a_second() -> None:
+    reflection, now, version = Reflection(version=1), UP, 1
+    starts: list[float] = []
+    while len(starts) < 8:
+        match reflection.next(now, 0.0):
+            case Watch():
+                starts.append(now)
+                reflection.opened(now)
+                version += 1
+                reflection.received(version, now)
+                if version % 2:
+                    reflection.ended(now, 0.0)
+                else:
+                    reflection.failed(Trouble.UNREACHABLE, now, 0.0)
+            case Wait(until):
+                now = until
+
+    assert [after - before for before, after in pairwise(starts)] == pytest.approx([1.0] * 7)
 
 
 def test_a_watch_that_ended_goes_on_at_once_from_the_last_version() -> None:
@@ -348,8 +402,8 @@ def test_a_silent_watch_is_opened_again_where_it_was() -> None:
     reflection = watching(100)
     reflection.received(110, UP + 10)
     assert reflection.next(UP + 11, 0.0) == Wait(UP + 100)
-    assert reflection.is_live(UP + 99)
-    assert not reflection.is_live(UP + 100)
+    assert reflection.is_open(UP + 99)
+    assert not reflection.is_open(UP + 100)
 
     assert isinstance(reflection.next(UP + 100, 0.0), Close)
     assert reflection.next(UP + 100, 0.0) == Watch(110, 480)
@@ -359,7 +413,7 @@ def test_bookmarks_are_signs_of_life() -> None:
     reflection = watching(100)
     for minute in range(1, 10):
         reflection.received(100, UP + 60 * minute)
-        assert reflection.is_live(UP + 60 * minute + 59)
+        assert reflection.is_open(UP + 60 * minute + 59)
         assert isinstance(reflection.next(UP + 60 * minute + 59, 0.0), Wait)
 
 
@@ -386,7 +440,7 @@ def test_an_upstream_that_went_back_is_listed_again() -> None:
     reflection = watching(100)
     reflection.received(99, UP + 1)
 
-    assert not reflection.is_live(UP + 1)
+    assert not reflection.is_open(UP + 1)
     assert isinstance(reflection.next(UP + 1, 0.0), Close)
     assert reflection.next(UP + 1, 0.0) == List("", 1000)
 
@@ -405,7 +459,7 @@ def test_a_request_ends_with_the_link(begun: Callable[[], Reflection]) -> None:
     reflection = begun()
     reflection.link(False, UP + 1)
 
-    assert not reflection.is_live(UP + 1)
+    assert not reflection.is_open(UP + 1)
     assert isinstance(reflection.next(UP + 1, 0.0), Close)
     assert reflection.next(UP + 1, 0.0) == Wait(math.inf)
 
@@ -449,7 +503,7 @@ def test_pages_outlast_an_outage() -> None:
 def test_a_doubtful_stream_is_closed_and_listed_again() -> None:
     reflection = watching(100)
     reflection.relist(UP + 1)
-    assert not reflection.is_live(UP + 1)
+    assert not reflection.is_open(UP + 1)
     reflection.received(101, UP + 1)
 
     assert isinstance(reflection.next(UP + 1, 0.0), Close)
@@ -486,5 +540,5 @@ def test_reports_of_a_closed_request_change_nothing() -> None:
     reflection.opened(UP)
     assert reflection.page(page(500), UP) is None
 
-    assert not reflection.is_live(UP)
+    assert not reflection.is_open(UP)
     assert reflection.next(UP, 0.0) == Watch(100, 480)

@@ -6,13 +6,13 @@ import os
 import weakref
 
 from relay_sidecar.core.floor import Floor
-from relay_sidecar.core.objects import Page
+from relay_sidecar.core.objects import Item, Page
 from relay_sidecar.core.scope import ResourceName, Scope
 from relay_sidecar.core.status import expired
 from relay_sidecar.core.store import Collection, fingerprint_of
 from relay_sidecar.fanout import Watcher
 from relay_sidecar.metrics import Counters
-from relay_sidecar.stream import MAX_BODIES, Stream
+from relay_sidecar.stream import MAX_BODIES, Stream, Told
 from relay_sidecar.view import View
 
 from .samples import bookmark, event, item
@@ -26,17 +26,27 @@ def stream() -> Stream:
     return made
 
 
+def told(version: int, items: list[Item]) -> Told:
+    return Told(version, fingerprint_of(items), 7.0, 1007.0, 0)
+
+
 def test_a_quiet_stream_is_equal_to_what_upstream_held_later() -> None:
     quiet = stream()
     assert quiet.equal_at == 0
-    quiet.expect(100, fingerprint_of([item("a", 5)]))
+    quiet.expect(told(100, [item("a", 5)]))
+
+    assert quiet.equal_at == quiet.version == 100
+    assert quiet.collection.cursor == 10, "what came and went is still told to watchers"
+    assert quiet.known_at == 7.0
+    # Another change, which is still on its way: what was equal stays so.
+    quiet.expect(told(110, [item("a", 105)]))
 
     assert quiet.equal_at == 100
 
 
 def test_a_stream_that_has_events_to_come_becomes_equal_with_them() -> None:
     late = stream()
-    late.expect(100, fingerprint_of([item("a", 5), item("b", 50)]))
+    late.expect(told(100, [item("a", 5), item("b", 50)]))
     assert late.equal_at == 0
     late.apply([event("ADDED", "b", 50)])
 
@@ -47,7 +57,7 @@ def test_an_event_from_before_the_confirmation_takes_it_back() -> None:
     """Something came and went, and the stream learns it late: meanwhile nobody may be shown it."""
     late, floor = stream(), Floor()
     floor.raise_to(PODS.resource, 100)
-    late.expect(100, fingerprint_of([item("a", 5)]))
+    late.expect(told(100, [item("a", 5)]))
     assert floor.is_reached(PODS, late.collection, equal_at=late.equal_at)
     late.apply([event("ADDED", "b", 50)])
     assert not floor.is_reached(PODS, late.collection, equal_at=late.equal_at)
@@ -59,9 +69,9 @@ def test_an_event_from_before_the_confirmation_takes_it_back() -> None:
 def test_a_confirmation_of_what_is_past_says_nothing() -> None:
     ahead = stream()
     ahead.apply([bookmark(200)])
-    ahead.expect(100, fingerprint_of([item("a", 5)]))
+    ahead.expect(told(100, [item("a", 5)]))
 
-    assert ahead.equal_at == 0
+    assert ahead.version == 200
 
 
 def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:

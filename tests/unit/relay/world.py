@@ -2,19 +2,26 @@
 
 Plays the shell's part: performs what `Reflection` says, feeds `Collection`, keeps objects and
 cursor for restarts. Asserts at every step that the machine asks for one thing at a time, never
-while the link is down and never without end at one moment, and that the collection holds what
-upstream held at its cursor.
+while the link is down and never without end at one moment, that the collection holds what
+upstream held at its cursor, and that a stream which counts as live holds what was true when its
+watch was opened, or what came later.
 """
 
 from dataclasses import dataclass
 
+from relay_sidecar.core.confirming import Confirming
 from relay_sidecar.core.objects import EventType, Malformed, read_event, read_page
 from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
-from relay_sidecar.core.store import Collection
+from relay_sidecar.core.scope import ResourceName, Scope
+from relay_sidecar.core.status import expired
+from relay_sidecar.core.store import Collection, fingerprint_of
+from relay_sidecar.metrics import Counters
+from relay_sidecar.stream import Stream, Told
 
 from .informer import Informer
 from .upstream import Gone, Selector, Upstream, expired_line
 
+PODS = Scope(ResourceName("", "v1", "pods"))
 # More commands than this at one moment are a loop.
 COMMANDS_AT_ONCE = 12
 
@@ -25,10 +32,26 @@ class Request:
     is_open: bool = False
     # Up to which revision the watch has been told.
     told: int = 0
+    # Where upstream stood when it accepted the watch, or when the process woke.
+    opened_at: int = 0
+
+
+@dataclass
+class Question:
+    """What upstream is asked beside the watch."""
+
+    limit: int
+    asked_at: float
+    version: int
+    # What it answers, once it has looked.
+    body: bytes = b""
 
 
 class World:
-    def __init__(self, selector: Selector, *, page_limit: int, window_events: int) -> None:
+    def __init__(
+        self, selector: Selector, *, page_limit: int, window_events: int, asks_for_one: bool = False
+    ) -> None:
+        self.asks_for_one = asks_for_one
         self.upstream = Upstream()
         self.selector = selector
         self.page_limit = page_limit
@@ -36,18 +59,39 @@ class World:
         self.now = 1000.0
         self.chance = 0.5
         self.is_up = True
-        self.collection = self._empty()
+        self.stream = self._empty()
         self._cursor = 0
         self.reflection = Reflection()
+        self.confirming = Confirming()
+        self.question: Question | None = None
         self.request: Request | None = None
         self.wake_at = self.now
         self.informers: list[Informer] = []
         # Events that were read off the wire and are being written to disk.
         self._taken: list[bytes] = []
 
+    @property
+    def collection(self) -> Collection:
+        return self.stream.collection
+
+    @property
+    def is_live(self) -> bool:
+        return self.reflection.is_live(self.now, equal_at=self.stream.equal_at)
+
+    @property
+    def is_open(self) -> bool:
+        return self.reflection.is_open(self.now)
+
     # ── the shell ──
 
     def pump(self) -> None:
+        if self.is_up and self.now >= self.confirming.at:
+            assert self.question is None
+            objects = len(self.collection.objects)
+            limit = self.confirming.asking(self.now, objects=objects)
+            # Names and versions of few objects, or of many; in this world there are few.
+            limit = 1 if self.asks_for_one else limit
+            self.question = Question(limit, self.now, self.stream.version)
         for _ in range(COMMANDS_AT_ONCE):
             match self.reflection.next(self.now, self.chance):
                 case List() | Watch() as command:
@@ -64,7 +108,7 @@ class World:
                     self._finish_taking()
                 case Wait(until):
                     assert until > self.now
-                    self.wake_at = until
+                    self.wake_at = min(until, self.confirming.at)
                     break
         else:
             raise AssertionError("no end of commands")
@@ -76,15 +120,23 @@ class World:
         if self.collection.is_synced:
             held = {key: item.raw for key, item in self.collection.objects.items()}
             assert held == self.upstream.state(self.selector, self.collection.cursor)
-        if self.reflection.is_live(self.now):
+        if self.is_live:
             assert self.is_up
             assert self.request is not None
             assert self.request.is_open
+            self._check_caught_up(self.request.opened_at)
         for informer in self.informers:
             if informer.is_watching:
                 assert informer.state == self.upstream.state(
                     informer.selector, self.collection.cursor
                 )
+
+    def _check_caught_up(self, revision: int) -> None:
+        """Nothing that happened before the watch was opened is missing."""
+        held = {key: item.raw for key, item in self.collection.objects.items()}
+        assert self.collection.cursor >= revision or held == self.upstream.state(
+            self.selector, revision
+        )
 
     def _finish_taking(self) -> None:
         for line in self._taken:
@@ -96,18 +148,21 @@ class World:
             if event.type is EventType.BOOKMARK:
                 for informer in self._watching():
                     informer.bookmark(self.collection.cursor)
+            self.stream.apply([])
             self.reflection.received(event.version, self.now)
         self._taken = []
 
     def _watching(self) -> list[Informer]:
         return [informer for informer in self.informers if informer.is_watching]
 
-    def _empty(self) -> Collection:
-        return Collection(window_bytes=1 << 20, window_events=self.window_events)
+    def _empty(self) -> Stream:
+        collection = Collection(window_bytes=1 << 20, window_events=self.window_events)
+        return Stream(PODS, collection, Counters(), now=self.now)
 
     def _failed(self, trouble: Trouble, retry_after: float = 0.0) -> None:
         self.reflection.failed(trouble, self.now, self.chance, retry_after=retry_after)
         self.request = None
+        self.confirming.ended()
 
     # ── upstream answers well ──
 
@@ -140,9 +195,7 @@ class World:
         self.request = None
         if whole is None:
             return
-        self.collection.replace(
-            whole.items, whole.version, kind=whole.kind, api_version=whole.api_version
-        )
+        self.stream.replace(whole, gone=expired())
         for informer in self._watching():
             informer.list(self.collection)
 
@@ -153,7 +206,9 @@ class World:
             self._failed(Trouble.EXPIRED)
             return
         self.reflection.opened(self.now)
+        self.confirming.opened(self.now)
         request.is_open = True
+        request.opened_at = self.upstream.revision
         if is_gone:
             assert read_event(expired_line()).status is not None
             self._failed(Trouble.EXPIRED)
@@ -182,7 +237,48 @@ class World:
         request.told = self.upstream.revision
         self._finish_taking()
 
+    def look(self) -> None:
+        """Upstream looks at what is asked beside the watch; its answer is on its way."""
+        question = self.question
+        if question is not None and not question.body:
+            question.body = self.upstream.page(self.selector, "", question.limit)
+
+    def tell(self) -> None:
+        """That answer arrives; later ones of the watch may be here before."""
+        question = self.question
+        if question is None or not question.body:
+            return
+        page = read_page(question.body)
+        self.question = None
+        self.confirming.answered()
+        is_back = self.reflection.listed(
+            page.version, self.now, asked_at=question.asked_at, at_least=question.version
+        )
+        assert not is_back
+        fingerprint = None if page.continue_token else fingerprint_of(page.items)
+        told = Told(page.version, fingerprint, question.asked_at, self.now, question.version)
+        self.stream.expect(told)
+
+    def want(self) -> None:
+        """Somebody waits for an answer that is of now."""
+        self.confirming.wanted(self.now)
+
     # ── what strikes ──
+
+    def stand_still(self, seconds: float) -> None:
+        """The process does, and upstream does not."""
+        self.sleep(seconds)
+        self.reflection.doubt(self.now)
+        if self.reflection.is_open(self.now) and self.request is not None:
+            self.request.opened_at = self.upstream.revision
+            self.confirming.opened(self.now)
+
+    def lose_question(self) -> None:
+        if self.question is not None:
+            self.question = None
+            is_open = self.reflection.is_open(self.now)
+            is_needed = is_open and not self.is_live
+            self.confirming.failed(self.now, self.chance, is_needed=is_needed)
 
     def fail(self, trouble: Trouble, retry_after: float) -> None:
         self._finish_taking()
@@ -193,6 +289,7 @@ class World:
         self._finish_taking()
         if self.request is not None and self.request.is_open:
             self.reflection.ended(self.now, self.chance)
+            self.confirming.ended()
             self.request = None
 
     def garble(self, cut: int) -> None:
@@ -228,13 +325,16 @@ class World:
     def restart(self) -> None:
         """The process was killed; objects and cursor are those of the last commit."""
         self._taken = []
-        kept, self.request = self.collection, None
-        self.collection = self._empty()
+        before, self.request, self.question = self.stream, None, None
+        kept = before.collection
+        self.stream = self._empty()
+        self.confirming = Confirming()
         version = kept.cursor if kept.is_synced else None
         if version is not None:
             self.collection.replace(
                 list(kept.objects.values()), version, kind=kept.kind, api_version=kept.api_version
             )
+            self.stream.was_equal(before.equal_at)
         self.reflection = Reflection(version=version, is_up=self.is_up)
         for informer in self.informers:
             informer.is_watching = False
@@ -267,12 +367,15 @@ class World:
             elif self.request.is_open:
                 self.bookmark()
                 self.come_back()
-                if self.reflection.is_live(self.now):
+                self.look()
+                self.tell()
+                if self.is_live:
                     break
+                self.now = max(self.now, min(self.confirming.at, self.now + 1))
             else:
                 self.answer(1000)
         self.pump()
-        assert self.reflection.is_live(self.now)
+        assert self.is_live
         assert self.collection.cursor == self.upstream.revision
         for informer in self.informers:
             assert informer.is_watching

@@ -1,0 +1,85 @@
+"""When upstream is asked which objects there are, beside a watch, and how much of it.
+
+A watch that was opened anew proves by a list that it has caught up. What that costs decides what
+is asked, always as metadata only (PartialObjectMetadata):
+
+- Of a few objects, all names and versions: equality proves it in one round trip.
+- Of many, one object (limit=1): the list's own version is what the watch has to come to. The next
+  event or bookmark does, a quiet collection's within 75 s, for some hundred bytes. Thousands of
+  nodes reopen their watches of every Service at the same moment, after 8 to 10 minutes as after an
+  outage: all names each time would cost what resuming a watch saves.
+- Where somebody waits for it, all names: upstream's whole answer, in its place, would be longer.
+
+Each has a limit, so that a collection that has grown meanwhile does not come after all.
+
+Guarantees: one question at a time, two a second at most; one that fails is asked again, later each
+time; a watch that ends at once is not asked about. Knows no request.
+"""
+
+import math
+from typing import Final
+
+# Objects: metadata of so many is as long as a TLS handshake, twice or thrice, compressed.
+FEW: Final = 100
+# More are never asked for.
+ALL: Final = 20_000
+# Seconds from the opening to the question: a watch that ends at once is not worth one.
+DELAY: Final = 0.1
+# Seconds between two questions.
+PACE: Final = 0.5
+FIRST_RETRY: Final = 1.0
+LONGEST_RETRY: Final = 30.0
+_MAX_DOUBLINGS: Final = 16
+
+
+class Confirming:
+    """Of one stream; `at` is when to ask next."""
+
+    def __init__(self) -> None:
+        self._due_at = math.inf
+        self._not_before = -math.inf
+        self._failures = 0
+        self._is_asking = False
+        # Somebody waits for all names.
+        self._is_wanted = False
+
+    @property
+    def at(self) -> float:
+        if self._is_asking:
+            return math.inf
+        return max(self._due_at, self._not_before)
+
+    def opened(self, now: float) -> None:
+        """The watch is to be proved from now on."""
+        self._due_at = min(self._due_at, now if self._is_wanted else now + DELAY)
+
+    def wanted(self, now: float) -> None:
+        """Somebody waits."""
+        self._is_wanted = True
+        self._due_at = min(self._due_at, now)
+
+    def asking(self, now: float, *, objects: int) -> int:
+        """A question goes out, for `objects` that are held here; the limit of its answer."""
+        limit = FEW if objects <= FEW else ALL if self._is_wanted and objects <= ALL else 1
+        self._is_asking, self._is_wanted = True, False
+        self._due_at = math.inf
+        self._not_before = now + PACE
+        return limit
+
+    def answered(self) -> None:
+        self._is_asking = False
+        self._failures = 0
+
+    def failed(self, now: float, chance: float, *, is_needed: bool) -> None:
+        """`is_needed`: the watch is open and not proved; `chance` is from [0, 1)."""
+        self._is_asking = False
+        self._failures += 1
+        delay = FIRST_RETRY * 2 ** min(self._failures - 1, _MAX_DOUBLINGS)
+        self._not_before = now + min(delay, LONGEST_RETRY) * (1 - chance / 2)
+        if is_needed:
+            self._due_at = min(self._due_at, now)
+
+    def ended(self) -> None:
+        """The watch is over: only who waits is still to be answered."""
+        if not self._is_wanted:
+            self._due_at = math.inf
