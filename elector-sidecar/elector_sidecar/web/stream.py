@@ -9,6 +9,7 @@ import socket
 from elector_sidecar.elector import Elector
 from sidecar.clock import boottime
 from sidecar.web import aiohttp_web as web
+from sidecar.web.half_closed import Connection
 
 INTERVAL = 1.0
 # About a minute of documents: kernel's and ours together; a reader that far behind is none.
@@ -28,6 +29,8 @@ async def follow(elector: Elector, request: web.BaseRequest) -> web.StreamRespon
     sock = transport.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
     transport.set_write_buffer_limits(high=UNREAD_LIMIT * 2)
+    if isinstance(request.protocol, Connection):
+        request.protocol.is_lively = True
     await response.prepare(request)
     while not transport.is_closing():
         document = elector.status(boottime()).json()

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sidecar.web import aiohttp_web as web
+from sidecar.web.half_closed import Connection
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -34,7 +35,7 @@ class Places(web.Server):
         return made + len(self._expected)
 
     def __call__(self) -> web.RequestHandler:
-        handler = super().__call__()
+        handler = Connection(self, loop=self._loop, **self._kwargs)
         self._expected[handler] = asyncio.get_running_loop().time()
         return handler
 
