@@ -24,7 +24,8 @@ class FetchedDocument:
 
 
 class DocumentSource:
-    """`met` is told what each request met with; `received` how many bytes came. Seconds."""
+    """`met` is told what each request met with, `authenticated` the status of each answer, to the
+    relay's own credentials; `received` how many bytes came. Seconds."""
 
     def __init__(
         self,
@@ -32,11 +33,13 @@ class DocumentSource:
         *,
         timeout: float,
         met: Callable[[Outcome], None],
+        authenticated: Callable[[int], None],
         received: Callable[[int], None],
     ) -> None:
         self._transport = transport
         self._timeout = timeout
         self._met = met
+        self._authenticated = authenticated
         self._received = received
 
     async def fetch(self, path: str, headers: Mapping[str, str]) -> FetchedDocument:
@@ -44,6 +47,7 @@ class DocumentSource:
         async with self._transport.exchange(
             "GET", path, header_timeout=self._timeout, headers=headers.items()
         ) as answer:
+            self._authenticated(answer.status)
             if answer.status not in NOBODY_THERE:
                 self._met(Outcome.ANSWERED)
             try:

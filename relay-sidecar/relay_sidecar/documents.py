@@ -18,10 +18,11 @@ import msgspec
 from msgspec import Struct
 
 from relay_sidecar.core.accept import Clause, clauses
+from relay_sidecar.core.answer_age import told_age
 from relay_sidecar.core.discovery import AGGREGATED, parts_of_core, parts_of_groups
 from relay_sidecar.core.objects import Malformed
 from relay_sidecar.journal.records import Kept, Record
-from relay_sidecar.log import fields, logger
+from relay_sidecar.log import fields, logger, sparing
 
 # Of the journal's `Kept`.
 SPACE = "documents"
@@ -122,9 +123,12 @@ class Documents:
         work = (body, known, coding == "gzip", is_json)
         gzipped = _packed(*work) if len(body) < LARGE else await asyncio.to_thread(_packed, *work)
         if gzipped is None:
-            logger.warning("upstream sent no JSON", extra=fields(path=canonical, bytes=len(body)))
+            if sparing.allows("no JSON", canonical):
+                logger.warning(
+                    "upstream sent no JSON", extra=fields(path=canonical, bytes=len(body))
+                )
             return False
-        now = time.time()
+        now = time.time() - told_age(told.get("age"))
         since = old.since if old is not None and old.gzipped == gzipped else now
         document = Document(content_type, told.get("etag", ""), gzipped, since, now)
         return await self._store(canonical, variant, document)
@@ -182,7 +186,10 @@ def _parts(root: str, aggregated: Document) -> dict[str, Document]:
         read = parts_of_core if root == "/api" else parts_of_groups
         parts = read(aggregated.body())
     except Malformed as error:
-        logger.warning("upstream's discovery cannot be read", extra=fields(path=root, why=error))
+        if sparing.allows("discovery", root):
+            logger.warning(
+                "upstream's discovery cannot be read", extra=fields(path=root, why=error)
+            )
         return {}
     return {
         path: Document(JSON, "", _gzip(body), aggregated.since, aggregated.confirmed_at)

@@ -13,10 +13,10 @@ from contextlib import suppress
 from yarl import URL
 
 from kubeapi import ApiTransport, TooLong, Unreachable
-from relay_sidecar.core.link import NOBODY_THERE, Link, Outcome
+from relay_sidecar.core.link import NOBODY_THERE, SERVER, UNAUTHORIZED, Link, Outcome
 from relay_sidecar.core.probing import Probing, Reply
-from relay_sidecar.log import fields, logger
-from relay_sidecar.status import Outage
+from relay_sidecar.log import fields, logger, sparing
+from relay_sidecar.status import LinkState, Outage
 from sidecar.clock import boottime
 
 # Anybody may ask for it, and a relay that is upstream answers it too.
@@ -38,6 +38,9 @@ class LinkProbe:
         # Behind a path there is a gateway.
         self._probing = Probing(may_be_brief=URL(transport.url).path == "/")
         self._told: bool | None = None
+        self._told_state: LinkState | None = None
+        # Upstream answers the relay's own credentials with 401.
+        self._is_unauthorized = False
         # Unix time, and that of the clock that nobody sets.
         self._down_at: tuple[float, float] | None = None
         self._outages: deque[Outage] = deque(maxlen=OUTAGES_KEPT)
@@ -60,6 +63,21 @@ class LinkProbe:
     def may_be_up(self) -> bool:
         """It is, or nobody knows yet: what is asked for in the first moments is tried."""
         return self.is_up or not self._link.is_known
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Upstream, or another relay that tells what it keeps."""
+        return self.may_be_up or self.is_relayed
+
+    @property
+    def is_relayed(self) -> bool:
+        return self._link.is_relayed(boottime())
+
+    @property
+    def state(self) -> LinkState:
+        if self.is_up:
+            return "unauthorized" if self._is_unauthorized else "up"
+        return "relayed" if self.is_relayed else "down"
 
     @property
     def down_for(self) -> float | None:
@@ -95,6 +113,23 @@ class LinkProbe:
         self._tell()
         if self._link.wake_at < due:
             self._kick.set()
+
+    def authenticated(self, status: int) -> None:
+        """Upstream answered a request that bears the relay's own credentials with this."""
+        if status == UNAUTHORIZED:
+            if sparing.allows(UNAUTHORIZED):
+                logger.warning(
+                    "upstream refuses the relay's credentials",
+                    extra=fields(server=self._transport.url, status=status),
+                )
+            self._is_unauthorized = True
+        elif self._is_unauthorized and status not in NOBODY_THERE:
+            self._is_unauthorized = False
+            sparing.forget(UNAUTHORIZED)
+            logger.info(
+                "upstream takes the relay's credentials again",
+                extra=fields(server=self._transport.url),
+            )
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -135,14 +170,16 @@ class LinkProbe:
             return Outcome.TIMED_OUT if is_late else Outcome.REFUSED
 
     async def _ask(self) -> Outcome:
-        if self._probing.is_brief(in_doubt=self._is_in_doubt):
+        if self._probing.is_brief(in_doubt=self._is_in_doubt or self._is_unauthorized):
             reply = await self._exchange("OPTIONS", "*", is_bare=True)
             # Others may have met with a failure meanwhile.
             if self._probing.briefly_answered(reply) and not self._is_in_doubt:
                 return Outcome.ANSWERED
         reply = await self._exchange("GET", PATH)
         if reply.status in NOBODY_THERE:
-            return Outcome.REFUSED
+            is_relay = reply.headers.get("Server") == SERVER
+            return Outcome.RELAYED if is_relay else Outcome.REFUSED
+        self.authenticated(reply.status)
         self._probing.answered(reply)
         return Outcome.ANSWERED
 
@@ -159,17 +196,35 @@ class LinkProbe:
 
     def _tell(self) -> None:
         is_up = self.is_up
-        if not self._link.is_known or is_up == self._told:
+        if not self._link.is_known:
+            return
+        self._tell_state(is_up=is_up)
+        if is_up == self._told:
             return
         if self._told is not None:
             self.changes += 1
         self._told = is_up
         self._known.set()
         self._note_outage(is_up=is_up)
-        message = "upstream is reached" if is_up else "upstream is out of reach"
-        logger.info(message, extra=fields(server=self._transport.url))
         if self.on_change is not None:
             self.on_change(is_up)
+
+    def _tell_state(self, *, is_up: bool) -> None:
+        state: LinkState = "up" if is_up else "relayed" if self.is_relayed else "down"
+        before, self._told_state = self._told_state, state
+        if state == before:
+            return
+        told = fields(server=self._transport.url)
+        match state:
+            case "up":
+                logger.info("upstream is reached", extra=told)
+            case "relayed":
+                logger.info("upstream is a relay that is cut off itself", extra=told)
+            case _:
+                logger.info("upstream is out of reach", extra=told)
+        if before == "relayed" and state == "down":
+            # What was asked of the relay above waits in vain.
+            self._transport.cut()
 
     def _note_outage(self, *, is_up: bool) -> None:
         now = boottime()

@@ -92,7 +92,7 @@ class LocalRelay:
             uptime=time.monotonic() - self._started_at,
             lack=self._lack,
             access="own",
-            link=LinkStatus(server=None, is_up=True, down_for=None),
+            link=LinkStatus(server=None, state="up", down_for=None),
             journal=JournalStatus(
                 directory=None if config.data_dir is None else str(config.data_dir),
                 failure=self._origin.failure,
@@ -109,6 +109,7 @@ class _Nobody:
     """There is no upstream to ask."""
 
     is_up = False
+    is_relayed = False
 
     async def fetch(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float

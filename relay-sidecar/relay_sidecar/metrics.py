@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from relay_sidecar.status import RelayStatus, StreamStatus
+from relay_sidecar.status import LINK_STATES, RelayStatus, StreamStatus
 from sidecar.metrics import Kind, Metric
 
 Source = Literal["cache", "upstream"]
@@ -51,6 +51,12 @@ def _state(status: RelayStatus) -> list[Metric]:
     journal = status.journal
     return [
         _gauge("relay_link_up", "1 if upstream is within reach.", status.link.is_up),
+        Metric(
+            "relay_link_state",
+            Kind.GAUGE,
+            "1 for the state of the link, 0 for the others.",
+            tuple(({"state": it}, float(it == status.link.state)) for it in LINK_STATES),
+        ),
         _gauge(
             "relay_link_down_seconds",
             "Seconds since upstream went out of reach; 0 while it is within.",

@@ -62,7 +62,8 @@ class Credentials(Protocol):
 
 
 class Proxy:
-    """`is_up` tells of the link, `met` hears what each request met with; seconds."""
+    """`is_up` tells whether upstream can be asked, `is_relayed` that it is another relay which is
+    cut off itself, `met` hears what each request met with; seconds."""
 
     def __init__(
         self,
@@ -71,17 +72,23 @@ class Proxy:
         *,
         connect_timeout: float,
         is_up: Callable[[], bool],
+        is_relayed: Callable[[], bool] = lambda: False,
         met: Callable[[Outcome], None],
     ) -> None:
         self._transport = transport
         self._access = access
         self._connect_timeout = connect_timeout
         self._is_up = is_up
+        self._is_relayed = is_relayed
         self._met = met
 
     @property
     def is_up(self) -> bool:
         return self._is_up()
+
+    @property
+    def is_relayed(self) -> bool:
+        return self._is_relayed()
 
     async def fetch(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float

@@ -29,7 +29,7 @@ from relay_sidecar.core.objects import (
 from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
 from relay_sidecar.core.status import expired
 from relay_sidecar.core.store import fingerprint_of
-from relay_sidecar.log import fields, logger
+from relay_sidecar.log import fields, logger, sparing
 from relay_sidecar.reflector_sides import Keeper, Owner, Source
 from relay_sidecar.stream import Stream, Told
 from sidecar.clock import boottime
@@ -223,7 +223,16 @@ class Reflector:
         self, trouble: Trouble, failure: Failure | None, what: str, *, retry_after: float
     ) -> None:
         stream = self._stream
-        level = logger.info if trouble is Trouble.EXPIRED else logger.warning
+        is_told_by_owner = failure is not None and trouble in (
+            Trouble.DENIED,
+            Trouble.GONE_RESOURCE,
+        )
+        if trouble is Trouble.EXPIRED:
+            level = logger.info
+        elif is_told_by_owner or not sparing.allows(stream.scope, what):
+            level = logger.debug
+        else:
+            level = logger.warning
         level("stream interrupted", extra=fields(stream=stream.scope, why=what))
         self._note_confirmed()
         self.reflection.failed(trouble, boottime(), random.random(), retry_after=retry_after)

@@ -21,7 +21,7 @@ from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.core.floor import Floor
-from relay_sidecar.core.link import Link
+from relay_sidecar.core.link import UNAUTHORIZED, Link
 from relay_sidecar.core.objects import Failure
 from relay_sidecar.core.resource_name import ResourceName
 from relay_sidecar.core.resources import known_fields
@@ -34,7 +34,7 @@ from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.keeping import Keeping, everything, restore
 from relay_sidecar.link_probe import LinkProbe
-from relay_sidecar.log import fields, logger
+from relay_sidecar.log import fields, logger, sparing
 from relay_sidecar.metrics import Counters, measure
 from relay_sidecar.prefetch import prefetch
 from relay_sidecar.proxy import Proxy
@@ -102,7 +102,12 @@ class Relay:
         self._access = access
         probe.on_change = self._link_changed
         keeping = Keeping(journal)
-        source = UpstreamSource(transport, met=self._probe.met, received=self._received)
+        source = UpstreamSource(
+            transport,
+            met=self._probe.met,
+            authenticated=self._probe.authenticated,
+            received=self._received,
+        )
         self._reflectors = Reflectors(
             source, keeping, probe, spawn=spawn, request_timeout=config.request_timeout
         )
@@ -118,6 +123,7 @@ class Relay:
             transport,
             timeout=config.request_timeout,
             met=self._probe.met,
+            authenticated=self._probe.authenticated,
             received=self._received,
         )
         self._schemas = Schemas(
@@ -142,7 +148,8 @@ class Relay:
             transport,
             access,
             connect_timeout=config.request_timeout,
-            is_up=lambda: self._probe.may_be_up,
+            is_up=lambda: self._probe.may_be_asked,
+            is_relayed=lambda: self._probe.is_relayed,
             met=self._probe.met,
         )
         reading = Reading(
@@ -253,7 +260,7 @@ class Relay:
             access="caller" if config.asks_callers else "own",
             link=LinkStatus(
                 server=self._transport.url,
-                is_up=self._probe.is_up,
+                state=self._probe.state,
                 down_for=self._probe.down_for,
                 outages=self._probe.outages,
             ),
@@ -296,7 +303,8 @@ class Relay:
     def _link_changed(self, is_up: bool) -> None:
         self.counters.link_changes += 1
         if not is_up:
-            self._transport.cut()
+            if not self._probe.is_relayed:
+                self._transport.cut()
             self._link_up.clear()
         else:
             self._link_up.set()
@@ -316,10 +324,12 @@ class Relay:
         self.counters.bytes_received += size
 
     def _refused(self, stream: Stream, failure: Failure) -> None:
-        logger.warning(
-            "upstream refuses a stream",
-            extra=fields(stream=stream.scope, status=failure.code, why=failure.message),
-        )
+        # Of its credentials, the link's probe tells once for all streams.
+        if failure.code != UNAUTHORIZED and sparing.allows(stream.scope, failure.code):
+            logger.warning(
+                "upstream refuses a stream",
+                extra=fields(stream=stream.scope, status=failure.code, why=failure.message),
+            )
         if self._streams.refused(stream, failure, now=time.monotonic()):
             self._spawn(self._keeping.dropped(stream))
 

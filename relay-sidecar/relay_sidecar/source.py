@@ -15,17 +15,20 @@ MAX_PAGE = 512 * 1024 * 1024
 
 
 class UpstreamSource:
-    """`met` is told what each request met with; `received` how many bytes came."""
+    """`met` is told what each request met with, `authenticated` the status of each answer, to the
+    relay's own credentials; `received` how many bytes came."""
 
     def __init__(
         self,
         transport: ApiTransport,
         *,
         met: Callable[[Outcome], None],
+        authenticated: Callable[[int], None],
         received: Callable[[int], None],
     ) -> None:
         self._transport = transport
         self._met = met
+        self._authenticated = authenticated
         self._received = received
 
     async def page(
@@ -86,6 +89,10 @@ class UpstreamSource:
                 yield lines
 
     def _heard(self, answer: Answer) -> None:
+        self._authenticated(answer.status)
+        self._has_met(answer)
+
+    def _has_met(self, answer: Answer) -> None:
         """What a gateway says when nobody is there is no sign of the API server; nor is it one of
         its absence: an API server says the same of what it cannot do now. Another relay that
         tells an age has not reached the API server."""

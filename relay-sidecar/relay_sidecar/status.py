@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+# unauthorized: it is reached and answers the relay's own credentials with 401; relayed: upstream is
+# another relay, which is cut off from its own.
+LinkState = Literal["up", "unauthorized", "relayed", "down"]
+LINK_STATES: tuple[LinkState, ...] = ("up", "unauthorized", "relayed", "down")
 StreamState = Literal["live", "catching up", "offline", "idle"]
 
 
@@ -67,14 +71,33 @@ class LinkStatus:
     it is up, or nobody knows yet. `outages` that are over, the newest last."""
 
     server: str | None
-    is_up: bool
+    state: LinkState
     down_for: float | None
     outages: Sequence[Outage] = ()
+
+    @property
+    def is_up(self) -> bool:
+        """The API server answers."""
+        return self.state in ("up", "unauthorized")
+
+    @property
+    def problem(self) -> str:
+        """In words; "" where there is none."""
+        match self.state:
+            case "up":
+                return ""
+            case "unauthorized":
+                return f"{self.server} refuses the relay's credentials (401)"
+            case "relayed":
+                return f"{self.server} is a relay that is cut off from its own upstream"
+            case "down":
+                return f"{self.server} is out of reach"
 
     def document(self) -> dict[str, Any]:
         return {
             "server": self.server,
             "isUp": self.is_up,
+            "state": self.state,
             "downSeconds": _rounded(self.down_for),
             "outages": [outage.document() for outage in self.outages],
         }

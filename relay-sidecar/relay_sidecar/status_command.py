@@ -64,9 +64,13 @@ def _default_url(environ: Mapping[str, str]) -> str:
 def _link(link: Mapping[str, Any]) -> str:
     if link["server"] is None:
         return "none: this relay is the origin"
+    if link["state"] == "unauthorized":
+        return f"up, but the relay's credentials are refused (401), to {link['server']}"
     if link["isUp"]:
         return f"up, to {link['server']}"
     since = "" if link["downSeconds"] is None else f" for {age(link['downSeconds'])}"
+    if link["state"] == "relayed":
+        return f"down{since}, to {link['server']}, a relay that is cut off itself"
     return f"down{since}, to {link['server']}"
 
 

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import time
+from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +11,32 @@ from typing import Any
 def fields(**values: object) -> dict[str, Any]:
     """For `extra=`: `logger.info("link up", extra=fields(server=url))`."""
     return {"fields": values}
+
+
+class Sparing:
+    """Lets a line about each cause through once in `every` seconds: what goes wrong at each of many
+    tries, or for each of many streams, is told once."""
+
+    def __init__(self, *, every: float = 60.0, limit: int = 1000) -> None:
+        self._every = every
+        self._limit = limit
+        self._told_at: OrderedDict[tuple[object, ...], float] = OrderedDict()
+
+    def allows(self, *cause: object) -> bool:
+        """Whether a line about it is due; the caller writes it then."""
+        now = time.monotonic()
+        told_at = self._told_at.get(cause)
+        if told_at is not None and now - told_at < self._every:
+            return False
+        self._told_at[cause] = now
+        self._told_at.move_to_end(cause)
+        while len(self._told_at) > self._limit:
+            self._told_at.popitem(last=False)
+        return True
+
+    def forget(self, *cause: object) -> None:
+        """It is over: when it comes again, that is news."""
+        self._told_at.pop(cause, None)
 
 
 def setup(log_format: str, log_level: str) -> None:

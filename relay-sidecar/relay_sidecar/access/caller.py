@@ -32,7 +32,7 @@ from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.status import Refused, forbidden, unauthorized, unavailable
 from relay_sidecar.core.tokens import bearer_token
 from relay_sidecar.journal.records import Kept
-from relay_sidecar.log import fields, logger
+from relay_sidecar.log import fields, logger, sparing
 from sidecar.clock import boot_id, boottime
 from sidecar.web.aiohttp_web import BaseRequest
 
@@ -184,10 +184,10 @@ class CallerAccess:
                     self._ask_beside(token, attributes)
                     await self._once((token, attributes), lambda: self._ask(token, attributes))
         except Unreachable as error:
-            logger.warning("a caller could not be verified", extra=fields(why=error))
+            _tell(error)
         except ApiError as error:
             _raise_for(error)
-            logger.warning("a caller could not be verified", extra=fields(why=error))
+            _tell(error)
         return self._judge(token, attributes, is_online=False)
 
     def _judge(self, token: str, attributes: Attributes, *, is_online: bool) -> Verdict:
@@ -266,6 +266,11 @@ def attributes_of(info: RequestInfo, label_selector: str, field_selector: str) -
         field_selector=field_selector,
         label_selector=label_selector,
     )
+
+
+def _tell(error: ApiError | Unreachable) -> None:
+    level = logger.warning if sparing.allows("caller", str(error)) else logger.debug
+    level("a caller could not be verified", extra=fields(why=error))
 
 
 def _raise_for(error: ApiError) -> None:

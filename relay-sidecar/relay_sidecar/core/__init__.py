@@ -5,6 +5,7 @@ objects        the bytes of an object, an event, a page; what can be read from t
 arriving       a list that is read while it arrives
 facets         what selectors ask of an object
 answer_version what version an answer tells that is passed on, in whichever form
+answer_age     how old it was when it came
 rewriting      an object's bytes with another version, or its metadata alone
 store          the objects, window and cursor of one stream
 floor          how new an answer must be, so that nobody goes backwards

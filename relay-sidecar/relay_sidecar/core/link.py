@@ -3,7 +3,9 @@
 Owns the verdict and when the next probe is due; knows no sockets. Evidence is what a probe or a
 request met with. Guarantees: up from the first answer on; down only after two failures in a row of
 which the last was a probe, so that one broken connection, or a restart that broke them all, does
-not make an outage; evidence that is too old (the process was suspended) proves nothing.
+not make an outage; evidence that is too old (the process was suspended) proves nothing. Upstream
+may be another relay, which answers from what it keeps while it is cut off itself: that is no sign
+of the API server, but somebody who can be asked (`is_relayed`).
 
     unknown ──► up ◄──► suspect (up, a probe is due at once) ──► down ──► up
        └──────────────────────────────────────────────────────► down
@@ -21,6 +23,10 @@ LATE: Final = 2.0
 CONVINCING_FAILURES: Final = 2
 # HTTP: what a gateway says when there is no API server behind it.
 NOBODY_THERE: Final = frozenset({502, 503, 504})
+UNAUTHORIZED: Final = 401
+# RFC 9110, 10.2.4: Server, which kube-apiserver does not send; of a relay that cannot pass a
+# request on. What it passes on is as upstream sent it.
+SERVER: Final = "relay-sidecar"
 
 
 class Outcome(Enum):
@@ -31,6 +37,8 @@ class Outcome(Enum):
     REFUSED = auto()
     """Refused, reset, no route, no name, no TLS; or only a gateway answered (502, 503, 504)."""
     TIMED_OUT = auto()
+    RELAYED = auto()
+    """Another relay answered, which is cut off from its own upstream."""
 
 
 class Link:
@@ -45,6 +53,9 @@ class Link:
         self._probe_at = -math.inf
         self._failures = 0
         self._failing_since = math.inf
+        # When a probe last met a relay that is cut off itself, and how many have not since.
+        self._relayed_at = -math.inf
+        self._unrelayed = 0
         self.is_known = False
         self._probed_since: float | None = None
 
@@ -63,8 +74,11 @@ class Link:
             self._probed_since = now
 
     def is_up(self, now: float) -> bool:
-        lifetime = STALE_PROBES * (self._interval + self.probe_timeout)
-        return self._is_up and now - self._heard_at <= lifetime
+        return self._is_up and now - self._heard_at <= self._lifetime
+
+    def is_relayed(self, now: float) -> bool:
+        """The API server is out of reach, but a relay before it can be asked what it keeps."""
+        return self.is_known and not self.is_up(now) and self._hears_relay(now)
 
     def down_since(self, now: float) -> float | None:
         """When the first sign of the outage came; None while up or not known yet."""
@@ -92,10 +106,26 @@ class Link:
         self._judge(outcome, now, is_probe=True)
 
     def met(self, outcome: Outcome, now: float) -> None:
-        """A request of anybody met with this; an event that arrives on a watch is an answer too."""
-        self._judge(outcome, now, is_probe=False)
+        """A request of anybody met with this; an event that arrives on a watch is an answer too.
+        What a relay that is cut off answers from what it keeps proves nothing."""
+        if outcome is not Outcome.ANSWERED or not self._hears_relay(now):
+            self._judge(outcome, now, is_probe=False)
+
+    @property
+    def _lifetime(self) -> float:
+        """Seconds for which a sign of life counts."""
+        return STALE_PROBES * (self._interval + self.probe_timeout)
+
+    def _hears_relay(self, now: float) -> bool:
+        return now - self._relayed_at <= self._lifetime
 
     def _judge(self, outcome: Outcome, now: float, *, is_probe: bool) -> None:
+        if outcome is Outcome.RELAYED:
+            self._relayed_at, self._unrelayed = now, 0
+        elif is_probe:
+            self._unrelayed += 1
+            if outcome is Outcome.ANSWERED or self._unrelayed >= CONVINCING_FAILURES:
+                self._relayed_at = -math.inf
         if outcome is Outcome.ANSWERED:
             self._is_up = self.is_known = True
             self._heard_at = now

@@ -7,8 +7,11 @@ goes wrong is a Status object.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from aiohttp import hdrs
+
 from kubeapi import Unreachable
 from relay_sidecar.access.admission import CALLER, Access
+from relay_sidecar.core.link import SERVER
 from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
 from relay_sidecar.core.status import Refused, unavailable
 from relay_sidecar.end_to_end import asks_for_upgrade
@@ -64,6 +67,8 @@ class Api:
             answer = status_answer(refused.status)
         except Unreachable as error:
             answer = status_answer(unavailable(f"upstream is out of reach: {error}"))
+            # A relay before this one is to know who says so.
+            answer.headers[hdrs.SERVER] = SERVER
         self._reading.streams.counters.answered(
             request.method, answer.status, "upstream" if IS_PASSED_ON in request else "cache"
         )

@@ -5,6 +5,7 @@ upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 """
 
 from kubeapi import Unreachable
+from relay_sidecar.core.answer_age import told_age
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.core.objects import Item, Malformed, read_item
 from relay_sidecar.core.request import Form, Representation, RequestInfo
@@ -111,7 +112,8 @@ class Gets:
                 item = read_item(fetched.decoded())
             except Malformed:
                 return await answer_of(request, fetched)
-            await reading.remember(info.resource, item, asked_at=asked_at)
+            age = told_age(fetched.headers.get("Age"))
+            await reading.remember(info.resource, item, asked_at=asked_at, age=age)
         elif fetched.status == 200:
             reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=False)
         elif fetched.status == 404:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from kubeapi import Unreachable
+from relay_sidecar.core.answer_age import told_age
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.core.objects import Malformed, read_page, read_table_versions
 from relay_sidecar.core.request import (
@@ -76,6 +77,8 @@ class Lists:
             # What upstream says to it, this client is to see for itself.
             return await self._reading.above.forward(request)
         except Unknown:
+            if self._reading.above.is_relayed:
+                return await self._reading.above.forward(request)
             raise self._reading.unreachable() from None
 
     def _asks_upstream(self, options: ListOptions, wanted: Representation) -> bool:
@@ -147,8 +150,8 @@ class Lists:
         except Malformed:
             return
         # Another relay tells how old its answer is; pages and lists from a version are not of now.
-        is_of_now = options.resource_version is None and not options.continue_token
-        is_of_now = is_of_now and "Age" not in fetched.headers
+        is_latest = options.resource_version is None and not options.continue_token
+        is_of_now = is_latest and "Age" not in fetched.headers
         if is_of_now and page.version < asked.floor:
             reading.streams.stands_at(scope.resource, page.version)
         reading.handed_out(scope.resource, page.version)
@@ -164,7 +167,7 @@ class Lists:
             reading.streams.told(stream, told)
         if wanted.form is Form.WHOLE:
             known_at = asked.at if is_of_now else -math.inf
-            at = asked.at_wall if is_of_now else 0.0
+            at = asked.at_wall - told_age(fetched.headers.get("Age")) if is_latest else 0.0
             begun = reading.streams.seed(scope, whole, known_at=known_at, at=at, now=reading.now())
             if begun is not None:
                 await reading.memory.replaced(begun, whole, at=begun.confirmed_at)

@@ -34,6 +34,7 @@ class Upstream:
     """There is none: streams are moved by the origin, and none is ever behind."""
 
     is_up = True
+    is_relayed = False
 
     def start(self, stream: Stream) -> None:
         """It runs."""

@@ -1,7 +1,8 @@
 """The relay's own endpoints, on a port of their own: on the other one each path is Kubernetes'.
 
 `/livez`: this process answers. `/readyz`: so does the Kubernetes API, cut off or not;
-`?upstream=true`: and the link is up. `/metrics`, `/status`. They show no object.
+`?upstream=true`: and the link is up, with credentials that upstream takes. `/metrics`, `/status`.
+They show no object.
 """
 
 from typing import Protocol
@@ -42,8 +43,8 @@ class OwnEndpoints:
         status = self._relay.status()
         if status.lack:
             return text(503, f"not ready: {status.lack}")
-        if asks_upstream and not status.link.is_up:
-            return text(503, f"{status.link.server} is out of reach")
+        if asks_upstream and status.link.problem:
+            return text(503, status.link.problem)
         return text(200, "ok")
 
     async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -41,6 +41,11 @@ class Above(Protocol):
     @property
     def is_up(self) -> bool: ...
 
+    @property
+    def is_relayed(self) -> bool:
+        """The API server is out of reach: upstream is another relay, which tells what it keeps."""
+        ...
+
     async def fetch(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
     ) -> Fetched: ...
@@ -149,6 +154,7 @@ class Reading:
             return (
                 self.floor.is_reached(scope, stream.collection, equal_at=stream.equal_at, at=at)
                 or not self.above.is_up
+                or self.above.is_relayed
             )
 
         if await stream.until(is_so, timeout=FLOOR_PATIENCE):
@@ -157,10 +163,12 @@ class Reading:
         self.streams.confirm(stream)
         return await stream.until(is_so, timeout=FLOOR_WAIT - FLOOR_PATIENCE)
 
-    async def remember(self, resource: ResourceName, item: Item, *, asked_at: float) -> None:
-        """An object that upstream has answered with, before it is handed out; it was asked at this
-        wall time."""
-        self.streams.remember(resource, item, at=self.wall(), asked_at=asked_at)
+    async def remember(
+        self, resource: ResourceName, item: Item, *, asked_at: float, age: float = 0.0
+    ) -> None:
+        """An object that upstream has answered with, `age` seconds old, before it is handed out; it
+        was asked at this wall time."""
+        self.streams.remember(resource, item, at=self.wall() - age, asked_at=asked_at - age)
         self.floor.raise_to(resource, item.version)
         await self.memory.seen(resource, item)
 

@@ -76,6 +76,8 @@ class Watches:
         except Denied:
             return None
         except Unknown:
+            if self._reading.above.is_relayed:
+                return None
             raise self._reading.unreachable() from None
 
     async def _stream(self, scope: Scope, options: ListOptions, since: float) -> Stream | None:

@@ -28,7 +28,11 @@ class Asked:
         self.received = 0
         self.outcomes: list[Outcome] = []
         self._source = DocumentSource(
-            transport, timeout=TIMEOUT, met=self.outcomes.append, received=self._count
+            transport,
+            timeout=TIMEOUT,
+            met=self.outcomes.append,
+            authenticated=lambda status: None,
+            received=self._count,
         )
 
     async def fetch(self, path: str, headers: Mapping[str, str]) -> FetchedDocument:

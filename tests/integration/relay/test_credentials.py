@@ -1,6 +1,7 @@
 """R4: credentials that change under a running relay, and some that are refused."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -87,6 +88,30 @@ def test_r6_while_its_token_is_refused_the_relay_does_not_say_that_nothing_is_th
         what="the stream",
     )
     assert refusals(place) == [None]
+
+
+def test_a_token_that_is_refused_is_told_in_one_line_and_everywhere(account: Account) -> None:
+    place, contents = account.place, account.contents
+    relay = place.relay
+    for resource in ("configmaps", "pods"):
+        place.caller().get(contents.path(resource), ANY)
+    account.directory.replace(token="wrong")
+    wait_for(lambda: relay.status()["link"]["state"] == "unauthorized", timeout=CHANGED, what="401")
+    wait_for(lambda: relay.readyz("?upstream=true") == 503, timeout=CHANGED, what="not ready")
+    assert relay.readyz() == 200
+    assert 'relay_link_state{state="unauthorized"} 1' in relay.metrics()
+    # Streams are refused, again and again.
+    place.link.reset()
+    place.link.heal()
+    for _ in range(20):
+        for resource in ("configmaps", "pods"):
+            place.caller().get(contents.path(resource), ANY)
+        time.sleep(0.3)
+    refused = [line for line in relay.log_text().splitlines() if "401" in line]
+    assert len([line for line in refused if "WARNING" in line]) == 1, refused
+    account.directory.replace(token=place.plane.new_token(contents.namespace, "relay"))
+    relay.wait_link(up=True, timeout=CHANGED)
+    assert relay.status()["link"]["state"] == "up"
 
 
 def test_r6_what_the_relay_may_not_read_is_forbidden_in_the_api_servers_words(

@@ -151,6 +151,36 @@ def test_r4_a_gateway_without_an_api_server_is_none(status: str) -> None:
         probing(Plain(server.url), work)
 
 
+def test_a_relay_that_is_cut_off_itself_is_told_from_nobody() -> None:
+    def serve(connection: Connection) -> None:
+        while connection.request():
+            connection.answer(b"{}", status="503 X", headers="Server: relay-sidecar\r\n")
+
+    async def work(probed: Probed) -> None:
+        await probed.until_told(False, within=NOTICED)
+        assert (probed.probe.state, probed.probe.may_be_asked) == ("relayed", True)
+
+    with RawServer(serve) as server:
+        probing(Plain(server.url), work)
+
+
+def test_that_credentials_are_refused_is_known_by_the_probe() -> None:
+    statuses = iter(["401 X"] * 3)
+
+    def serve(connection: Connection) -> None:
+        while connection.request():
+            connection.answer(b"{}", status=next(statuses, "200 OK"))
+
+    async def work(probed: Probed) -> None:
+        await probed.until_told(True, within=SOON)
+        states = [probed.probe.state]
+        await until_asked(server, 5)
+        assert [*states, probed.probe.state] == ["unauthorized", "up"]
+
+    with RawServer(serve) as server:
+        probing(Plain(server.url), work, interval=0.2)
+
+
 def test_r4_a_connection_that_was_closed_between_two_probes_is_no_cut() -> None:
     def serve(connection: Connection) -> None:
         connection.request()

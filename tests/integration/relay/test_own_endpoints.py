@@ -19,14 +19,16 @@ READY = RelayStatus(
     uptime=1.0,
     lack="",
     access="own",
-    link=LinkStatus(server="https://10.0.0.1", is_up=True, down_for=None),
+    link=LinkStatus(server="https://10.0.0.1", state="up", down_for=None),
     journal=JournalStatus(directory=None, failure=None, note=None),
     streams=(),
     watchers=0,
     max_watchers=1,
     max_objects=1,
 )
-CUT = replace(READY, link=replace(READY.link, is_up=False, down_for=3.0))
+CUT = replace(READY, link=replace(READY.link, state="down", down_for=3.0))
+RELAYED = replace(READY, link=replace(READY.link, state="relayed", down_for=3.0))
+REFUSED = replace(READY, link=replace(READY.link, state="unauthorized"))
 LOADING = replace(READY, lack="the journal is being read")
 
 
@@ -65,6 +67,10 @@ def caller(relay: Relay) -> Iterator[Caller]:
         (CUT, "/readyz?upstream=false", 200),
         (CUT, "/readyz?upstream=true", 503),
         (CUT, "/readyz?upstream=1", 503),
+        (RELAYED, "/readyz", 200),
+        (RELAYED, "/readyz?upstream=true", 503),
+        (REFUSED, "/readyz", 200),
+        (REFUSED, "/readyz?upstream=true", 503),
         (LOADING, "/readyz", 503),
         (LOADING, "/readyz?upstream=true", 503),
         (LOADING, "/livez", 200),
@@ -83,6 +89,10 @@ def test_what_is_missing_is_said(relay: Relay, caller: Caller) -> None:
     assert b"the journal is being read" in caller.get("/readyz").body
     relay.told = CUT
     assert b"https://10.0.0.1 is out of reach" in caller.get("/readyz?upstream=true").body
+    relay.told = RELAYED
+    assert b"cut off from its own upstream" in caller.get("/readyz?upstream=true").body
+    relay.told = REFUSED
+    assert b"refuses the relay's credentials" in caller.get("/readyz?upstream=true").body
 
 
 @pytest.mark.parametrize(
@@ -102,6 +112,7 @@ def test_the_status_is_a_document_of_the_moment(relay: Relay, caller: Caller) ->
     assert answer.json()["link"] == {
         "server": "https://10.0.0.1",
         "isUp": False,
+        "state": "down",
         "downSeconds": 3.0,
         "outages": [],
     }

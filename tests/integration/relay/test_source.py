@@ -23,7 +23,12 @@ def met_with(status: str) -> list[Outcome]:
 
     async def ask() -> None:
         transport = ApiTransport(Plain(server.url), user_agent="relay-sidecar/test")
-        source = UpstreamSource(transport, met=met.append, received=lambda size: None)
+        source = UpstreamSource(
+            transport,
+            met=met.append,
+            authenticated=lambda status: None,
+            received=lambda size: None,
+        )
         with suppress(ApiError):
             await source.page("/api/v1/pods", {}, timeout=TIMEOUT)
         with suppress(ApiError):

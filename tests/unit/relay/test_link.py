@@ -162,3 +162,56 @@ def test_a_cut_is_noticed_within_an_interval_and_two_time_outs(
     assert now <= cut_at + 3.0 + 1e-6
     made.probed(Outcome.ANSWERED, now + 1)
     assert made.is_up(now + 1)
+
+
+# ── another relay before the API server ──
+
+
+def relayed() -> Link:
+    made = up()
+    for _ in range(2):
+        made.probing(NOW + 1)
+        made.probed(Outcome.RELAYED, NOW + 1)
+    return made
+
+
+def test_a_relay_that_is_cut_off_itself_is_no_upstream_but_can_be_asked() -> None:
+    assert not relayed().is_up(NOW + 1)
+    assert relayed().is_relayed(NOW + 1)
+    assert relayed().down_since(NOW + 2) == NOW + 1
+    assert not up().is_relayed(NOW)
+
+
+def test_what_such_a_relay_answers_to_requests_proves_no_upstream() -> None:
+    made = up()
+    made.probing(NOW + 1)
+    made.probed(Outcome.RELAYED, NOW + 1)
+    made.met(Outcome.ANSWERED, NOW + 1)
+    made.probing(NOW + 1)
+    made.probed(Outcome.RELAYED, NOW + 1)
+    made.met(Outcome.ANSWERED, NOW + 1)
+
+    assert not made.is_up(NOW + 1)
+
+
+def test_the_first_probe_that_reaches_the_api_server_through_it_makes_it_up() -> None:
+    made = relayed()
+    made.probed(Outcome.ANSWERED, NOW + 2)
+
+    assert made.is_up(NOW + 2)
+    assert not made.is_relayed(NOW + 2)
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_relay_that_is_gone_as_well_is_asked_no_more_after_two_probes(kind: Outcome) -> None:
+    made = relayed()
+    made.probed(kind, NOW + 2)
+    assert made.is_relayed(NOW + 2)
+    made.probed(kind, NOW + 3)
+    assert not made.is_relayed(NOW + 3)
+    made.met(Outcome.ANSWERED, NOW + 4)
+    assert made.is_up(NOW + 4)
+
+
+def test_what_was_heard_of_a_relay_before_a_suspend_proves_nothing_either() -> None:
+    assert not relayed().is_relayed(NOW + 3600)

@@ -53,7 +53,7 @@ STATUS = RelayStatus(
     access="own",
     link=LinkStatus(
         server="https://10.0.0.1:443",
-        is_up=True,
+        state="up",
         down_for=None,
         outages=(Outage(began=1795309323.5, seconds=61.2349),),
     ),
@@ -97,6 +97,7 @@ def test_the_document_is_plain_json_with_versions_as_text() -> None:
     assert told["link"] == {
         "server": "https://10.0.0.1:443",
         "isUp": True,
+        "state": "up",
         "downSeconds": None,
         "outages": [{"began": "2026-11-22T01:02:03.500Z", "seconds": 61.235}],
     }
@@ -190,11 +191,14 @@ def test_whoever_makes_up_resources_does_not_grow_the_process() -> None:
 def test_an_outage_and_a_full_disk_are_to_be_seen() -> None:
     status = replace(
         STATUS,
-        link=replace(STATUS.link, is_up=False, down_for=7.5),
+        link=replace(STATUS.link, state="relayed", down_for=7.5),
         journal=replace(STATUS.journal, failure="disk full"),
     )
     told = samples(render(measure(status, Counters())))
     assert told["relay_link_up{}"] == 0
+    states = {key: value for key, value in told.items() if key.startswith("relay_link_state")}
+    assert [key for key, value in states.items() if value] == ['relay_link_state{state="relayed"}']
+    assert len(states) == 4
     assert told["relay_link_down_seconds{}"] == 7.5
     assert told["relay_journal_failed{}"] == 1
     healthy = samples(render(measure(STATUS, Counters())))
@@ -220,9 +224,11 @@ def test_the_table_tells_link_and_streams() -> None:
 @pytest.mark.parametrize(
     ("link", "told"),
     [
-        (LinkStatus(server="https://h", is_up=False, down_for=None), "down, to https://h"),
-        (LinkStatus(server="https://h", is_up=False, down_for=90061.0), "down for 1d1h, to"),
-        (LinkStatus(server=None, is_up=True, down_for=None), "none: this relay is the origin"),
+        (LinkStatus(server="https://h", state="down", down_for=None), "down, to https://h"),
+        (LinkStatus(server="https://h", state="down", down_for=90061.0), "down for 1d1h, to"),
+        (LinkStatus(server="https://h", state="relayed", down_for=9.0), "https://h, a relay that"),
+        (LinkStatus(server="https://h", state="unauthorized", down_for=None), "refused (401)"),
+        (LinkStatus(server=None, state="up", down_for=None), "none: this relay is the origin"),
     ],
 )
 def test_the_table_tells_each_state_of_the_link(link: LinkStatus, told: str) -> None:

@@ -66,7 +66,7 @@ def _status() -> RelayStatus:
         access="own",
         link=LinkStatus(
             server="https://api.example",
-            is_up=False,
+            state="down",
             down_for=1.0,
             outages=[Outage(began=0.0, seconds=1.0)],
         ),
