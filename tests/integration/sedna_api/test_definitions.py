@@ -33,7 +33,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fixtures import require_program
 from tests.controlplane.origin import OriginServer
 from tests.controlplane.reservation import LOOPBACK
-from tests.controlplane.sedna_kinds import install
+from tests.controlplane.sedna_kinds import CRDS, SERVED_TIMEOUT, install
 from tests.integration.sedna_api.definitions import (
     MANIFESTS,
     Json,
@@ -42,6 +42,7 @@ from tests.integration.sedna_api.definitions import (
     sample,
 )
 from tests.peers.kubectl import Kubectl
+from tests.pods.observer import wait_for
 from tests.pods.relay import RelayProcess
 
 ALL = (*KINDS, NODE_REPORT)
@@ -131,6 +132,69 @@ def test_a_misspelt_field_is_refused(server: Server, place: str, kind: ResourceK
     assert status == 400, answer
     for name in misspelt:
         assert f'{name}"' in answer["message"]
+
+
+def test_strict_validation_misses_typos_where_unknown_fields_are_kept(
+    control_plane: ControlPlane,
+) -> None:
+    """Why our templates keep none, of a later Kubernetes either: it is one or the other."""
+    place = control_plane.create_namespace("keeping")
+    keeping: Json = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {"image": {"type": "string"}},
+    }
+    schema = {"type": "object", "properties": {"spec": keeping}}
+    names = {"plural": "keepers", "singular": "keeper", "kind": "Keeper"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "keepers.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [version],
+        },
+    }
+    expect(control_plane.admin.post(CRDS, definition))
+    try:
+        collection = f"/apis/example.com/v1/namespaces/{place}/keepers"
+        wait_for(
+            lambda: control_plane.admin.get(collection)[0] == 200,
+            timeout=SERVED_TIMEOUT,
+            what="the new kind",
+        )
+        head = {"apiVersion": "example.com/v1", "kind": "Keeper", "metadata": {"name": "a"}}
+        body = head | {"spec": {"imagee": "misspelt"}}
+        status, _ = control_plane.admin.post(f"{collection}?fieldValidation=Strict", body)
+        assert status == 201
+    finally:
+        control_plane.admin.delete(f"{CRDS}/keepers.example.com")
+
+
+def test_an_autoscaler_is_taken_and_a_misspelt_field_of_it_refused(
+    server: Server, place: str
+) -> None:
+    written = sample(JOINT_INFERENCE_SERVICE)
+    target: Json = {"type": "Utilization", "averageUtilization": 50}
+    policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
+    hpa = written["spec"]["cloudWorker"]["hpa"] = {
+        "minReplicas": 1,
+        "maxReplicas": 4,
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+        "behavior": {"scaleDown": {"policies": [policy]}},
+    }
+    created = expect(create(server.admin, place, written))
+    assert created["spec"]["cloudWorker"]["hpa"] == hpa
+
+    written["metadata"]["name"] = "misspelt"
+    target["averageUtilisation"] = policy["periodSecond"] = 1
+    status, answer = create(server.admin, place, written)
+    assert status == 400, answer
+    assert 'averageUtilisation"' in answer["message"]
+    assert 'periodSecond"' in answer["message"]
 
 
 def test_a_template_is_taken_as_pods_are(server: Server, place: str) -> None:

@@ -208,3 +208,20 @@ def test_a_default_is_nobodys_but_the_objects() -> None:
     other: Any = {}
     apply_defaults(other, read)
     assert other == {"a": {"x": []}}
+
+
+def test_a_large_schema_that_several_definitions_repeat_is_read_once() -> None:
+    """As the pod templates of many CRDs: each takes megabytes otherwise."""
+
+    def containing(*, fields: int, kept: str = "string") -> dict[str, Any]:
+        inner = {f"field-{number}": {"type": kept} for number in range(fields)}
+        pod = {"type": "object", "properties": inner}
+        return {"type": "object", "properties": {"pod": pod}}
+
+    (one, other, another) = (
+        read_schema(containing(fields=20)).properties["pod"],
+        read_schema(containing(fields=20)).properties["pod"],
+        read_schema(containing(fields=20, kept="integer")).properties["pod"],
+    )
+    assert one is other
+    assert another.properties["field-0"].type == "integer"
