@@ -117,6 +117,10 @@ class Streams:
         """What happens upstream comes here; something from before may be missing yet."""
         return self._upstream.is_up and self._upstream.is_open(stream)
 
+    def runs(self, stream: Stream) -> bool:
+        """It follows upstream, or is about to; upstream has not refused it."""
+        return stream.refusal is None and self._upstream.runs(stream)
+
     def is_current(self, stream: Stream, since: float) -> bool:
         """Whoever has asked `since` is told nothing that was past then: it is live, or was known to
         hold what upstream held at that moment (of the clock that nobody sets) or later."""

@@ -111,23 +111,31 @@ class Watches:
             streams.use(stream, now=reading.now())
             return stream
         if reading.above.is_up:
-            own = _closed_at(streams.covering(scope), version)
-            if own is not None:
-                streams.use(own, now=reading.now())
-            return own
+            return None
         found = streams.covering(scope)
         if not found:
             raise Unknown
         raise Refused(expired(version, found[0].collection.window_start))
 
     def _followed(self, scope: Scope) -> list[Stream]:
+        """Those that bring what happens, now or as soon as upstream lets them."""
         streams = self._reading.streams
         found = streams.covering(scope)
-        return list(filter(streams.is_open, found)) if streams.is_up else found
+        if not streams.is_up:
+            return found
+        is_open = list(filter(streams.is_open, found))
+        return is_open or list(filter(streams.runs, found))
 
     def _that_holds(self, scope: Scope, version: int) -> Stream | None:
-        found = self._followed(scope)
-        return next((s for s in found if s.collection.window_start <= version), None)
+        for stream in self._followed(scope):
+            if stream.collection.window_start <= version:
+                return stream
+        # One that was closed goes on from where it ended, as where a wider one serves as well, but
+        # begins later.
+        for stream in self._reading.streams.covering(scope):
+            if stream.collection.window_start <= version <= stream.version:
+                return stream
+        return None
 
     async def _tell(
         self, telling: "_Telling", options: ListOptions, permit: Permit
@@ -315,15 +323,6 @@ class _Telling:
                 part, size = [], 0
         if part:
             await self.response.write(b"".join(part))
-
-
-def _closed_at(found: Iterable[Stream], version: int) -> Stream | None:
-    """The stream that told this version, and was closed since: a wider one served as well, but
-    begins later. From where it ended it goes on."""
-    for stream in found:
-        if stream.collection.window_start <= version <= stream.collection.cursor:
-            return stream
-    return None
 
 
 def _patience(timeout: float) -> float | None:

@@ -13,13 +13,16 @@ from tests.controlplane.cluster import ControlPlane
 from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.oracle import assert_snapshot
 from tests.integration.relay.place import Kind, Place
-from tests.integration.relay.upstream import of_relays, verbs
+from tests.integration.relay.upstream import of_relays, requests, verbs
 from tests.pods.caller import Caller, Parameters
+from tests.pods.observer import wait_for
 from tests.pods.relay import RelayProcess
 
 ANY: Parameters = {"resourceVersion": "0"}
 NEWEST: Parameters = {}
 LONG: Parameters = {"timeoutSeconds": 120}
+# Seconds: a fraction of every deadline upstream.
+AT_ONCE = 0.7
 
 
 def end(relay: RelayProcess, how: str) -> None:
@@ -101,30 +104,46 @@ def test_r5_all_that_was_kept_is_known_where_less_may_be_kept_after_a_restart(
     assert [caller.get(path, ANY).expect() for path in paths] == before
 
 
-@ends
+@pytest.mark.parametrize("kind", [Kind.RELAY, Kind.FOR_CALLERS], ids=lambda kind: kind.value)
+@pytest.mark.parametrize(
+    ("how", "black_hole"), [("killed", False), ("terminated", False), ("killed", True)]
+)
 def test_r5_after_a_restart_offline_a_watch_goes_on_from_its_version(
-    one_relay: Place, contents: Contents, how: str
+    control_plane: ControlPlane, contents: Contents, kind: Kind, how: str, black_hole: bool
 ) -> None:
-    contents.configmap("a")
-    caller, path = one_relay.caller(), contents.path("configmaps")
-    caller.get(path, {"resourceVersion": contents.version()}).expect()
-    contents.configmap("b")
-    cursor = int(caller.get(path, {"resourceVersion": contents.version()}).version)
-    one_relay.cut()
-    end(one_relay.relay, how)
-    contents.configmap("c")
-    contents.delete("configmaps", "a")
-    one_relay.relay.start()
-    with (
-        caller.watch(path, {**LONG, "resourceVersion": cursor}) as resumed,
-        caller.watch(path, {**LONG, "resourceVersion": "1"}) as too_old,
-    ):
-        too_old.wait_ended(timeout=10)
-        assert too_old.seen[-1].object["code"] == 410
-        assert not resumed.seen
-        one_relay.heal()
-        resumed.wait_told(("ADDED", "c"), ("DELETED", "a"))
-        assert min(each.version for each in resumed.events()) > cursor
+    with Place(kind, control_plane) as place:
+        contents.configmap("a")
+        caller, path = place.caller(), contents.path("configmaps")
+        caller.get(path, {"resourceVersion": contents.version()}).expect()
+        contents.configmap("b")
+        cursor = int(caller.get(path, {"resourceVersion": contents.version()}).version)
+        from_cursor: Parameters = {**LONG, "resourceVersion": cursor}
+        with caller.watch(path, from_cursor) as watching:
+            assert watching.status == 200
+        place.cut(black_hole=black_hole)
+        end(place.relay, how)
+        contents.configmap("c")
+        contents.delete("configmaps", "a")
+        place.relay.start()
+        # Nobody knows yet whether there is an upstream.
+        began = time.monotonic()
+        with caller.watch(path, from_cursor) as resumed:
+            assert resumed.status == 200
+            # Who may is asked upstream, until it is known to be out of reach.
+            asks_who = black_hole and kind is Kind.FOR_CALLERS
+            assert asks_who or resumed.started_at - began < AT_ONCE
+            wait_for(
+                lambda: place.relay.status()["link"]["downSeconds"] is not None,
+                timeout=10,
+                what="the link's verdict",
+            )
+            with caller.watch(path, {**LONG, "resourceVersion": "1"}) as too_old:
+                too_old.wait_ended(timeout=10)
+                assert too_old.seen[-1].object["code"] == 410
+            assert not resumed.seen
+            place.heal()
+            resumed.wait_told(("ADDED", "c"), ("DELETED", "a"))
+            assert min(each.version for each in resumed.events()) > cursor
 
 
 def test_r5_after_a_restart_nothing_is_listed_again(one_relay: Place, contents: Contents) -> None:
@@ -140,6 +159,27 @@ def test_r5_after_a_restart_nothing_is_listed_again(one_relay: Place, contents: 
     assert caller.get(path, {"resourceVersion": contents.version()}).names == ["a", "b"]
     asked = of_relays(one_relay.plane, contents.namespace, since=since)
     assert set(verbs(asked)) == {"watch"}
+
+
+def test_r2_a_watch_from_a_version_that_is_kept_is_not_passed_on(
+    one_relay: Place, contents: Contents
+) -> None:
+    """Also while upstream has yet to accept the stream's own watch: one that is passed on ends
+    without a word when the relay has to list again."""
+    contents.configmap("a")
+    caller, path = one_relay.caller(), contents.path("configmaps")
+    version = caller.get(path, {"resourceVersion": contents.version()}).version
+    one_relay.relay.kill()
+    one_relay.relay.start()
+    one_relay.wait_up()
+    one_relay.link.delay_response(1.5)
+    since = time.time()
+    with caller.watch(path, {**LONG, "resourceVersion": version}) as watching:
+        one_relay.link.heal()
+        contents.configmap("b")
+        watching.wait_told(("ADDED", "b"))
+    asked = requests(one_relay.plane, contents.namespace, since=since)
+    assert asked == of_relays(one_relay.plane, contents.namespace, since=since)
 
 
 def test_r5_what_was_deleted_while_the_relay_was_down_is_told_as_deleted(
