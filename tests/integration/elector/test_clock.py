@@ -7,22 +7,18 @@ the log and statuses are compared.
 """
 
 import datetime
-import os
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.pods.elector import ElectorPod
+from tests.pods.faketime import faketime_library
 from tests.pods.fleet import FAST_DURATION, STEADY, Fleet
 from tests.pods.history import assert_polite, writes
 from tests.pods.http_client import answered
 from tests.pods.observer import Observer, wait_for, wait_for_leader
 from tests.pods.timeline import Timeline
-
-# Debian's multiarch folder, and where `make install` of libfaketime puts it.
-FOLDERS = (Path("/usr/lib"), Path("/usr/local/lib"))
-LIBRARY = "faketime/libfaketimeMT.so.1"
 
 # One hour, less a minute: the test CA's certificates are valid from an hour ago.
 OFF = "59m"
@@ -31,14 +27,7 @@ HALF_AN_HOUR = 1800.0
 
 @pytest.fixture(scope="module")
 def library() -> str:
-    for folder in FOLDERS:
-        for found in (folder / LIBRARY, *sorted(folder.glob(f"*/{LIBRARY}"))):
-            if found.exists():
-                return str(found)
-    message = "libfaketime is missing: apt-get install faketime"
-    if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(message)
-    pytest.skip(message)
+    return faketime_library()
 
 
 def all_clocks(library: str, faketime: str) -> dict[str, str]:
