@@ -27,10 +27,18 @@ WATCH_LIST: Parameters = {
 AT_ONCE = 0.7
 NOTICED = 10.0
 TRIES = 3
+# What is selected of six ConfigMaps.
+SELECTED: list[tuple[Parameters, list[str]]] = [
+    ({"labelSelector": "parity=odd"}, ["a1", "a3", "a5"]),
+    ({"labelSelector": "parity notin (odd)"}, ["a0", "a2", "a4"]),
+    ({"fieldSelector": "metadata.name=a1"}, ["a1"]),
+    ({"fieldSelector": "metadata.name!=a1", "labelSelector": "parity=odd"}, ["a3", "a5"]),
+]
 WAYS = [
     (Kind.RELAY, False),
     (Kind.RELAY, True),
     (Kind.BEHIND_RELAY, False),
+    (Kind.FOR_CALLERS, False),
 ]
 
 
@@ -95,8 +103,22 @@ def see(it: Offline, contents: Contents) -> None:
     ):
         it.before[path] = caller.get(path)
         it.before[path].expect()
+    if it.place.kind is Kind.FOR_CALLERS:
+        get_allowed(it, contents)
     first = caller.get(contents.path("configmaps"), {"limit": 2})
     it.token = first.expect()["metadata"]["continue"]
+
+
+def get_allowed(it: Offline, contents: Contents) -> None:
+    """Offline, a caller may what upstream allowed before: to watch, and to select by these."""
+    caller, widgets = it.place.caller(), contents.path(it.widgets.resource)
+    for selector in (*(each for each, _ in SELECTED), {"fieldSelector": "data.x=1"}):
+        caller.get(contents.path("configmaps"), selector)
+    caller.get(contents.path("pods"), {"fieldSelector": "spec.nodeName=n1"}).expect()
+    for field_selector in ("spec.site=south", "spec.size=1"):
+        caller.get(widgets, {"fieldSelector": field_selector})
+    with caller.watch(contents.path("configmaps"), {"timeoutSeconds": 1}) as watching:
+        assert watching.status == 200
 
 
 @pytest.fixture(
@@ -213,15 +235,7 @@ def test_r4_what_is_not_in_a_complete_list_is_not_found(offline: Offline) -> Non
     assert status == refusal(truth)
 
 
-@pytest.mark.parametrize(
-    ("selector", "names"),
-    [
-        ({"labelSelector": "parity=odd"}, ["a1", "a3", "a5"]),
-        ({"labelSelector": "parity notin (odd)"}, ["a0", "a2", "a4"]),
-        ({"fieldSelector": "metadata.name=a1"}, ["a1"]),
-        ({"fieldSelector": "metadata.name!=a1", "labelSelector": "parity=odd"}, ["a3", "a5"]),
-    ],
-)
+@pytest.mark.parametrize(("selector", "names"), SELECTED)
 def test_r3_selectors_select_offline(
     offline: Offline, selector: Parameters, names: list[str]
 ) -> None:
