@@ -26,6 +26,7 @@ from tests.controlplane.cluster import ControlPlane
 FAMILIES: dict[str, Callable[[World, Options], list[Result]]] = {
     "list": reads.lists,
     "get": reads.gets,
+    "newest": reads.newest,
     "watch": fanout.watches,
     # Part of watch: alone where only this is asked for.
     "cpu": fanout.cpu,

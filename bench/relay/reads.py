@@ -36,11 +36,13 @@ class Reading:
     accept: str = "application/json"
     # Whether somebody lists the pods at the relay, which follows them from then on.
     is_listed: bool = True
+    # "" is a consistent read: what kubectl and the Python client ask for.
+    version: str = "0"
 
     def flags(self, pods: Pods) -> list[str]:
         path = f"{pods.path}/pod-00000" if not self.items else pods.path
         return [
-            f"--path={path}?resourceVersion=0",
+            f"--path={path}?resourceVersion={self.version}",
             f"--accept={self.accept}",
             f"--clients={self.clients}",
             f"--gzip={str(self.is_gzipped).lower()}",
@@ -67,6 +69,12 @@ GETS = tuple(Reading(f"get-{clients}", SIZES[0], clients, 0) for clients in CLIE
 GETS_UNLISTED = tuple(
     Reading(f"get-{clients}-unlisted", 10, clients, 0, is_listed=False) for clients in CLIENTS
 )
+# Consistent reads, which a relay asks upstream for.
+NEWEST = tuple(
+    Reading(f"{kind}-{clients}-newest", SIZES[0], clients, items, version="")
+    for kind, items in (("list-1000", SIZES[0]), ("get", 0))
+    for clients in CLIENTS
+)
 
 
 def lists(world: World, options: Options) -> list[Result]:
@@ -75,6 +83,10 @@ def lists(world: World, options: Options) -> list[Result]:
 
 def gets(world: World, options: Options) -> list[Result]:
     return _read(world, options, [*GETS, *GETS_UNLISTED])
+
+
+def newest(world: World, options: Options) -> list[Result]:
+    return _read(world, options, NEWEST)
 
 
 @dataclass(frozen=True)

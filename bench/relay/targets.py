@@ -7,7 +7,14 @@ that this benchmark is made for.
 
 from bench.relay.fanout import COUNTED, FANOUTS, HUNDRED, TEN, Fanout
 from bench.relay.offline import ALWAYS, CONSISTENT
-from bench.relay.reads import GETS, GETS_UNLISTED, LISTS, LISTS_IN_PROTOBUF, Reading
+from bench.relay.reads import (
+    GETS,
+    GETS_UNLISTED,
+    LISTS,
+    LISTS_IN_PROTOBUF,
+    NEWEST,
+    Reading,
+)
 from bench.relay.recovery import CUTS
 from bench.relay.result import DIRECT, RELAY, Results
 from bench.relay.rows import Row, ratio_row, row
@@ -22,6 +29,7 @@ def rows(results: Results) -> list[Row]:
         *_lists(results),
         *_gets(results),
         *_unlisted(results),
+        *_newest(results),
         *_watches(results),
         *_cpu(results),
         *_sharing(results),
@@ -89,6 +97,24 @@ def _unlisted(results: Results) -> list[Row]:
             what = f"GET of a pod that nobody lists, {_clients(reading)}"
             found.append(row(what, "/s", *_pair(results, reading.name, "per_second")))
             found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
+    return found
+
+
+NEWEST_LIST_TARGET, NEWEST_GET_TARGET = at_least(0.85, "x"), at_least(0.6, "x")
+
+
+def _newest(results: Results) -> list[Row]:
+    found = []
+    for reading in NEWEST:
+        if not results.has(reading.name):
+            continue
+        pair = _pair(results, reading.name, "per_second")
+        what = f"LIST of {reading.items} pods" if reading.items else "GET of a pod"
+        target = NEWEST_LIST_TARGET if reading.items else NEWEST_GET_TARGET
+        what += f" without a version, {_clients(reading)}"
+        found.append(ratio_row(what, "/s", *pair, target=target))
+        found.append(row("  p50", "ms", *_pair(results, reading.name, "p50_ms")))
+        found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
     return found
 
 

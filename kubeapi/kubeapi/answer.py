@@ -78,6 +78,21 @@ class Answer:
                 return
             yield chunk
 
+    async def gather(self, seconds: float) -> None:
+        """Lets bytes gather below us, after a chunk: of a long answer they come in thousands of
+        pieces, each of which costs more than its bytes."""
+        connection = self._response.connection
+        protocol = None if connection is None else connection.protocol
+        transport = None if protocol is None else protocol.transport
+        if self._response.content.is_eof() or transport is None or transport.is_closing():
+            return
+        transport.pause_reading()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            if not transport.is_closing():
+                transport.resume_reading()
+
     async def read(self, *, limit: int, idle_timeout: float | None = None) -> bytes:
         """The whole body. Raises `TooLong` over `limit` bytes, else as `chunks` does."""
         found, size = [], 0

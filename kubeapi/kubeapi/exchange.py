@@ -25,7 +25,7 @@ from .errors import Dropped, NotSent, Unreachable
 from .kept import KeptConnections, Response
 from .resolver import Resolver
 from .server import KEPT_FOR, UNAUTHORIZED
-from .wire import TRANSPORT_ERRORS, describe, end_with_connection, never_resent
+from .wire import TRANSPORT_ERRORS, describe, end_with_connection, never_resent, read_at_once
 
 # RFC 9110, 9.2.1: what a server may be asked twice.
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -215,6 +215,7 @@ class _Opening:
         finally:
             self._deadline = None
         end_with_connection(response)
+        read_at_once(response)
         return response
 
     def cut(self) -> None:

@@ -19,6 +19,8 @@ from sidecar.web import aiohttp_web as web
 
 # Bytes; more are unpacked beside the event loop: it takes some 10 ms for a packed MiB.
 LONG = 128 * 1024
+# Bytes that are unpacked to see how an answer begins.
+HEAD = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,16 @@ async def fetched(answer: Answer, body: bytes, *, limit: int) -> Fetched:
             else await asyncio.to_thread(_unpacked, body, limit)
         )
     return Fetched(answer.status, answer.reason, answer.headers, body, content)
+
+
+def beginning(answer: Answer, first: bytes) -> bytes:
+    """What of its content is known of an answer by its first bytes."""
+    if not _is_packed(answer.headers):
+        return first
+    try:
+        return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(first, HEAD)
+    except zlib.error:
+        return b""
 
 
 async def answer_of(request: web.BaseRequest, fetched: Fetched) -> web.StreamResponse:

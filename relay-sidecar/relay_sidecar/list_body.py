@@ -15,6 +15,7 @@ from relay_sidecar.view import View
 GZIP_LEVEL = 1
 # Bytes that are joined for one write.
 PART = 256 * 1024
+_ITEMS = b'"items":['
 _TAIL = b"]}\n"
 
 
@@ -67,6 +68,41 @@ class ListBody:
         compress = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
         compressed = [compress.compress(part) for part in self.parts()]
         return b"".join([*compressed, compress.flush()])
+
+
+class Comparison:
+    """Whether bytes that pass by are those of a list, whatever its version and page tokens."""
+
+    def __init__(self, body: ListBody) -> None:
+        self._parts = body.parts()
+        self._expected = memoryview(b"")
+        self._is_equal = True
+        self._begun = b""
+        self._skip_head()
+
+    def more(self, passed: bytes) -> None:
+        """The next bytes, in whichever pieces; the first one with the whole head."""
+        rest = memoryview(passed)
+        if not self._begun:
+            self._begun = passed[:1]
+            at = passed.find(_ITEMS)
+            self._is_equal = at >= 0
+            rest = rest[at + len(_ITEMS) :]
+        while self._is_equal and rest:
+            if not self._expected:
+                self._expected = memoryview(next(self._parts, b""))
+            size = min(len(rest), len(self._expected))
+            self._is_equal = bool(size) and rest[:size] == self._expected[:size]
+            rest, self._expected = rest[size:], self._expected[size:]
+
+    @property
+    def is_equal(self) -> bool:
+        """After all of them."""
+        return self._is_equal and not self._expected and next(self._parts, None) is None
+
+    def _skip_head(self) -> None:
+        first = next(self._parts)
+        self._expected = memoryview(first)[first.index(_ITEMS) + len(_ITEMS) :]
 
 
 def _unnamed(raw: bytes, named: bytes) -> tuple[bytes, bytes | memoryview]:

@@ -116,6 +116,18 @@ class _Nobody:
     ) -> Fetched:
         raise not_served()
 
+    async def stream(
+        self,
+        request: web.BaseRequest,
+        *,
+        accept: str | None,
+        header_timeout: float,
+        idle_timeout: float,
+        may_pass: Callable[[bytes], bool],
+        passed: Callable[[bytes], None],
+    ) -> web.StreamResponse | Fetched:
+        raise not_served()
+
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
     ) -> Fetched:

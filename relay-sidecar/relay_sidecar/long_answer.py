@@ -48,6 +48,18 @@ async def send_long(
     return response
 
 
+async def write_part(request: web.BaseRequest, response: web.StreamResponse, part: bytes) -> None:
+    """Of an answer whose parts come one after the other."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await response.write(part)
+    except TimeoutError as error:
+        logger.info("a client does not read its answer", extra=fields(path=request.path))
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the client does not read") from error
+
+
 def _buffer(transport: asyncio.Transport, *, high: int | None, unsent: int) -> None:
     """A part counts as taken when all of it but `high` bytes is with the kernel, the last one too;
     which takes `unsent` beyond those on their way: of megabytes there, a slow reader would be

@@ -22,6 +22,7 @@ from multidict import CIMultiDict
 from kubeapi import Answer, ApiTransport, Dropped, NotSent, TooLong, Unreachable
 from relay_sidecar import tunnel
 from relay_sidecar.access.admission import CALLER, Caller
+from relay_sidecar.core.accept import takes_gzip
 from relay_sidecar.core.link import NOBODY_THERE, Outcome
 from relay_sidecar.core.status import (
     Refused,
@@ -31,7 +32,8 @@ from relay_sidecar.core.status import (
     unavailable,
 )
 from relay_sidecar.end_to_end import asks_for_upgrade, drop_websocket_token, end_to_end
-from relay_sidecar.fetched import Fetched, answer_of, fetched
+from relay_sidecar.fetched import Fetched, answer_of, beginning, fetched
+from relay_sidecar.long_answer import write_part
 from relay_sidecar.upload import Upload, upload
 from sidecar.web import aiohttp_web as web
 
@@ -51,6 +53,11 @@ MAX_KEPT_BODY = 8 * 1024 * 1024
 SHORT_BODY = 256 * 1024
 # Seconds; kube-apiserver's --request-timeout, which what is not a watch never exceeds by itself.
 LONGEST_REQUEST = 60.0
+
+
+# Seconds between two pieces of a long answer that is passed on: an API server makes a MiB of a list
+# in some milliseconds.
+GATHER = 0.002
 
 
 # struct linger {on, seconds}, socket(7): closing sends a reset.
@@ -101,6 +108,52 @@ class Proxy:
             header_timeout=header_timeout,
             idle_timeout=header_timeout,
         )
+
+    async def stream(
+        self,
+        request: web.BaseRequest,
+        *,
+        accept: str | None,
+        header_timeout: float,
+        idle_timeout: float,
+        may_pass: Callable[[bytes], bool],
+        passed: Callable[[bytes], None],
+    ) -> web.StreamResponse | Fetched:
+        """The answer to a read as it comes, where `may_pass` says so of its first bytes, unpacked:
+        then `passed` hears each piece of one that is not packed. Else the whole answer.
+
+        Raises `Unreachable` where nothing was handed on, and `Refused` for what is too long.
+        """
+        headers = self._headers(request)
+        is_packed = takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, ""))
+        headers[hdrs.ACCEPT_ENCODING] = "gzip" if is_packed else "identity"
+        if accept is not None:
+            headers[hdrs.ACCEPT] = accept
+        response: web.StreamResponse | None = None
+        try:
+            async with self._asked(request, headers, None, header_timeout=header_timeout) as answer:
+                chunks = answer.chunks(idle_timeout=idle_timeout)
+                chunk = await anext(chunks, b"")
+                if answer.status != HTTPStatus.OK or not may_pass(beginning(answer, chunk)):
+                    rest = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
+                    return await fetched(answer, chunk + rest, limit=MAX_ANSWER)
+                response = _begun(request, answer)
+                await response.prepare(request)
+                while chunk:
+                    if hdrs.CONTENT_ENCODING not in answer.headers:
+                        passed(chunk)
+                    await write_part(request, response, chunk)
+                    await answer.gather(GATHER)
+                    chunk = await anext(chunks, b"")
+                await response.write_eof()
+                return response
+        except TooLong as error:
+            raise Refused(_too_long(request, error)) from error
+        except Unreachable:
+            if response is None or not response.prepared:
+                raise
+            _break_off(request)
+            return response
 
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float

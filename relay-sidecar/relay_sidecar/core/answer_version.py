@@ -6,6 +6,7 @@ Sources: k8s.io/apimachinery v0.36, pkg/runtime/generated.proto (Unknown), pkg/a
 generated.proto (ObjectMeta, ListMeta); https://protobuf.dev/programming-guides/encoding.
 """
 
+import re
 from typing import Final
 
 from relay_sidecar.core.accept import Form
@@ -20,6 +21,11 @@ from relay_sidecar.core.objects import (
 _MAGIC: Final = b"k8s\x00"
 # Unknown.raw; the metadata of any object or list; the resourceVersion of either.
 _RAW, _METADATA, _OF_LIST, _OF_OBJECT = 2, 1, 2, 6
+# So API servers in Go begin a list of a type of their own, or a Table: TypeMeta and ListMeta are
+# before what is in it, and of ListMeta the version is first but for the selfLink that is no more.
+_HEAD: Final = re.compile(
+    rb'\{"kind":"\w+","apiVersion":"[\w./-]+","metadata":\{"resourceVersion":"(\d+)"[,}]'
+)
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -33,6 +39,16 @@ def answer_version(body: bytes, form: Form, *, is_list: bool) -> int | None:
                 return _in_protobuf(body, _OF_LIST if is_list else _OF_OBJECT)
             case _:
                 return read_page(body).version if is_list else read_item(body).version
+    except Malformed:
+        return None
+
+
+def version_at_head(begun: bytes) -> int | None:
+    """Of a list in JSON of which this is the beginning; None where its version is not there, as in
+    lists of custom resources."""
+    found = _HEAD.match(begun)
+    try:
+        return None if found is None else read_version(found[1].decode("ascii"))
     except Malformed:
         return None
 

@@ -113,12 +113,26 @@ class Gets:
             except Malformed:
                 return await answer_of(request, fetched)
             age = told_age(fetched.headers.get("Age"))
-            await reading.remember(info.resource, item, asked_at=asked_at, age=age)
+            await self._learn(info, item, asked_at=asked_at, age=age)
         elif fetched.status == 200:
             reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=False)
         elif fetched.status == 404:
             await reading.forget(info.resource, key_of(info))
         return await answer_of(request, fetched)
+
+    async def _learn(self, info: RequestInfo, item: Item, *, asked_at: float, age: float) -> None:
+        """What a live stream holds already need not be remembered apart from it."""
+        reading = self._reading
+        known = reading.streams.newest(info.resource, item.key)
+        if (
+            known is not None
+            and isinstance(known[1], Stream)
+            and known[0].version == item.version
+            and reading.streams.is_live(known[1])
+        ):
+            reading.handed_out(info.resource, item.version)
+        else:
+            await reading.remember(info.resource, item, asked_at=asked_at, age=age)
 
     def _from_what_is_known(
         self, info: RequestInfo, at_least: int, wanted: Representation

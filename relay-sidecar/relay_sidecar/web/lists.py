@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from kubeapi import Unreachable
 from relay_sidecar.core.answer_age import told_age
+from relay_sidecar.core.answer_version import version_at_head
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.core.objects import Malformed, read_page, read_table_versions
 from relay_sidecar.core.request import (
@@ -20,12 +21,15 @@ from relay_sidecar.core.request import (
     RequestInfo,
     VersionMatch,
 )
+from relay_sidecar.core.resources import known_fields
 from relay_sidecar.core.scope import Scope
 from relay_sidecar.core.status import Refused, expired, expired_continue, too_large_version
 from relay_sidecar.core.store import fingerprint_of
+from relay_sidecar.list_body import Comparison
 from relay_sidecar.proxy import Fetched, answer_of
 from relay_sidecar.stream import Stream, Told
 from relay_sidecar.streams import Denied, Failing, Unknown
+from relay_sidecar.view import View
 from relay_sidecar.web.answers import send_list
 from relay_sidecar.web.pages import PageSets
 from relay_sidecar.web.reading import (
@@ -109,12 +113,29 @@ class Lists:
             and takes_whole(wanted)
             and bool(reading.streams.covering(scope))
         )
+        patience = reading.patience(has_answer=has_cache)
+        passing = None if is_last_resort else self._passing(scope, wanted, asked)
         try:
-            fetched = await reading.above.fetch(
-                request,
-                accept=accept_upstream(wanted, is_list=True),
-                header_timeout=reading.patience(has_answer=has_cache),
-            )
+            if passing is not None:
+                answer = await reading.above.stream(
+                    request,
+                    accept=accept_upstream(wanted, is_list=True),
+                    header_timeout=patience,
+                    idle_timeout=reading.settings.request_timeout,
+                    may_pass=passing.may_pass,
+                    passed=passing.more,
+                )
+                if not isinstance(answer, Fetched):
+                    if _is_latest(options) and "Age" not in answer.headers:
+                        passing.end()
+                    return answer
+                fetched = answer
+            else:
+                fetched = await reading.above.fetch(
+                    request,
+                    accept=accept_upstream(wanted, is_list=True),
+                    header_timeout=patience,
+                )
         except Unreachable:
             return None
         if fetched.status in NOBODY_THERE and has_cache:
@@ -129,6 +150,19 @@ class Lists:
         stream = reading.streams.exactly(scope)
         version = 0 if stream is None else stream.version
         return _Asked(reading.clock(), reading.wall(), version, reading.floor.of(scope.resource))
+
+    def _passing(self, scope: Scope, wanted: Representation, asked: _Asked) -> "_Passing | None":
+        """Where a live stream knows already what upstream will tell. Not for custom resources,
+        whose lists tell their version at the end."""
+        reading = self._reading
+        if wanted.form is Form.OTHER or known_fields(scope.resource) is None:
+            return None
+        stream = reading.streams.at_hand(scope)
+        if stream is None or not reading.streams.is_live(stream):
+            return None
+        reading.streams.use(stream, now=reading.now())
+        is_same = wanted.form is Form.WHOLE and stream.scope == scope
+        return _Passing(reading, scope, stream if is_same else None, asked)
 
     async def _learn(
         self,
@@ -150,7 +184,7 @@ class Lists:
         except Malformed:
             return
         # Another relay tells how old its answer is; pages and lists from a version are not of now.
-        is_latest = options.resource_version is None and not options.continue_token
+        is_latest = _is_latest(options)
         is_of_now = is_latest and "Age" not in fetched.headers
         if is_of_now and page.version < asked.floor:
             reading.streams.stands_at(scope.resource, page.version)
@@ -221,3 +255,50 @@ class Lists:
         body = stream.body(reading.view(stream, scope, wanted))
         headers = reading.age(stream, since=since, stands_in=stands_in)
         return await send_list(request, body, headers)
+
+
+def _is_latest(options: ListOptions) -> bool:
+    return options.resource_version is None and not options.continue_token
+
+
+class _Passing:
+    """A list on its way from upstream to a client, of which only the version is read: the floor,
+    before anything of it is handed on. Compared with what `stream`, of the same scope, holds: one
+    that is equal is as new, though its cursor may be told so much later."""
+
+    def __init__(
+        self, reading: Reading, scope: Scope, stream: Stream | None, asked: _Asked
+    ) -> None:
+        self._reading = reading
+        self._asked = asked
+        self._scope = scope
+        self._stream = stream
+        self._fingerprint = 0
+        self._version = 0
+        self._comparison: Comparison | None = None
+
+    def may_pass(self, begun: bytes) -> bool:
+        version = version_at_head(begun)
+        # A version that goes back is one to learn from: upstream may have been restored.
+        if version is None or version < self._asked.floor:
+            return False
+        self._version = version
+        self._reading.handed_out(self._scope.resource, version)
+        stream = self._stream
+        if stream is not None and stream.collection.cursor < version:
+            self._fingerprint = stream.collection.fingerprint
+            self._comparison = Comparison(stream.body(View()))
+        return True
+
+    def more(self, passed: bytes) -> None:
+        if self._comparison is not None:
+            self._comparison.more(passed)
+
+    def end(self) -> None:
+        """All of it was handed on, and it is of now."""
+        stream, asked = self._stream, self._asked
+        if stream is None or self._comparison is None or not self._comparison.is_equal:
+            return
+        self._reading.floor.listed(self._scope, self._version, self._fingerprint)
+        told = Told(self._version, self._fingerprint, asked.at, asked.at_wall, asked.version)
+        self._reading.streams.told(stream, told)

@@ -50,6 +50,19 @@ class Above(Protocol):
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
     ) -> Fetched: ...
 
+    async def stream(
+        self,
+        request: web.BaseRequest,
+        *,
+        accept: str | None,
+        header_timeout: float,
+        idle_timeout: float,
+        may_pass: Callable[[bytes], bool],
+        passed: Callable[[bytes], None],
+    ) -> web.StreamResponse | Fetched:
+        """As it comes, where `may_pass` says so of how it begins; else whole."""
+        ...
+
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
     ) -> Fetched:

@@ -240,5 +240,7 @@ def test_r6_what_was_not_heard_on_connections_that_went_silent_is_told_with_its_
         # The stream itself may be silent for 90 s; who asks for the newest hears of it soon, and
         # until then that what he hears is not.
         assert newest(one_relay, path, timeout=10.0).names == ["b"]
+        # Nobody goes back from there, whichever way the newest has come.
+        assert one_relay.caller().get(path, {"resourceVersion": "0"}).names == ["b"]
         one_relay.link.heal()
         watching.wait_told(("ADDED", "b"), timeout=60)

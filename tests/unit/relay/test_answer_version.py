@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_sidecar.core.accept import Form
-from relay_sidecar.core.answer_version import answer_version
+from relay_sidecar.core.answer_version import answer_version, version_at_head
 
 META = {"name": "a", "resourceVersion": "42"}
 PARTIAL = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": META}
@@ -78,3 +78,25 @@ def test_whatever_is_sent_the_answer_is_a_version_or_none(body: bytes, cut: int)
     version = answer_version(b"k8s\x00" + body, Form.OTHER, is_list=False)
     assert version is None or version >= 0
     assert answer_version(OBJECT[:cut], Form.OTHER, is_list=False) in {None, 42}
+
+
+@pytest.mark.parametrize(
+    ("begun", "version"),
+    [
+        (b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"42"},"items":[', 42),
+        (b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"42",', 42),
+        # Cut off within the version, or a client's idea of one.
+        (b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"4', None),
+        # A custom resource's: first come its items, which may hold anything.
+        (
+            b'{"apiVersion":"g/v1","items":[{"kind":"PodList","metadata":{"resourceVersion":"1"}',
+            None,
+        ),
+        (b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}', None),
+        (b"", None),
+    ],
+)
+def test_a_list_tells_its_version_at_its_head_or_not_there(
+    begun: bytes, version: int | None
+) -> None:
+    assert version_at_head(begun) == version
