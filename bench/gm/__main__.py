@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import pace
-from bench.gm import crowd, datasets, failover, jobs, latency, storm
+from bench.gm import crowd, datasets, failover, jobs, latency, reconnect, storm
 from bench.gm.result import Result, Results
 from bench.gm.rows import table
 from bench.gm.targets import rows
@@ -39,6 +39,7 @@ FAMILIES: dict[str, Callable[[World, Options], list[Result]]] = {
     "crowd": crowd.crowd,
     "latency": latency.latencies,
     "failover": failover.failovers,
+    "reconnect": reconnect.reconnects,
     "storm": storm.storms,
 }
 

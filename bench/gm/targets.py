@@ -4,7 +4,7 @@ Pure. Each number stands here once, beside the row that it judges. Sedna's were 
 a machine of two cores like those that this benchmark is made for.
 """
 
-from bench.gm import crowd, datasets, failover, jobs, latency, storm
+from bench.gm import crowd, datasets, failover, jobs, latency, reconnect, storm
 from bench.gm.result import REFERENCE, Results
 from bench.gm.rows import Row, ratio_row, row
 from bench.target import at_least, at_most, never_above
@@ -22,6 +22,7 @@ def rows(results: Results) -> list[Row]:
         *_crowd(results),
         *_latencies(results),
         *_failovers(results),
+        *_reconnects(results),
         *_storms(results),
     ]
 
@@ -154,6 +155,27 @@ def _failovers(results: Results) -> list[Row]:
                 what = f"GM {way}, {mode}: LCs served again"
                 found.append(row(what, "s", served, sedna="by hand", target=target))
                 found.append(row("  jobs go on", "s", results.values(name, "acts")))
+    return found
+
+
+# Seconds after the only GM listens again; connections that one GM takes in a second.
+AFTER_START, TAKEN = 8.0, 500
+
+
+def _reconnects(results: Results) -> list[Row]:
+    found = []
+    lease = seconds(LEASE_FLAGS[LEASE_FLAGS.index("--lease-duration") + 1])
+    for name, what, limit in (
+        (reconnect.RESTARTED, "GM killed and started after 1 s: all served", AFTER_START),
+        (reconnect.TAKEN_OVER, "leader of three killed: all served", lease + BEYOND_LEASE),
+    ):
+        if results.has(name):
+            served, taken = results.values(name, "served"), results.values(name, "most_taken")
+            target, bound = at_most(limit, "s"), never_above(TAKEN, "/s")
+            found.append(row(f"1000 LCs, {what}", "s", served, target=target))
+            found.append(row("  connections in a second at a GM", "/s", taken, target=bound))
+            reports = results.values(name, "reports")
+            found.append(row("  reports acknowledged meanwhile", "", reports))
     return found
 
 

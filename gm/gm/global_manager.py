@@ -109,7 +109,11 @@ class GlobalManager:
         self.hub: Hub | None = None
         if config.mode is not Mode.RELAY:
             self.hub = Hub(
-                self.directory, self.inbox, may_serve=self._may_serve, sheds=self._is_any
+                self.directory,
+                self.inbox,
+                may_serve=self._may_serve,
+                sheds=self._is_any,
+                may_wait=self._may_come_to_serve,
             )
             self.leadership.subscribe(self.hub.moved)
 
@@ -196,6 +200,11 @@ class GlobalManager:
 
     def _may_serve(self) -> bool:
         return self._is_any or self.leadership.is_leader
+
+    def _may_come_to_serve(self) -> bool:
+        """Soon: it has just started, or whoever led is silent."""
+        is_next = self._is_any or self.leadership.is_leader or self.leadership.is_vacant
+        return is_next and (self.link.is_up or not self.directory.is_synced)
 
     def _link_changed(self) -> None:
         self.directory.moved()

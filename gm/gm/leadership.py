@@ -54,6 +54,11 @@ class Leadership:
         return not self._is_over and self.lead.may_act(boottime(), self._within)
 
     @property
+    def is_vacant(self) -> bool:
+        """Whether nobody seems to lead, so that this GM may be next."""
+        return not self._is_over and self.lead.is_vacant(boottime())
+
+    @property
     def term(self) -> int | None:
         return self.lead.term(boottime()) if self.is_leader else None
 

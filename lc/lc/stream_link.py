@@ -159,7 +159,7 @@ class StreamLink:
             if credentials is None
             else grpc.aio.secure_channel(address, credentials, options=OPTIONS)
         )
-        session = StreamSession(self._store, peer=address)
+        session = StreamSession(self._store, peer=address, paced=self._reception.paced)
         self._session = session
         try:
             method: Any = channel.stream_stream(METHOD)

@@ -9,7 +9,7 @@ asked of the store is awaited also then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +20,7 @@ import grpc.aio
 from lc.core.session import (
     Effect,
     KeepOnly,
+    Paced,
     Redial,
     Rejected,
     Removed,
@@ -63,7 +64,11 @@ class _Over(Exception):
 class StreamSession:
     """`run` once."""
 
-    def __init__(self, store: Store, *, peer: str) -> None:
+    def __init__(
+        self, store: Store, *, peer: str, paced: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """`paced`: told of each pace that GM asks for."""
+        self._paced = paced
         self._store = store
         self._peer = peer
         self._rules = Session(store.store_id, store.get)
@@ -133,6 +138,9 @@ class StreamSession:
         for effect in self._rules.received(message):
             if isinstance(effect, Redial):
                 raise _Over(effect.reason, is_drained=True)
+            if isinstance(effect, Paced):
+                self._paced(effect.seconds)
+                continue
             # Asked for at once: this is the order in which it takes effect.
             self._last_asked = asked = asyncio.ensure_future(self._perform(effect))
             await self._asked.put((effect, asked))
@@ -154,8 +162,8 @@ class StreamSession:
             case Rejected(uid, seq, reason):
                 logger.warning("GM refuses a report", extra=fields(uid=uid, seq=seq, why=reason))
                 return store.refused(uid, seq, reason)
-            case Redial():
-                raise AssertionError("ends the call instead")
+            case Redial() | Paced():
+                raise AssertionError("is not the store's")
 
     # The disk
 

@@ -17,6 +17,7 @@ from sedna_api.core.messages import (
     Drain,
     FromNode,
     Hello,
+    Pace,
     Put,
     Refused,
     Rewound,
@@ -113,6 +114,8 @@ def _to_node(message: ToNode) -> wire.ToNode:
             return wire.ToNode(drain=wire.Drain(reason=reason))
         case Rewound():
             return wire.ToNode(rewound=wire.Rewound())
+        case Pace(seconds):
+            return wire.ToNode(pace=wire.Pace(seconds=seconds))
 
 
 def decode_to_node(data: bytes) -> ToNode | None:
@@ -142,5 +145,7 @@ def _from_gm(message: wire.ToNode) -> ToNode | None:
             return Drain(message.drain.reason)
         case "rewound":
             return Rewound()
+        case "pace":
+            return Pace(message.pace.seconds)
         case _:
             return None

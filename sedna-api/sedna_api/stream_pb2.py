@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16sedna_api/stream.proto\x12\x15\x65\x64gesidecars.sedna.v1\"u\n\x08\x46romNode\x12-\n\x05hello\x18\x01 \x01(\x0b\x32\x1c.edgesidecars.sedna.v1.HelloH\x00\x12/\n\x06report\x18\x02 \x01(\x0b\x32\x1d.edgesidecars.sedna.v1.ReportH\x00\x42\t\n\x07message\"\xeb\x02\n\x06ToNode\x12)\n\x03put\x18\x01 \x01(\x0b\x32\x1a.edgesidecars.sedna.v1.PutH\x00\x12/\n\x06\x64\x65lete\x18\x02 \x01(\x0b\x32\x1d.edgesidecars.sedna.v1.DeleteH\x00\x12:\n\x0csnapshot_end\x18\x03 \x01(\x0b\x32\".edgesidecars.sedna.v1.SnapshotEndH\x00\x12)\n\x03\x61\x63k\x18\x04 \x01(\x0b\x32\x1a.edgesidecars.sedna.v1.AckH\x00\x12\x31\n\x07refused\x18\x05 \x01(\x0b\x32\x1e.edgesidecars.sedna.v1.RefusedH\x00\x12-\n\x05\x64rain\x18\x06 \x01(\x0b\x32\x1c.edgesidecars.sedna.v1.DrainH\x00\x12\x31\n\x07rewound\x18\x07 \x01(\x0b\x32\x1e.edgesidecars.sedna.v1.RewoundH\x00\x42\t\n\x07message\"\x9e\x01\n\x05Hello\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x10\n\x08store_id\x18\x02 \x01(\t\x12\x36\n\x05known\x18\x03 \x03(\x0b\x32\'.edgesidecars.sedna.v1.Hello.KnownEntry\x12\x0f\n\x07version\x18\x04 \x01(\t\x1a,\n\nKnownEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xa5\x01\n\x06Report\x12\x10\n\x08store_id\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x11\n\tnamespace\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x10\n\x08is_event\x18\x07 \x01(\x08\x12\x0e\n\x06worker\x18\x08 \x01(\t\x12\x0c\n\x04\x62ody\x18\t \x01(\x0c\x12\x10\n\x08previous\x18\n \x01(\x04\"#\n\x03Put\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0e\n\x06object\x18\x02 \x01(\x0c\"^\n\x06\x44\x65lete\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x18\n\x10resource_version\x18\x05 \x01(\x04\"\r\n\x0bSnapshotEnd\"1\n\x03\x41\x63k\x12\x10\n\x08store_id\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x04\"E\n\x07Refused\x12\x10\n\x08store_id\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x04\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x17\n\x05\x44rain\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\t\n\x07Rewound2T\n\x03Hub\x12M\n\x07\x43onnect\x12\x1f.edgesidecars.sedna.v1.FromNode\x1a\x1d.edgesidecars.sedna.v1.ToNode(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16sedna_api/stream.proto\x12\x15\x65\x64gesidecars.sedna.v1\"u\n\x08\x46romNode\x12-\n\x05hello\x18\x01 \x01(\x0b\x32\x1c.edgesidecars.sedna.v1.HelloH\x00\x12/\n\x06report\x18\x02 \x01(\x0b\x32\x1d.edgesidecars.sedna.v1.ReportH\x00\x42\t\n\x07message\"\x98\x03\n\x06ToNode\x12)\n\x03put\x18\x01 \x01(\x0b\x32\x1a.edgesidecars.sedna.v1.PutH\x00\x12/\n\x06\x64\x65lete\x18\x02 \x01(\x0b\x32\x1d.edgesidecars.sedna.v1.DeleteH\x00\x12:\n\x0csnapshot_end\x18\x03 \x01(\x0b\x32\".edgesidecars.sedna.v1.SnapshotEndH\x00\x12)\n\x03\x61\x63k\x18\x04 \x01(\x0b\x32\x1a.edgesidecars.sedna.v1.AckH\x00\x12\x31\n\x07refused\x18\x05 \x01(\x0b\x32\x1e.edgesidecars.sedna.v1.RefusedH\x00\x12-\n\x05\x64rain\x18\x06 \x01(\x0b\x32\x1c.edgesidecars.sedna.v1.DrainH\x00\x12\x31\n\x07rewound\x18\x07 \x01(\x0b\x32\x1e.edgesidecars.sedna.v1.RewoundH\x00\x12+\n\x04pace\x18\x08 \x01(\x0b\x32\x1b.edgesidecars.sedna.v1.PaceH\x00\x42\t\n\x07message\"\x9e\x01\n\x05Hello\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x10\n\x08store_id\x18\x02 \x01(\t\x12\x36\n\x05known\x18\x03 \x03(\x0b\x32\'.edgesidecars.sedna.v1.Hello.KnownEntry\x12\x0f\n\x07version\x18\x04 \x01(\t\x1a,\n\nKnownEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xa5\x01\n\x06Report\x12\x10\n\x08store_id\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x11\n\tnamespace\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x10\n\x08is_event\x18\x07 \x01(\x08\x12\x0e\n\x06worker\x18\x08 \x01(\t\x12\x0c\n\x04\x62ody\x18\t \x01(\x0c\x12\x10\n\x08previous\x18\n \x01(\x04\"#\n\x03Put\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0e\n\x06object\x18\x02 \x01(\x0c\"^\n\x06\x44\x65lete\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x18\n\x10resource_version\x18\x05 \x01(\x04\"\r\n\x0bSnapshotEnd\"1\n\x03\x41\x63k\x12\x10\n\x08store_id\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x04\"E\n\x07Refused\x12\x10\n\x08store_id\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0b\n\x03seq\x18\x03 \x01(\x04\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x17\n\x05\x44rain\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x17\n\x04Pace\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\"\t\n\x07Rewound2T\n\x03Hub\x12M\n\x07\x43onnect\x12\x1f.edgesidecars.sedna.v1.FromNode\x1a\x1d.edgesidecars.sedna.v1.ToNode(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,27 +36,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FROMNODE']._serialized_start=49
   _globals['_FROMNODE']._serialized_end=166
   _globals['_TONODE']._serialized_start=169
-  _globals['_TONODE']._serialized_end=532
-  _globals['_HELLO']._serialized_start=535
-  _globals['_HELLO']._serialized_end=693
-  _globals['_HELLO_KNOWNENTRY']._serialized_start=649
-  _globals['_HELLO_KNOWNENTRY']._serialized_end=693
-  _globals['_REPORT']._serialized_start=696
-  _globals['_REPORT']._serialized_end=861
-  _globals['_PUT']._serialized_start=863
-  _globals['_PUT']._serialized_end=898
-  _globals['_DELETE']._serialized_start=900
-  _globals['_DELETE']._serialized_end=994
-  _globals['_SNAPSHOTEND']._serialized_start=996
-  _globals['_SNAPSHOTEND']._serialized_end=1009
-  _globals['_ACK']._serialized_start=1011
-  _globals['_ACK']._serialized_end=1060
-  _globals['_REFUSED']._serialized_start=1062
-  _globals['_REFUSED']._serialized_end=1131
-  _globals['_DRAIN']._serialized_start=1133
-  _globals['_DRAIN']._serialized_end=1156
-  _globals['_REWOUND']._serialized_start=1158
-  _globals['_REWOUND']._serialized_end=1167
-  _globals['_HUB']._serialized_start=1169
-  _globals['_HUB']._serialized_end=1253
+  _globals['_TONODE']._serialized_end=577
+  _globals['_HELLO']._serialized_start=580
+  _globals['_HELLO']._serialized_end=738
+  _globals['_HELLO_KNOWNENTRY']._serialized_start=694
+  _globals['_HELLO_KNOWNENTRY']._serialized_end=738
+  _globals['_REPORT']._serialized_start=741
+  _globals['_REPORT']._serialized_end=906
+  _globals['_PUT']._serialized_start=908
+  _globals['_PUT']._serialized_end=943
+  _globals['_DELETE']._serialized_start=945
+  _globals['_DELETE']._serialized_end=1039
+  _globals['_SNAPSHOTEND']._serialized_start=1041
+  _globals['_SNAPSHOTEND']._serialized_end=1054
+  _globals['_ACK']._serialized_start=1056
+  _globals['_ACK']._serialized_end=1105
+  _globals['_REFUSED']._serialized_start=1107
+  _globals['_REFUSED']._serialized_end=1176
+  _globals['_DRAIN']._serialized_start=1178
+  _globals['_DRAIN']._serialized_end=1201
+  _globals['_PACE']._serialized_start=1203
+  _globals['_PACE']._serialized_end=1226
+  _globals['_REWOUND']._serialized_start=1228
+  _globals['_REWOUND']._serialized_end=1237
+  _globals['_HUB']._serialized_start=1239
+  _globals['_HUB']._serialized_end=1323
 # @@protoc_insertion_point(module_scope)

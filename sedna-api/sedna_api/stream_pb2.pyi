@@ -15,7 +15,7 @@ class FromNode(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
 
 class ToNode(_message.Message):
-    __slots__ = ("put", "delete", "snapshot_end", "ack", "refused", "drain", "rewound")
+    __slots__ = ("put", "delete", "snapshot_end", "ack", "refused", "drain", "rewound", "pace")
     PUT_FIELD_NUMBER: _ClassVar[int]
     DELETE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_END_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,7 @@ class ToNode(_message.Message):
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     REWOUND_FIELD_NUMBER: _ClassVar[int]
+    PACE_FIELD_NUMBER: _ClassVar[int]
     put: Put
     delete: Delete
     snapshot_end: SnapshotEnd
@@ -30,7 +31,8 @@ class ToNode(_message.Message):
     refused: Refused
     drain: Drain
     rewound: Rewound
-    def __init__(self, put: _Optional[_Union[Put, _Mapping]] = ..., delete: _Optional[_Union[Delete, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., rewound: _Optional[_Union[Rewound, _Mapping]] = ...) -> None: ...
+    pace: Pace
+    def __init__(self, put: _Optional[_Union[Put, _Mapping]] = ..., delete: _Optional[_Union[Delete, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., rewound: _Optional[_Union[Rewound, _Mapping]] = ..., pace: _Optional[_Union[Pace, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("node", "store_id", "known", "version")
@@ -128,6 +130,12 @@ class Drain(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     reason: str
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class Pace(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: float
+    def __init__(self, seconds: _Optional[float] = ...) -> None: ...
 
 class Rewound(_message.Message):
     __slots__ = ()

@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+# Seconds; a leader that lives is seen to renew each second, or two with an elector's defaults. Who
+# waits for one in vain goes on as soon as it is.
+SILENT_AFTER = 1.2
+
 
 class NotALeaderDocument(ValueError):
     """What the elector's address says is no document of /leader."""
@@ -19,7 +23,8 @@ class NotALeaderDocument(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LeaderDocument:
-    """What of `GET /leader` is of use here. `term` grows with each term, None unless leader."""
+    """What of `GET /leader` is of use here. `term` grows with each term, None unless leader;
+    `renewed`: the holder's own words for when it renewed last."""
 
     is_leader: bool
     holder: str
@@ -27,6 +32,7 @@ class LeaderDocument:
     valid_until: float | None
     term: int | None
     reason: str
+    renewed: str = ""
 
     @classmethod
     def parse(cls, document: Mapping[str, object]) -> Self:
@@ -46,6 +52,7 @@ class LeaderDocument:
             valid_until=float(valid_until) if isinstance(valid_until, int | float) else None,
             term=term if isinstance(term, int) and is_leader else None,
             reason=_text(document.get("reason")),
+            renewed=_text(document.get("renewTime")),
         )
 
 
@@ -56,6 +63,8 @@ class Lead:
         self.document: LeaderDocument | None = None
         self.heard_at: float | None = None
         self.deadline = -math.inf
+        # When a holder was last seen to renew.
+        self._renewed_at = -math.inf
         # No document that comes next was made before.
         self._since = math.inf
 
@@ -76,10 +85,19 @@ class Lead:
         else:
             self.deadline = -math.inf
         self._since = now
+        if document.holder and (before is None or _sign_of_life(before) != _sign_of_life(document)):
+            self._renewed_at = now
         return before is None or _state(before) != _state(document)
 
     def is_leader(self, now: float) -> bool:
         return now < self.deadline
+
+    def is_vacant(self, now: float) -> bool:
+        """Whether nobody seems to lead: no holder, or one that has not renewed for `SILENT_AFTER`
+        seconds. A first sight of a holder counts as its renewal."""
+        if self.document is None or not self.document.holder:
+            return True
+        return now - self._renewed_at >= SILENT_AFTER
 
     def may_act(self, now: float, within: float) -> bool:
         """Whether something that takes `within` seconds at most ends while the lead is proven."""
@@ -92,6 +110,10 @@ class Lead:
 
 def _state(document: LeaderDocument) -> tuple[object, ...]:
     return document.is_leader, document.holder, document.term
+
+
+def _sign_of_life(document: LeaderDocument) -> tuple[str, str]:
+    return document.holder, document.renewed
 
 
 def _is_seconds(value: object) -> bool:

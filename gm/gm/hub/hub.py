@@ -3,7 +3,9 @@
 Owns who is connected and whether anybody is served. Guarantees: an LC is served only while this GM
 may serve, has listed everything and reaches the API server, asked anew five times a second and at
 each change; when that ends, all streams end at once; a node has one stream, the newest; streams
-are shed after a while where any GM may serve. Knows neither gRPC nor websockets.
+are shed after a while where any GM may serve. An LC that comes while nobody may serve yet, but
+this GM may be next, waits here for some seconds instead of dialling all the time; and all LCs are
+told how far to spread their next dial. Knows neither gRPC nor websockets.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from gm.hub.core.history import History, Verdict
+from gm.hub.core.pacing import is_news, pace
 from gm.hub.core.session import Cause, Ended
 from gm.hub.core.shedding import lifetime
 from gm.hub.ports import Directory, Inbox, MayServe
@@ -27,6 +30,8 @@ from sedna_api.core.messages import Hello
 LOOK_EVERY = 0.2
 # Seconds for LCs to hear that they are to redial. Each of them needs one round trip.
 FAREWELL = 1.0
+# Seconds that an LC may wait to be served; it gives up a GM that says nothing for 10 s.
+WAIT_FOR = 8.0
 # What jobs refer to comes before them.
 _FIRST = {DATASET.singular: 0, MODEL.singular: 1}
 
@@ -34,15 +39,25 @@ _FIRST = {DATASET.singular: 0, MODEL.singular: 1}
 class Hub:
     """Listens to the directory from its making on; `run` until the process ends.
 
-    `sheds`: whether other GMs serve as well."""
+    `sheds`: whether other GMs serve as well. `may_wait`: whether this GM may be the next one that
+    serves, so that LCs do well to wait for it."""
 
     def __init__(
-        self, directory: Directory, inbox: Inbox, *, may_serve: MayServe, sheds: bool
+        self,
+        directory: Directory,
+        inbox: Inbox,
+        *,
+        may_serve: MayServe,
+        sheds: bool,
+        may_wait: MayServe = lambda: False,
     ) -> None:
         self._directory = directory
         self._inbox = inbox
         self._may_serve = may_serve
         self._sheds = sheds
+        self._may_wait = may_wait
+        # What LCs that are served were told of their number.
+        self._pace = 0.0
         self._began = asyncio.get_running_loop().time()
         self._history = History()
         # By node, the newest of each; and all that have not left yet.
@@ -70,17 +85,17 @@ class Hub:
             return "this GM does not reach the API server"
         return None
 
-    def turn_away(self) -> Ended | None:
-        """What to tell whoever comes now, if nobody is served."""
+    def turn_away(self, *, may_wait: bool = False) -> Ended | None:
+        """What to tell whoever comes now, if nobody is served. `may_wait`: it understands to."""
         reason = self.unavailable()
-        if reason is None:
+        if reason is None or (may_wait and self._is_waited_for()):
             return None
         self._turned_away += 1
         return Ended(Cause.UNAVAILABLE, reason)
 
-    def enter(self, hello: Hello, *, transport: str) -> Stream | Ended:
+    def enter(self, hello: Hello, *, transport: str, may_wait: bool = False) -> Stream | Ended:
         """The node's stream, which ends an earlier one."""
-        turned_away = self.turn_away()
+        turned_away = self.turn_away(may_wait=may_wait)
         if turned_away is not None:
             return turned_away
         former = self._streams.get(hello.node)
@@ -89,6 +104,7 @@ class Hub:
         now = asyncio.get_running_loop().time()
         lives = lifetime(now - self._began, random.random())
         stream = Stream(hello, self._inbox, transport=transport, lifetime=lives)
+        stream.waits_until = now + (WAIT_FOR if may_wait else 0.0)
         self._streams[hello.node] = stream
         self._present.add(stream)
         self._empty.clear()
@@ -97,7 +113,8 @@ class Hub:
             "an LC is connected",
             extra=fields(node=hello.node, transport=transport, version=hello.version),
         )
-        self._admit(stream, now)
+        if self.unavailable() is None:
+            self._admit(stream, now)
         return stream
 
     def leave(self, stream: Stream) -> None:
@@ -120,6 +137,7 @@ class Hub:
         while True:
             self._look()
             self._shed()
+            self._tell_pace()
             await asyncio.sleep(LOOK_EVERY)
 
     async def drain(self, reason: str) -> None:
@@ -165,9 +183,7 @@ class Hub:
         reason = self.unavailable()
         if reason is not None:
             self._history.forget()
-            for stream in tuple(self._present):
-                stream.end(Cause.UNAVAILABLE, reason)
-            self._waiting.clear()
+            self._end_all_but_waiting(reason)
             return
         now = asyncio.get_running_loop().time()
         for stream in tuple(self._waiting):
@@ -197,7 +213,35 @@ class Hub:
         else:
             self._history.reached(node)
         self._waiting.discard(stream)
+        if self._pace:
+            stream.paced(self._pace)
         stream.serve(_in_order(self._directory.node_documents(node)), is_rewound=is_rewound)
+
+    def _is_waited_for(self) -> bool:
+        return self._draining is None and self._may_wait()
+
+    def _end_all_but_waiting(self, reason: str) -> None:
+        now = asyncio.get_running_loop().time()
+        is_waited_for = self._is_waited_for()
+        # All of them come and go together, also where not all are sent away at once.
+        seconds = pace(len(self._waiting))
+        for stream in tuple(self._present):
+            waits = stream in self._waiting
+            if waits and is_waited_for and now < stream.waits_until:
+                continue
+            if waits and stream.ended is None:
+                stream.paced(seconds)
+            stream.end(Cause.UNAVAILABLE, reason)
+        self._waiting = {stream for stream in self._waiting if stream.ended is None}
+
+    def _tell_pace(self) -> None:
+        """Also to those that were served while there were fewer."""
+        served = [stream for stream in self._present if stream.session.is_serving]
+        now = pace(len(served))
+        if is_news(self._pace, now):
+            self._pace = now
+            for stream in served:
+                stream.paced(now)
 
     def _shed(self) -> None:
         if not self._sheds:

@@ -44,6 +44,8 @@ class Stream:
         self._last_report_at: float | None = None
         self.refused = 0
         self.is_over = False
+        # Until when it may wait here to be served.
+        self.waits_until = now
         self.sheds_at = now + lifetime
         self.ending = asyncio.Event()
 
@@ -70,6 +72,10 @@ class Stream:
 
     def leaves(self, document: Document) -> None:
         self._session.leaves(document)
+        self._wake.set()
+
+    def paced(self, seconds: float) -> None:
+        self._session.paced(seconds)
         self._wake.set()
 
     def end(self, cause: Cause, detail: str) -> None:

@@ -112,13 +112,15 @@ class StreamServer:
     # One stream
 
     async def _connect(self, _requests: AsyncIterator[bytes], context: _Context) -> None:
-        turned_away = self._hub.turn_away()
+        turned_away = self._hub.turn_away(may_wait=True)
         if turned_away is not None:
             await _abort(context, turned_away)
         entered = await self._greet(context)
         if isinstance(entered, Ended):
             await _abort(context, entered)
         try:
+            # LC may wait for its first message: it is connected.
+            await context.send_initial_metadata(())
             await _carry(context, entered)
         finally:
             self._hub.leave(entered)
@@ -142,7 +144,7 @@ class StreamServer:
         if found is not None:
             logger.warning("an LC is refused", extra=fields(node=message.node, why=found.detail))
             return found
-        return self._hub.enter(message, transport="grpc")
+        return self._hub.enter(message, transport="grpc", may_wait=True)
 
     async def _proven_node(self, context: _Context) -> str | None:
         """None: nobody asks for proof. "": the proof names nobody."""

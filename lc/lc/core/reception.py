@@ -3,7 +3,8 @@
 Guarantees: who was served and asked to go is soon elsewhere; all addresses are tried before a wait
 grows, for one that is dead says nothing of the others; while a new leader may be on its way nobody
 misses it for long; who is turned away again and again comes ever thinner, also where each try
-succeeds and fails within seconds (two LCs under one name end each other's streams). Knows no
+succeeds and fails within seconds (two LCs under one name end each other's streams). All of it is
+full jitter; where GM has said that a crowd would come along, over as long as that needs. Knows no
 sockets and no clock; chance is from [0, 1).
 """
 
@@ -20,6 +21,9 @@ STABLE_AFTER: Final = 5.0
 # default, and a busy machine takes its time; and the longest of these waits.
 TAKEOVER: Final = 30.0
 LONGEST_IN_TAKEOVER: Final = 3.0
+# Of the pace that GM asks for: a wait between two rounds lasts half of its window on average, and
+# each GM takes one connection of each round.
+ROUND: Final = 1.8
 
 
 class Reception:
@@ -30,6 +34,8 @@ class Reception:
         self._longest = longest
         self._redial = Redial(longest=longest)
         self._last = ""
+        # Seconds over which GM wants dials to be spread.
+        self._pace = 0.0
         # In this round.
         self._tried: set[str] = set()
         # Seconds since the last service, or the beginning.
@@ -43,20 +49,31 @@ class Reception:
         self._tried.add(self._last)
         return self._last
 
+    def paced(self, seconds: float) -> None:
+        """GM's last word counts; no GM keeps an LC away for longer than its own cap."""
+        self._pace = min(max(seconds, 0.0), self._longest)
+
     def ended(self, *, served_for: float | None, is_drained: bool, chance: float) -> float:
         """Seconds to wait. `served_for`: seconds since the snapshot; None without one."""
         if served_for is not None and is_drained:
             self._begin()
-            return self._redial.drained(chance)
+            return max(self._redial.drained(chance), chance * self._pace)
         if served_for is not None and served_for >= STABLE_AFTER:
             self._begin()
             self._redial.succeeded()
+        if served_for is not None or is_drained:
+            spread = chance * self._pace
+        elif len(self._tried) == len(self._addresses):
+            spread = chance * min(self._pace * ROUND, self._longest)
+        else:
+            spread = 0.0
         if self._tried and not self._tried.issuperset(self._addresses):
-            return chance * min(FIRST, self._longest)
+            return max(chance * min(FIRST, self._longest), spread)
         self._tried.clear()
         delay = self._redial.failed(chance)
         if self._waited < TAKEOVER:
             delay = min(delay, chance * LONGEST_IN_TAKEOVER)
+        delay = max(delay, spread)
         self._waited += delay
         return delay
 

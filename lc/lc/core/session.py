@@ -18,6 +18,7 @@ from sedna_api.core.messages import (
     Delete,
     Drain,
     Hello,
+    Pace,
     Put,
     Refused,
     Rewound,
@@ -77,7 +78,14 @@ class Redial:
     reason: str
 
 
-Effect: TypeAlias = Stored | Removed | KeepOnly | Safe | Rejected | Redial
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """The next dial is to be spread over so many seconds."""
+
+    seconds: float
+
+
+Effect: TypeAlias = Stored | Removed | KeepOnly | Safe | Rejected | Redial | Paced
 
 
 class Session:
@@ -109,6 +117,8 @@ class Session:
                 return (Rejected(uid, seq, reason),) if store_id == self._store_id else ()
             case Drain(reason):
                 return (Redial(reason),)
+            case Pace(seconds):
+                return (Paced(seconds),)
 
     def _put(self, document: Document) -> tuple[Effect, ...]:
         key, held = document.key, self._held(document.key)

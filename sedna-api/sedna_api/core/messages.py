@@ -73,5 +73,12 @@ class Rewound:
     """The snapshot that follows holds whatever the versions are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Spread the next dial over so many seconds: as many LCs as there are would come with it."""
+
+    seconds: float
+
+
 FromNode: TypeAlias = Hello | Report
-ToNode: TypeAlias = Put | Delete | SnapshotEnd | Ack | Refused | Drain | Rewound
+ToNode: TypeAlias = Put | Delete | SnapshotEnd | Ack | Refused | Drain | Rewound | Pace

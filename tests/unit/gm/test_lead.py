@@ -1,12 +1,13 @@
 """Until when a GM may act: both bounds of each document, and nothing by silence."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gm.core.lead import Lead, LeaderDocument, NotALeaderDocument
+from gm.core.lead import SILENT_AFTER, Lead, LeaderDocument, NotALeaderDocument
 
 
 def leading(
@@ -135,3 +136,20 @@ def test_an_electors_document_is_read() -> None:
         }
     )
     assert document == LeaderDocument(True, "pod-1", 12.25, 512.5, 7, "holds the Lease")
+
+
+def test_nobody_seems_to_lead_while_no_sign_of_life_is_seen() -> None:
+    lead = Lead()
+    assert lead.is_vacant(0.0)
+    renewed = replace(FOLLOWING, renewed="10:00:01")
+    lead.heard(renewed, 10.0)
+    assert not lead.is_vacant(10.0 + SILENT_AFTER / 2)
+    # The same document again says nothing new.
+    lead.heard(renewed, 11.0)
+    assert lead.is_vacant(10.1 + SILENT_AFTER)
+    lead.heard(replace(renewed, renewed="10:00:03"), 12.0)
+    assert not lead.is_vacant(12.0)
+    lead.heard(replace(renewed, holder="next"), 20.0)
+    assert not lead.is_vacant(20.0)
+    lead.heard(replace(renewed, holder=""), 20.5)
+    assert lead.is_vacant(20.5)

@@ -1,6 +1,6 @@
 """When LC redials, and where."""
 
-from lc.core.reception import LONGEST_IN_TAKEOVER, STABLE_AFTER, TAKEOVER, Reception
+from lc.core.reception import LONGEST_IN_TAKEOVER, ROUND, STABLE_AFTER, TAKEOVER, Reception
 from sedna_api.core.redial import AFTER_DRAIN, FIRST
 
 ALMOST = 0.999
@@ -101,3 +101,29 @@ def test_whose_gm_is_gone_tries_the_others_at_once() -> None:
     second = reception.address(0.0)
     assert reception.ended(served_for=None, is_drained=False, chance=ALMOST) < FIRST
     assert {first, second, reception.address(0.0)} == {"a:1", "b:1", "c:1"}
+
+
+def test_a_crowd_spreads_its_dials_over_the_pace_that_gm_asks_for() -> None:
+    reception = Reception(["a:1", "b:1", "c:1"], longest=8.0)
+    reception.address(0.0)
+    reception.paced(2.0)
+    assert reception.ended(served_for=60.0, is_drained=False, chance=0.0) == 0.0
+    reception.address(0.0)
+    # The other GM is asked soon: who came at one moment does not come at the next together.
+    assert reception.ended(served_for=None, is_drained=False, chance=ALMOST) < FIRST
+    reception.address(0.0)
+    between_rounds = reception.ended(served_for=None, is_drained=False, chance=0.5)
+    assert between_rounds == ROUND * 2.0 / 2
+    for is_drained in (True, False):
+        delay = reception.ended(served_for=60.0, is_drained=is_drained, chance=0.5)
+        assert delay == 1.0
+    # What waited at a GM that sends it elsewhere is told how many come along.
+    reception.paced(0.6)
+    assert reception.ended(served_for=None, is_drained=True, chance=0.5) >= 0.3
+
+
+def test_no_pace_keeps_an_lc_away_for_longer_than_its_cap() -> None:
+    reception = Reception(["a:1"], longest=2.0)
+    for seconds in (1e9, -1.0):
+        reception.paced(seconds)
+        assert 0 <= reception.ended(served_for=60.0, is_drained=False, chance=ALMOST) < 2.0

@@ -16,6 +16,7 @@ from sedna_api.core.messages import (
     Drain,
     FromNode,
     Hello,
+    Pace,
     Put,
     Refused,
     Rewound,
@@ -65,6 +66,7 @@ to_node = st.one_of(
     st.builds(Refused, text, text, numbers, text),
     st.builds(Drain, text),
     st.just(Rewound()),
+    st.builds(Pace, st.floats(0, 1e6)),
 )
 
 

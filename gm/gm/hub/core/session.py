@@ -16,7 +16,7 @@ from enum import Enum, auto
 
 from gm.hub.core.send_queue import SendQueue
 from sedna_api.core.document import Document
-from sedna_api.core.messages import Drain, Hello, Refused, ToNode
+from sedna_api.core.messages import Drain, Hello, Pace, Refused, ToNode
 from sedna_api.core.report import Report
 
 
@@ -48,6 +48,7 @@ class Session:
         self.ended: Ended | None = None
         self.is_serving = False
         self._queue = SendQueue()
+        self._pace: Pace | None = None
         self._drain: Drain | None = None
 
     @property
@@ -90,6 +91,10 @@ class Session:
         """Whether the report is of the database that said hello."""
         return report.store_id == self.hello.store_id
 
+    def paced(self, seconds: float) -> None:
+        """Said before all else."""
+        self._pace = Pace(seconds)
+
     def end(self, cause: Cause, detail: str) -> None:
         """The first reason stands."""
         if self.ended is None:
@@ -100,6 +105,9 @@ class Session:
 
     def next_message(self) -> ToNode | None:
         """What is to be sent now."""
+        if self._pace is not None:
+            pace, self._pace = self._pace, None
+            return pace
         if self.ended is not None:
             drain, self._drain = self._drain, None
             return drain

@@ -12,7 +12,7 @@ import pytest
 from gm.hub.core.session import Cause, Ended
 from gm.hub.hub import Hub
 from gm.hub.stream import Stream
-from sedna_api.core.messages import Delete, Drain, Put, SnapshotEnd, ToNode
+from sedna_api.core.messages import Delete, Drain, Pace, Put, SnapshotEnd, ToNode
 from tests.integration.gm.streams import Cloud, Inbox, acknowledge, document
 from tests.unit.gm.hub.samples import hello, report
 
@@ -134,5 +134,67 @@ def test_who_is_connected_is_told_with_backlog_and_reports() -> None:
         assert row.last_report_age is not None
         hub.leave(stream)
         assert hub.connected() == []
+
+    play(scene)
+
+
+@pytest.mark.parametrize("comes_to_serve", [True, False])
+def test_an_lc_waits_where_a_gm_may_be_the_next_one_that_serves(comes_to_serve: bool) -> None:
+    async def scene(cloud: Cloud) -> None:
+        serves, may_be_next = False, True
+        hub = Hub(
+            cloud,
+            Inbox(acknowledge),
+            may_serve=lambda: serves,
+            may_wait=lambda: may_be_next,
+            sheds=False,
+        )
+        assert isinstance(hub.enter(hello(), transport="sedna"), Ended)
+        stream = hub.enter(hello(), transport="grpc", may_wait=True)
+        assert isinstance(stream, Stream)
+        hub.moved()
+        assert (stream.ended, stream.session.is_serving) == (None, False)
+        if comes_to_serve:
+            serves = True
+            hub.moved()
+            assert await said(stream, 1) == [SnapshotEnd()]
+        else:
+            # Another one leads.
+            may_be_next = False
+            hub.moved()
+            assert stream.ended is not None
+            assert await said(stream, 2) == [Pace(0.0), Drain("this GM does not lead")]
+
+    play(scene)
+
+
+def test_nobody_waits_for_longer_than_an_lc_has_patience() -> None:
+    async def scene(cloud: Cloud) -> None:
+        hub = Hub(
+            cloud, Inbox(acknowledge), may_serve=lambda: False, may_wait=lambda: True, sheds=False
+        )
+        stream = hub.enter(hello(), transport="grpc", may_wait=True)
+        assert isinstance(stream, Stream)
+        stream.waits_until = asyncio.get_running_loop().time()
+        hub.moved()
+        assert stream.ended is not None
+
+    play(scene)
+
+
+def test_lcs_are_told_of_a_crowd_to_come_back_with_and_the_few_are_not() -> None:
+    async def scene(cloud: Cloud) -> None:
+        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        first = entered(hub, "edge-0")
+        looking = asyncio.create_task(hub.run())
+        await asyncio.sleep(0)
+        assert await said(first, 1) == [SnapshotEnd()]
+        for number in range(1, 370):
+            entered(hub, f"edge-{number}")
+        # Told with the next look.
+        assert await said(first, 1) == [Pace(1.0)]
+        assert await said(entered(hub, "late"), 2) == [Pace(1.0), SnapshotEnd()]
+        looking.cancel()
+        await asyncio.wait({looking})
 
     play(scene)
