@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from lc.core.unknown_jobs import Kept
+from lc.core.unknown_jobs import AGEING_INTERVAL, Kept
 from lc.core.worker_info import WorkerInfo
 from lc.log import fields, logger
 from lc.managers import Manager, Unfit
@@ -21,8 +21,6 @@ from sedna_api.core.document import Document, ObjectKey
 from sedna_api.core.report import Malformed, Report
 from sidecar.clock import boottime
 
-# Seconds between two looks at how long jobs are waited for: a small part of `PATIENCE`.
-AGEING_INTERVAL = 10.0
 # Seconds until the disk is asked again.
 RETRY_AFTER = 1.0
 

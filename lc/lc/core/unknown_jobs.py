@@ -16,6 +16,8 @@ MAX_REPORTS = 1000
 MAX_BYTES = 16 * 1024 * 1024
 # Seconds that LC runs: a wall clock may jump.
 PATIENCE = 600.0
+# Seconds between two looks at how long: what a new job may be counted too much at the first.
+AGEING_INTERVAL = 10.0
 # Jobs that were given up and are remembered: the oldest is forgotten, and waited for once more.
 MAX_GIVEN_UP = 1000
 
@@ -58,7 +60,7 @@ class UnknownJobs:
         reports = {**self.reports, kept.number: kept}
         while (victim := _crowded_out(reports)) is not None:
             del reports[victim]
-        return UnknownJobs(reports, {key: 0.0, **self.waited}, kept.number)._bounded()
+        return UnknownJobs(reports, {key: -AGEING_INTERVAL, **self.waited}, kept.number)._bounded()
 
     def without(self, number: int) -> "UnknownJobs":
         """It was passed on; with its last report a job is waited for no more."""
