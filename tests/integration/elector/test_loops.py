@@ -5,6 +5,7 @@ cases run beside each other in this process, each an elector in a namespace of i
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from elector_sidecar.config.config import load
@@ -14,6 +15,8 @@ from elector_sidecar.telling.leader_label import LeaderLabel
 from elector_sidecar.telling.lease_events import LeaseEvents
 from elector_sidecar.telling.notify import Notifier
 from kubeapi import ApiServer, Plain
+from sedna_api.core.document import Document
+from sedna_api.follow import follow
 from sidecar.clock import boottime
 from tests.pods.hostile_server import Case, Fault, HostileServer
 
@@ -112,5 +115,49 @@ def test_no_loop_asks_more_than_twice_a_second_whatever_it_is_told() -> None:
             for call, count in case.calls.items()
             if count > most
         ]
+
+    assert asyncio.run(run()) == []
+
+
+class Nobody:
+    """Is told, and does nothing."""
+
+    def replaced(self, documents: Sequence[Document], version: int) -> None:
+        pass
+
+    def changed(self, document: Document) -> None:
+        pass
+
+    def deleted(self, document: Document) -> None:
+        pass
+
+    def at(self, version: int) -> None:
+        pass
+
+
+def test_a_followed_collection_is_not_asked_for_more_often_either() -> None:
+    """The loop of GM and LC over the same `kubeapi`."""
+
+    async def follow_until(case: Case, url: str) -> None:
+        api = ApiServer(Plain(url), user_agent="test")
+        path = f"/api/v1/namespaces/{case.name}/pods"
+        try:
+            async with asyncio.timeout(SPAN):
+                await follow(api, path, kind="pod", sink=Nobody())
+        except TimeoutError:
+            pass
+        finally:
+            await api.close()
+
+    async def run() -> list[str]:
+        faults = [fault for fault in Fault if "watch pods" in ONLY.get(fault, ["watch pods"])]
+        played = [Case(it.name.lower(), frozenset({"watch pods"}), it, None) for it in faults]
+        server = HostileServer(played)
+        async with server.opened(), asyncio.TaskGroup() as group:
+            for case in played:
+                group.create_task(follow_until(case, server.url))
+        assert all(case.calls["watch pods"] for case in played)
+        most = RATE * SPAN + AT_ONCE
+        return [f"{case.name}: {dict(case.calls)}" for case in played if case.calls.total() > most]
 
     assert asyncio.run(run()) == []
