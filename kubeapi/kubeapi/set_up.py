@@ -190,6 +190,10 @@ class Connector(aiohttp.BaseConnector):
             super().__init__(limit=limit, keepalive_timeout=keepalive_timeout)
         self._set_ups = set_ups
 
+    async def close(self, *, abort_ssl: bool = True) -> None:
+        """As aiohttp's own one for TCP: TLS does not wait for the other end to agree."""
+        await super().close(abort_ssl=abort_ssl)
+
     async def _create_connection(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> ResponseHandler:

@@ -8,6 +8,7 @@ import pytest
 
 from kubeapi import ApiServer, NotSent
 from tests.controlplane.proxy import FaultProxy
+from tests.controlplane.settling import connections_closed
 from tests.integration.kubeapi.exchanging import Tls, tls_server
 from tests.pods.raw_server import Connection, RawServer
 
@@ -30,6 +31,7 @@ def over_tls(folder: Path, work: Work, serve: Callable[[Connection], None]) -> R
                 await work(api, proxy)
             finally:
                 await api.close()
+                await connections_closed()
 
         asyncio.run(run())
     return server
