@@ -92,12 +92,13 @@ def test_an_unusable_kubeconfig_is_named(tmp_path: Path, content: str | None) ->
     assert f"--kubeconfig {path}" in refused("--lease", "x", "--kubeconfig", str(path))
 
 
-def test_a_kubeconfig_without_the_kubernetes_package_says_what_to_install(tmp_path: Path) -> None:
+def test_a_kubeconfig_of_yaml_without_its_package_says_what_to_install(tmp_path: Path) -> None:
     """As in an image for pods: the package is hidden by one that cannot be imported."""
-    hidden = tmp_path / "kubernetes"
-    hidden.mkdir()
-    (hidden / "__init__.py").write_text("raise ImportError('hidden')\n")
-    line = refused(*("--lease", "x", "--kubeconfig", "/k"), environ={"PYTHONPATH": str(tmp_path)})
+    (tmp_path / "yaml.py").write_text("raise ImportError('hidden')\n")
+    file = tmp_path / "config"
+    file.write_text("apiVersion: v1\nkind: Config\n")
+    environ = {"PYTHONPATH": str(tmp_path)}
+    line = refused(*("--lease", "x", "--kubeconfig", str(file)), environ=environ)
     assert "pip install '.[kubeconfig]'" in line
 
 
