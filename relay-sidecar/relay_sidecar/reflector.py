@@ -419,7 +419,7 @@ class Reflector:
             is_needed = self.is_open() and not self.is_live()
             self._confirming.failed(boottime(), random.random(), is_needed=is_needed)
         else:
-            self._confirming.answered()
+            self._confirming.answered(boottime())
             fingerprint = None if page.continue_token else fingerprint_of(page.items)
             self.told(Told(page.version, fingerprint, asked_at, asked_at_wall, version))
         self._kick.set()

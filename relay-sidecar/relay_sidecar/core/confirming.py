@@ -12,8 +12,10 @@ is asked, always as metadata only (PartialObjectMetadata):
 
 Each has a limit, so that a collection that has grown meanwhile does not come after all.
 
-Guarantees: one question at a time, two a second at most; one that fails is asked again, later each
-time; a watch that ends at once is not asked about. Knows no request.
+Guarantees: one question at a time, two a second at most, and none for as long again as the last
+one took (30 s at most: the process may have stood still), so that a slow link has time for what
+happens; one that fails is asked again, later each time; a watch that ends at once is not asked
+about. Knows no request.
 """
 
 import math
@@ -37,7 +39,7 @@ class Confirming:
 
     def __init__(self) -> None:
         self._due_at = math.inf
-        self._not_before = -math.inf
+        self._not_before = self._asked_at = -math.inf
         self._failures = 0
         self._is_asking = False
         # Somebody waits for all names.
@@ -63,12 +65,15 @@ class Confirming:
         limit = FEW if objects <= FEW else ALL if self._is_wanted and objects <= ALL else 1
         self._is_asking, self._is_wanted = True, False
         self._due_at = math.inf
+        self._asked_at = now
         self._not_before = now + PACE
         return limit
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         self._is_asking = False
         self._failures = 0
+        pause = min(now - self._asked_at, LONGEST_RETRY)
+        self._not_before = max(self._not_before, now + pause)
 
     def failed(self, now: float, chance: float, *, is_needed: bool) -> None:
         """`is_needed`: the watch is open and not proved; `chance` is from [0, 1)."""

@@ -13,13 +13,13 @@ from tests.pods.raw_server import Connection, RawServer
 TIMEOUT = 5.0
 
 
-def met_with(status: str) -> list[Outcome]:
+def met_with(status: str, headers: str = "") -> list[Outcome]:
     """What the link hears of a list and a watch that are answered like this."""
     met: list[Outcome] = []
 
     def serve(connection: Connection) -> None:
         while connection.request():
-            connection.answer(b"{}", status=status)
+            connection.answer(b"{}", status=status, headers=headers)
 
     async def ask() -> None:
         transport = ApiTransport(Plain(server.url), user_agent="relay-sidecar/test")
@@ -50,3 +50,7 @@ def test_r4_what_an_api_server_says_is_a_sign_of_it(status: str) -> None:
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 X", "504 Gateway Timeout"])
 def test_r4_what_a_gateway_says_for_it_is_no_sign_of_an_api_server(status: str) -> None:
     assert met_with(status) == []
+
+
+def test_r4_what_another_relay_tells_with_its_age_is_no_sign_of_an_api_server() -> None:
+    assert met_with("200 OK", "Age: 0\r\n") == []

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.core.link import Link, Outcome
+from relay_sidecar.core.link import LATE, Link, Outcome
 
 from .effort import play
 
@@ -215,3 +215,33 @@ def test_a_relay_that_is_gone_as_well_is_asked_no_more_after_two_probes(kind: Ou
 
 def test_what_was_heard_of_a_relay_before_a_suspend_proves_nothing_either() -> None:
     assert not relayed().is_relayed(NOW + 3600)
+
+
+# ── a process that stood still ──
+
+
+def test_a_probe_that_is_started_late_shows_that_the_process_stood_still() -> None:
+    made = up()
+    due = made.wake_at
+
+    assert not made.is_behind(due + LATE)
+    assert made.is_behind(due + LATE + 0.1)
+    made.looked_back(due + 20)
+    assert not made.is_behind(due + 20)
+
+
+def test_a_probe_that_ends_late_shows_it_too() -> None:
+    made = up()
+    made.probing(NOW + 1)
+    ends = NOW + 1 + made.probe_timeout
+
+    assert not made.is_behind(ends + LATE)
+    assert made.is_behind(ends + LATE + 0.1)
+    made.looked_back(ends + 20)
+    assert not made.is_behind(ends + 20)
+    made.probed(Outcome.ANSWERED, ends + 20)
+    assert not made.is_behind(ends + 20.5)
+
+
+def test_before_the_first_probe_nobody_is_late() -> None:
+    assert not link().is_behind(NOW)

@@ -250,7 +250,7 @@ class World:
             return
         page = read_page(question.body)
         self.question = None
-        self.confirming.answered()
+        self.confirming.answered(self.now)
         is_back = self.reflection.listed(
             page.version, self.now, asked_at=question.asked_at, at_least=question.version
         )
