@@ -27,6 +27,7 @@ FAMILIES: dict[str, Callable[[World, Options], list[Result]]] = {
     "list": reads.lists,
     "get": reads.gets,
     "newest": reads.newest,
+    "caller": reads.of_callers,
     "watch": fanout.watches,
     # Part of watch: alone where only this is asked for.
     "cpu": fanout.cpu,

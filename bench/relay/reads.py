@@ -69,6 +69,9 @@ GETS = tuple(Reading(f"get-{clients}", SIZES[0], clients, 0) for clients in CLIE
 GETS_UNLISTED = tuple(
     Reading(f"get-{clients}-unlisted", 10, clients, 0, is_listed=False) for clients in CLIENTS
 )
+GETS_OF_CALLERS = tuple(
+    Reading(f"get-{clients}-caller", SIZES[0], clients, 0) for clients in CLIENTS
+)
 # Consistent reads, which a relay asks upstream for.
 NEWEST = tuple(
     Reading(f"{kind}-{clients}-newest", SIZES[0], clients, items, version="")
@@ -89,6 +92,11 @@ def newest(world: World, options: Options) -> list[Result]:
     return _read(world, options, NEWEST)
 
 
+def of_callers(world: World, options: Options) -> list[Result]:
+    """The relay asks upstream who each caller is, and what it may."""
+    return _read(world, options, GETS_OF_CALLERS, is_for_callers=True)
+
+
 @dataclass(frozen=True)
 class _Target:
     """Whom to ask: flags of the load program; whose processor time it costs."""
@@ -97,16 +105,23 @@ class _Target:
     pid: int
 
 
-def _read(world: World, options: Options, readings: Sequence[Reading]) -> list[Result]:
+def _read(
+    world: World,
+    options: Options,
+    readings: Sequence[Reading],
+    *,
+    is_for_callers: bool = False,
+) -> list[Result]:
     results = {
         (reading.name, side): Result(reading.name, side)
         for reading in readings
         for side in reading.sides
     }
-    with world.relay() as relay:
+    with world.relay(flags=["--access=caller"] if is_for_callers else []) as relay:
+        caller = world.as_caller() if is_for_callers else []
         targets = {
             DIRECT: _Target(world.direct, world.plane.apiserver_pid),
-            RELAY: _Target(at(relay), relay.pid),
+            RELAY: _Target([*at(relay), *caller], relay.pid),
         }
         for run in range(options.runs):
             for reading in readings:

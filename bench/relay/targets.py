@@ -9,6 +9,7 @@ from bench.relay.fanout import COUNTED, FANOUTS, HUNDRED, TEN, Fanout
 from bench.relay.offline import ALWAYS, CONSISTENT
 from bench.relay.reads import (
     GETS,
+    GETS_OF_CALLERS,
     GETS_UNLISTED,
     LISTS,
     LISTS_IN_PROTOBUF,
@@ -30,6 +31,7 @@ def rows(results: Results) -> list[Row]:
         *_gets(results),
         *_unlisted(results),
         *_newest(results),
+        *_of_callers(results),
         *_watches(results),
         *_cpu(results),
         *_sharing(results),
@@ -115,6 +117,17 @@ def _newest(results: Results) -> list[Row]:
         found.append(ratio_row(what, "/s", *pair, target=target))
         found.append(row("  p50", "ms", *_pair(results, reading.name, "p50_ms")))
         found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
+    return found
+
+
+def _of_callers(results: Results) -> list[Row]:
+    found = []
+    for reading in GETS_OF_CALLERS:
+        if results.has(reading.name):
+            pair = _pair(results, reading.name, "per_second")
+            what = f"GET of a pod, --access caller, {_clients(reading)}"
+            found.append(ratio_row(what, "/s", *pair, target=GET_TARGET))
+            found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
     return found
 
 

@@ -97,16 +97,20 @@ class World:
     # ── relays ──
 
     @contextmanager
-    def relay(self, *, link: FaultProxy | None = None) -> Iterator[RelayProcess]:
+    def relay(
+        self, *, link: FaultProxy | None = None, flags: Sequence[str] = ()
+    ) -> Iterator[RelayProcess]:
         """A relay that runs, with an empty data directory; behind `link`, else next to the API
         server."""
-        with self.stopped_relay(link=link) as relay:
+        with self.stopped_relay(link=link, flags=flags) as relay:
             self.start(relay)
             yield relay
 
     @contextmanager
-    def stopped_relay(self, *, link: FaultProxy | None = None) -> Iterator[RelayProcess]:
-        relay = RelayProcess(self.upstream(link))
+    def stopped_relay(
+        self, *, link: FaultProxy | None = None, flags: Sequence[str] = ()
+    ) -> Iterator[RelayProcess]:
+        relay = RelayProcess([*self.upstream(link), *flags])
         try:
             yield relay
         finally:
@@ -117,6 +121,10 @@ class World:
         self.guard(relay.pid)
         if wait:
             relay.wait_ready()
+
+    def as_caller(self) -> list[str]:
+        """Flags of a load program that asks with a token."""
+        return [f"--token-file={self._account.path / 'token'}"]
 
     def upstream(self, link: FaultProxy | None) -> Sequence[str]:
         """Flags of a relay."""

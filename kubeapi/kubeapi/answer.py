@@ -78,6 +78,10 @@ class Answer:
                 return
             yield chunk
 
+    def outlast_cut(self) -> None:
+        """It has begun, and its reader goes by its bytes: no verdict about the link ends it."""
+        self._dialer.outlasts_cut = True
+
     async def gather(self, seconds: float) -> None:
         """Lets bytes gather below us, after a chunk: of a long answer they come in thousands of
         pieces, each of which costs more than its bytes."""

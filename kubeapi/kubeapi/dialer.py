@@ -60,6 +60,8 @@ class Dialer(aiohttp.TCPConnector):
         self.is_patient = False
         self.is_connected = False
         self.is_reused = False
+        # What is on its way is read while it comes, whatever becomes of the link meanwhile.
+        self.outlasts_cut = False
         self._protocol: ResponseHandler | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -94,6 +96,7 @@ class Dialer(aiohttp.TCPConnector):
 
     def end(self) -> None:
         """The request is over: what cannot be used again is cut."""
+        self.outlasts_cut = False
         if self._protocol is None or not self._protocol.is_connected():
             self.cut()
 

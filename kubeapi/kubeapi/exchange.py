@@ -74,13 +74,15 @@ class ApiTransport:
         await self._resolver.close()
 
     def cut(self) -> None:
-        """Ends every connection and whatever waits for one, upgraded ones excepted."""
+        """Ends every connection and whatever waits for one, but for upgraded ones and those of
+        answers that outlast it."""
         self._ours.drop()
         self._callers.drop()
         for opening in self._openings:
             opening.cut()
         for dialer in self._dialers:
-            dialer.cut()
+            if not dialer.outlasts_cut:
+                dialer.cut()
 
     @asynccontextmanager
     async def exchange(

@@ -137,6 +137,8 @@ class Proxy:
                 if answer.status != HTTPStatus.OK or not may_pass(beginning(answer, chunk)):
                     rest = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
                     return await fetched(answer, chunk + rest, limit=MAX_ANSWER)
+                # A probe that is late on a busy machine breaks nothing off that still comes.
+                answer.outlast_cut()
                 response = _begun(request, answer)
                 await response.prepare(request)
                 while chunk:

@@ -24,19 +24,26 @@ const (
 type target struct {
 	server string
 	tls    *tls.Config
+	// Of a caller, "" without one.
+	token string
 }
 
 // targetFlags are the same for every command; only one of the two is given.
-type targetFlags struct{ server, kubeconfig string }
+type targetFlags struct{ server, kubeconfig, tokenFile string }
 
 func (f *targetFlags) register(flags *flag.FlagSet, prefix, meaning string) {
 	flags.StringVar(&f.server, prefix+"server", "", "http URL of "+meaning)
 	flags.StringVar(&f.kubeconfig, prefix+"kubeconfig", "", "kubeconfig of "+meaning)
+	flags.StringVar(&f.tokenFile, prefix+"token-file", "", "token for a server that asks its callers")
 }
 
 func (f *targetFlags) open() (target, error) {
 	if (f.server == "") == (f.kubeconfig == "") {
 		return target{}, errors.New("one of server and kubeconfig is needed")
+	}
+	if f.server != "" && f.tokenFile != "" {
+		token, err := os.ReadFile(f.tokenFile)
+		return target{server: f.server, token: string(token)}, err
 	}
 	if f.server != "" {
 		return target{server: f.server}, nil
@@ -79,7 +86,7 @@ func readKubeconfig(path string) (target, error) {
 	}
 	authorities := x509.NewCertPool()
 	authorities.AppendCertsFromPEM(cluster.CA)
-	return target{cluster.Server, &tls.Config{
+	return target{server: cluster.Server, tls: &tls.Config{
 		RootCAs:      authorities,
 		Certificates: []tls.Certificate{pair},
 	}}, nil
@@ -108,6 +115,9 @@ func (t target) request(method, path string, body io.Reader) (*http.Request, err
 	}
 	request.Header.Set("User-Agent", userAgent)
 	request.Header.Set("Accept", "application/json")
+	if t.token != "" {
+		request.Header.Set("Authorization", "Bearer "+t.token)
+	}
 	return request, nil
 }
 

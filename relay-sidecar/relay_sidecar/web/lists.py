@@ -26,6 +26,7 @@ from relay_sidecar.core.scope import Scope
 from relay_sidecar.core.status import Refused, expired, expired_continue, too_large_version
 from relay_sidecar.core.store import fingerprint_of
 from relay_sidecar.list_body import Comparison
+from relay_sidecar.long_answer import PATIENCE
 from relay_sidecar.proxy import Fetched, answer_of
 from relay_sidecar.stream import Stream, Told
 from relay_sidecar.streams import Denied, Failing, Unknown
@@ -121,7 +122,7 @@ class Lists:
                     request,
                     accept=accept_upstream(wanted, is_list=True),
                     header_timeout=patience,
-                    idle_timeout=reading.settings.request_timeout,
+                    idle_timeout=PATIENCE,
                     may_pass=passing.may_pass,
                     passed=passing.more,
                 )

@@ -240,3 +240,31 @@ def peer_port(sock: socket.socket) -> int | None:
         return int(sock.getpeername()[1]) if sock.family == socket.AF_INET else None
     except OSError:
         return None
+
+
+def test_an_answer_that_outlasts_a_cut_is_read_to_its_end(using: Run[None]) -> None:
+    """And its connection is used no more."""
+    was_cut = threading.Event()
+
+    def serve(connection: Connection) -> None:
+        if b"/stream" not in connection.request():
+            connection.answer(b"whole")
+            return
+        connection.send(CHUNKED + chunk(b"begin"))
+        assert was_cut.wait(20)
+        connection.send(chunk(b"end") + chunk(b""))
+        assert connection.sees_end(within=20), "a connection outlived its use"
+
+    async def work(api: ApiTransport) -> None:
+        async with api.exchange("GET", "/stream", header_timeout=5) as answer:
+            answer.outlast_cut()
+            chunks = answer.chunks(idle_timeout=20)
+            assert await anext(chunks) == b"begin"
+            api.cut()
+            was_cut.set()
+            await answer.gather(0.01)
+            assert b"".join([each async for each in chunks]) == b"end"
+        assert await ask(api) == b"whole"
+
+    with RawServer(serve) as server:
+        using(server.url, work)
