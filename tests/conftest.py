@@ -1,8 +1,20 @@
 """Fixtures and hooks for all tests; each is described where it is defined."""
 
+from hypothesis import HealthCheck, settings
+
 from tests.controlplane.fixtures import control_plane, fault_proxy, namespace
 from tests.reruns import pytest_terminal_summary
 from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
+
+# A busy machine draws slowly, which is no fault of a test. In CI Hypothesis' own profile, which
+# draws the same each time, stays below this one.
+settings.register_profile(
+    "busy",
+    parent=settings.get_profile(settings.get_current_profile_name()),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("busy")
 
 __all__ = [
     "control_plane",
