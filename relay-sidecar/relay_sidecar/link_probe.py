@@ -80,6 +80,11 @@ class LinkProbe:
         return "relayed" if self.is_relayed else "down"
 
     @property
+    def heard_at(self) -> float:
+        """When upstream answered last, by the boot clock."""
+        return self._link.heard_at
+
+    @property
     def down_for(self) -> float | None:
         """Seconds; None while it is up, or nobody knows yet."""
         now = boottime()

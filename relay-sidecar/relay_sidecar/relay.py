@@ -370,6 +370,7 @@ async def _access(
         journal,
         saved.kept.get(SPACE, {}),
         is_up=lambda: probe.may_be_up,
+        heard_at=lambda: probe.heard_at,
         ttl=config.access_ttl,
         offline_ttl=config.access_offline_ttl,
     )

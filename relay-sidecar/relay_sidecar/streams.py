@@ -385,17 +385,19 @@ class Streams:
 
     def remember(
         self, resource: ResourceName, item: Item, *, at: float, asked_at: float = -math.inf
-    ) -> None:
-        """An object that upstream answered to a GET or a write at wall time `at`, which was asked
-        for at `asked_at`: what was known before that is older, whatever its version."""
+    ) -> bool:
+        """An object that upstream answered to a GET or a write at wall time `at`. `asked_at` where
+        that is upstream's newest: what was known before then is older, whatever its version.
+        Returns whether it is remembered, which it is not where a newer one is known."""
         place = (resource, item.key)
         known = self._seen.get(place)
         if known is not None and known[0].version > item.version and known[1] >= asked_at:
-            return
+            return False
         self._seen[place] = (item, at)
         self._seen.move_to_end(place)
         while len(self._seen) > self.limits.max_seen:
             self._seen.popitem(last=False)
+        return True
 
     def seen(self) -> Iterator[tuple[ResourceName, Item, float]]:
         """The objects that are remembered, with the wall time at which upstream told them."""

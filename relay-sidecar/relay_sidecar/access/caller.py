@@ -1,10 +1,10 @@
 """`--access caller`: each caller with the rights of its own token, which upstream decides about.
 
 Guarantees: nothing that the relay keeps is shown to anybody whom upstream did not allow that,
-within `--access-ttl`, or while it is out of reach within `--access-offline-ttl` of running time
-since it answered last; that holds over restarts, whatever the wall clock does. Whoever cannot be
-verified gets 503, never an answer; many who want the same are asked about once. What is passed on
-upstream carries the caller's token, and is judged there.
+within `--access-ttl` (twice that while its reviews fail), or while it is out of reach within
+`--access-offline-ttl` of running time since it answered last; that holds over restarts, whatever
+the wall clock does. Whoever cannot be verified gets 503, never an answer; many who want the same
+are asked about once. What is passed on upstream carries the caller's token, and is judged there.
 """
 
 import asyncio
@@ -74,12 +74,14 @@ class CallerAccess:
         journal: Journal,
         *,
         is_up: Callable[[], bool],
+        heard_at: Callable[[], float],
         offline_ttl: float,
     ) -> None:
         self._reviewer = reviewer
         self._decisions = decisions
         self._journal = journal
         self._is_up = is_up
+        self._heard_at = heard_at
         self._offline_ttl = offline_ttl
         # By the link's own verdict; `is_up` is true also while there is none yet.
         self._answers = False
@@ -94,10 +96,12 @@ class CallerAccess:
         kept: Mapping[bytes, bytes],
         *,
         is_up: Callable[[], bool],
+        heard_at: Callable[[], float],
         ttl: float,
         offline_ttl: float,
     ) -> "CallerAccess":
-        """`kept`: what an earlier life left in the journal's space `SPACE`."""
+        """`kept`: what an earlier life left in the journal's space `SPACE`; `heard_at`: when
+        upstream answered last, by the boot clock."""
         salt = kept.get(SALT, b"")
         if len(salt) != SALT_LENGTH:
             salt = secrets.token_bytes(SALT_LENGTH)
@@ -113,7 +117,14 @@ class CallerAccess:
             return [Kept(SPACE, SALT, salt), *_records(decisions.snapshot(now=boottime()))]
 
         journal.rewrite_from(state)
-        return cls(reviewer, decisions, journal, is_up=is_up, offline_ttl=offline_ttl)
+        return cls(
+            reviewer,
+            decisions,
+            journal,
+            is_up=is_up,
+            heard_at=heard_at,
+            offline_ttl=offline_ttl,
+        )
 
     async def run(self) -> None:
         """Keeps, until it is cancelled, how long upstream has not answered."""
@@ -122,7 +133,7 @@ class CallerAccess:
             await asyncio.sleep(interval)
             now = boottime()
             if self._answers:
-                self._decisions.contact(now=now)
+                self._decisions.contact(now=self._heard_at())
             is_due = now - self._clock_kept_at >= self._offline_ttl / CLOCK_KEEPS
             if is_due or not self._answers:
                 await self._keep_clock()
@@ -139,7 +150,7 @@ class CallerAccess:
         if is_up:
             self._decisions.connected(now=boottime())
         elif self._answers:
-            self._decisions.contact(now=boottime())
+            self._decisions.contact(now=self._heard_at())
             self._begin("clock", self._keep_clock)
         self._answers = is_up
 
@@ -188,10 +199,15 @@ class CallerAccess:
         except ApiError as error:
             _raise_for(error)
             _tell(error)
+            return self._judge(token, attributes, is_online=False, is_failing=self._answers)
         return self._judge(token, attributes, is_online=False)
 
-    def _judge(self, token: str, attributes: Attributes, *, is_online: bool) -> Verdict:
-        return self._decisions.judge(token, attributes, now=boottime(), is_online=is_online)
+    def _judge(
+        self, token: str, attributes: Attributes, *, is_online: bool, is_failing: bool = False
+    ) -> Verdict:
+        return self._decisions.judge(
+            token, attributes, now=boottime(), is_online=is_online, is_failing=is_failing
+        )
 
     def _ask_beside(self, token: str, attributes: Attributes) -> None:
         """Nobody waits for it: it is for the time when nobody can be asked."""
@@ -275,7 +291,7 @@ def _tell(error: ApiError | Unreachable) -> None:
 
 def _raise_for(error: ApiError) -> None:
     """What an API server that can decide says about the question; for others, what is known
-    decides, as if it were out of reach."""
+    decides, for a short time only while the link is up."""
     if isinstance(error, Forbidden):
         raise Refused(forbidden("", why=f"upstream reviews no access: {error.message}")) from error
     if error.is_refusal and error.status != 429:

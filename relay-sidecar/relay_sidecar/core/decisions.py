@@ -3,7 +3,8 @@
 Two facts make a decision: whose a token is, and what that user may. While upstream answers, each
 is good for `ttl` after upstream said it, and none from before the link was last down. While
 upstream does not answer, what was said up to `offline_ttl` before its last answer is good for
-`offline_ttl` of running time (`offline_clock`) after it, whatever the token says of its end: no
+`offline_ttl` of running time (`offline_clock`) after it, and for two `ttl` where upstream is there
+but does not manage to decide, whatever the token says of its end: no
 wall clock takes part. A refused token or a denial replaces what was known before, at once.
 
     judge --> Standing        answer, until then
@@ -39,6 +40,8 @@ from .offline_clock import OfflineClock
 # Seconds for which a refused token is not asked about again: a caller that knows no better comes
 # back faster than that, and what mends a token takes longer.
 REJECTED_TTL = 3.0
+# So many `ttl` what upstream said stands where it is there, but does not manage to decide.
+FAILING_TTLS = 2
 # More callers than a node has pods, and more than they ask about.
 MAX_TOKENS = 2048
 MAX_DECISIONS = 16384
@@ -123,7 +126,17 @@ class Decisions:
     def __len__(self) -> int:
         return len(self._decisions)
 
-    def judge(self, token: str, attributes: Attributes, *, now: float, is_online: bool) -> Verdict:
+    def judge(
+        self,
+        token: str,
+        attributes: Attributes,
+        *,
+        now: float,
+        is_online: bool,
+        is_failing: bool = False,
+    ) -> Verdict:
+        """`is_failing`: upstream is there, but did not manage to decide: then only what it said
+        a moment ago stands in for that."""
         token_key = self._hash(token)
         if now - self._rejected.get(token_key, -math.inf) < REJECTED_TTL:
             return Rejected()
@@ -140,6 +153,11 @@ class Decisions:
         else:
             # The link may be back after another `ttl`.
             left = min(self._ttl, self._offline_ttl - self._clock.without_contact(now))
+            if is_failing:
+                age = self._clock.read(now) - min(who.at, what.at)
+                left = min(left, FAILING_TTLS * self._ttl - age)
+                if left <= 0:
+                    return Unverifiable()
         return Standing(what.fact.allowed, who.fact.user, what.fact.reason, now + left)
 
     def beside(self, token: str, attributes: Attributes, *, now: float) -> Attributes | None:
@@ -194,7 +212,7 @@ class Decisions:
         self._online_since = self._clock.read(now)
 
     def contact(self, *, now: float) -> None:
-        """Upstream still answers, or has just ceased to."""
+        """Upstream answered then, and may have ceased to since: the machine may have slept."""
         self._clock.contact(now)
 
     # ── what outlives the process ──

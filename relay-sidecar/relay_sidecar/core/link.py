@@ -91,6 +91,11 @@ class Link:
         return not self.is_up(now) or self._failures > 0
 
     @property
+    def heard_at(self) -> float:
+        """When upstream answered last; before all time where it has not yet."""
+        return self._heard_at
+
+    @property
     def wake_at(self) -> float:
         """When the next probe is to be started; one at a time."""
         return self._probe_at

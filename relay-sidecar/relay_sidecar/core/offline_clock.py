@@ -46,8 +46,9 @@ class OfflineClock:
         return self._running + max(now - self._begun_at, 0.0)
 
     def contact(self, now: float) -> None:
-        """Upstream answers."""
-        self._contact_at = self.read(now)
+        """Upstream answered then; what was before this life is in the record of the earlier."""
+        if now >= self._begun_at:
+            self._contact_at = max(self._contact_at, self.read(now))
 
     def without_contact(self, now: float) -> float:
         return self.read(now) - self._contact_at

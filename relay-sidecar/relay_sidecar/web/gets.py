@@ -4,6 +4,8 @@ Absence is told only by a stream that would have the object; what is merely unkn
 upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 """
 
+import math
+
 from kubeapi import Unreachable
 from relay_sidecar.core.answer_age import told_age
 from relay_sidecar.core.link import NOBODY_THERE
@@ -57,7 +59,12 @@ class Gets:
         stream = reading.streams.at_hand(scope)
         if stream is None:
             return self._held_live(info, at_least, wanted)
-        if not reading.streams.is_live(stream) or not await reading.is_new_enough(stream, scope):
+        if not reading.streams.is_live(stream):
+            return None
+        # To ask for this one object costs less than to ask for the names of all.
+        if not await reading.is_new_enough(stream, scope, may_confirm=False):
+            return None
+        if not reading.streams.is_live(stream):  # the link went meanwhile
             return None
         stream.used_at = reading.now()
         known = reading.streams.newest(info.resource, key_of(info))
@@ -112,7 +119,10 @@ class Gets:
                 item = read_item(fetched.decoded())
             except Malformed:
                 return await answer_of(request, fetched)
+            # With a version, upstream answers from its cache, which may lag.
+            is_newest = version is None and "Age" not in fetched.headers
             age = told_age(fetched.headers.get("Age"))
+            asked_at = asked_at if is_newest else -math.inf
             await self._learn(info, item, asked_at=asked_at, age=age)
         elif fetched.status == 200:
             reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=False)

@@ -25,7 +25,7 @@ from relay_sidecar.core.resources import known_fields
 from relay_sidecar.core.scope import Scope
 from relay_sidecar.core.status import Refused, expired, expired_continue, too_large_version
 from relay_sidecar.core.store import fingerprint_of
-from relay_sidecar.list_body import Comparison
+from relay_sidecar.list_body import Comparison, ListBody
 from relay_sidecar.long_answer import PATIENCE
 from relay_sidecar.proxy import Fetched, answer_of
 from relay_sidecar.stream import Stream, Told
@@ -223,7 +223,9 @@ class Lists:
                 return await reading.above.forward(request)
             if stream is None:
                 raise Refused(expired())
-            return await self._send(request, stream, scope, wanted, since, stands_in=stands_in)
+            return await self._send(
+                request, stream, scope, wanted, since, stands_in=stands_in, version=asked
+            )
         stream = await reading.streams.ready(scope, now=reading.now(), since=since)
         if not await reading.is_new_enough(stream, scope):
             answer = await self._from_upstream(request, scope, options, wanted, is_last_resort=True)
@@ -250,10 +252,22 @@ class Lists:
         since: float,
         *,
         stands_in: bool,
+        version: int | None = None,
     ) -> web.StreamResponse:
+        """`version`: another than the newest at which the stream's objects are the same."""
         reading = self._reading
-        reading.handed_out(scope.resource, stream.version)
-        body = stream.body(reading.view(stream, scope, wanted))
+        reading.handed_out(scope.resource, stream.version if version is None else version)
+        view = reading.view(stream, scope, wanted)
+        if version is None or version == stream.version:
+            body = stream.body(view)
+        else:
+            body = ListBody(
+                stream.items(),
+                view,
+                kind=stream.list_kind,
+                api_version=stream.api_version,
+                version=version,
+            )
         headers = reading.age(stream, since=since, stands_in=stands_in)
         return await send_list(request, body, headers)
 

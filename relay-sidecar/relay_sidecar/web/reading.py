@@ -4,6 +4,7 @@ An answer is never older than what the relay has handed out before (no client go
 time), unless upstream cannot be asked: then what is known is told, with its age.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -158,9 +159,12 @@ class Reading:
             return {}
         return age_headers(confirmed_at, now=self.wall())
 
-    async def is_new_enough(self, stream: Stream, scope: Scope) -> bool:
+    async def is_new_enough(
+        self, stream: Stream, scope: Scope, *, may_confirm: bool = True
+    ) -> bool:
         """Whether it has come to where the floor is now; while upstream is out of reach nothing is
-        newer. What others are told meanwhile happens beside this answer, not before it."""
+        newer. What others are told meanwhile happens beside this answer, not before it.
+        `may_confirm`: upstream may be asked for the names of all that the stream holds."""
         at = self.floor.of(scope.resource)
 
         def is_so() -> bool:
@@ -172,18 +176,26 @@ class Reading:
 
         if await stream.until(is_so, timeout=FLOOR_PATIENCE):
             return True
+        if not may_confirm:
+            return False
         # Nothing is on its way, it seems: upstream can tell whether anything is missing.
         self.streams.confirm(stream)
         return await stream.until(is_so, timeout=FLOOR_WAIT - FLOOR_PATIENCE)
 
     async def remember(
-        self, resource: ResourceName, item: Item, *, asked_at: float, age: float = 0.0
+        self,
+        resource: ResourceName,
+        item: Item,
+        *,
+        asked_at: float = -math.inf,
+        age: float = 0.0,
     ) -> None:
-        """An object that upstream has answered with, `age` seconds old, before it is handed out; it
-        was asked at this wall time."""
-        self.streams.remember(resource, item, at=self.wall() - age, asked_at=asked_at - age)
+        """An object that upstream has answered with, `age` seconds old, before it is handed out;
+        `asked_at`: the wall time at which it was asked for the newest there is."""
+        is_new = self.streams.remember(resource, item, at=self.wall() - age, asked_at=asked_at)
         self.floor.raise_to(resource, item.version)
-        await self.memory.seen(resource, item)
+        if is_new:
+            await self.memory.seen(resource, item)
 
     async def forget(self, resource: ResourceName, key: Key) -> None:
         """Upstream says that it is gone."""

@@ -18,7 +18,7 @@ from relay_sidecar.core.store import Expired
 from relay_sidecar.fanout import Watcher
 from relay_sidecar.list_body import PART
 from relay_sidecar.stream import Stream
-from relay_sidecar.streams import Denied, Unknown
+from relay_sidecar.streams import Denied, Failing, Unknown
 from relay_sidecar.view import View
 from relay_sidecar.web.answers import JSON
 from relay_sidecar.web.reading import VERSION_WAIT, Reading, is_made_here, takes_whole
@@ -73,7 +73,8 @@ class Watches:
         """As `_stream`; raises `Refused`."""
         try:
             return await self._stream(scope, options, since)
-        except Denied:
+        except (Denied, Failing):
+            # What upstream says to it, this client is to see for itself.
             return None
         except Unknown:
             if self._reading.above.is_relayed:

@@ -20,6 +20,7 @@ from relay_sidecar.core.request import RequestInfo
 from relay_sidecar.core.status import Refused
 from relay_sidecar.journal import Journal
 from relay_sidecar.web.answers import status_answer
+from sidecar.clock import boottime
 from sidecar.web.places import Handler
 from tests.integration.relay.hosted import Hosted
 
@@ -86,6 +87,7 @@ class Callers:
             journal,
             saved.kept.get(SPACE, {}),
             is_up=lambda: self.is_up,
+            heard_at=boottime,
             ttl=self._ttl,
             offline_ttl=self._offline_ttl,
         )

@@ -1,0 +1,120 @@
+"""Callers through a standstill of the machine, and before an API server that does not review."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from kubeapi import ApiError
+from relay_sidecar.access import caller
+from relay_sidecar.access.admission import Caller
+from relay_sidecar.access.caller import CallerAccess
+from relay_sidecar.core.attributes import Attributes
+from relay_sidecar.core.decisions import User
+from relay_sidecar.core.request import RequestInfo
+from relay_sidecar.core.status import Refused
+from relay_sidecar.journal.records import Kept
+
+HOUR = 3600.0
+TTL, OFFLINE_TTL = 60.0, 24 * HOUR
+
+
+class Memory:
+    async def commit(self, *records: Kept) -> None: ...
+
+    def rewrite_from(self, state: Callable[[], Iterable[Kept]]) -> None: ...
+
+
+class Upstream:
+    """Lets all do anything; `fails` with this status."""
+
+    def __init__(self) -> None:
+        self.now = self.heard_at = 1000.0
+        self.is_up = True
+        self.fails = 0
+
+    async def who(self, token: str) -> User:
+        self._answer()
+        return User("anna")
+
+    async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]:
+        self._answer()
+        return True, ""
+
+    def _answer(self) -> None:
+        self.heard_at = self.now
+        if self.fails:
+            raise ApiError(self.fails, "InternalError", "not now")
+
+
+@pytest.fixture
+def upstream(monkeypatch: pytest.MonkeyPatch) -> Upstream:
+    made = Upstream()
+    monkeypatch.setattr(caller, "boottime", lambda: made.now)
+    return made
+
+
+async def opened(upstream: Upstream) -> CallerAccess:
+    access = await CallerAccess.open(
+        upstream,
+        Memory(),
+        {},
+        is_up=lambda: upstream.is_up,
+        heard_at=lambda: upstream.heard_at,
+        ttl=TTL,
+        offline_ttl=OFFLINE_TTL,
+    )
+    access.link(True)
+    return access
+
+
+async def may_list(access: CallerAccess) -> bool:
+    try:
+        await access.may(Caller("token"), LISTING, label_selector="", field_selector="")
+    except Refused as refused:
+        if refused.status.code != 503:
+            raise
+        return False
+    return True
+
+
+LISTING: RequestInfo = RequestInfo.parse("GET", "/api/v1/namespaces/ns/pods")
+
+
+def test_the_offline_ttl_counts_from_the_last_answer_through_a_standstill(
+    upstream: Upstream,
+) -> None:
+    """The machine slept for most of it, and the cable was pulled meanwhile."""
+
+    async def scene() -> None:
+        access = await opened(upstream)
+        assert await may_list(access)
+        upstream.now += OFFLINE_TTL - HOUR
+        upstream.is_up = False
+        access.link(False)
+        assert await may_list(access)
+        upstream.now += 2 * HOUR
+        assert not await may_list(access)
+        await access.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_where_upstream_is_there_but_does_not_decide_what_it_said_stands_shortly(
+    upstream: Upstream, status: int
+) -> None:
+    async def scene() -> None:
+        access = await opened(upstream)
+        assert await may_list(access)
+        upstream.fails = status
+        upstream.now += 1.5 * TTL
+        assert await may_list(access)
+        upstream.now += TTL
+        assert not await may_list(access)
+        upstream.is_up = False
+        access.link(False)
+        assert await may_list(access), "out of reach it stands for the offline_ttl"
+        await access.close()
+
+    asyncio.run(scene())
