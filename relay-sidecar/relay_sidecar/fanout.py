@@ -111,6 +111,11 @@ class Feed:
                 min(delay, MAX_FLUSH_DELAY), self.flush
             )
 
+    @property
+    def has_listeners(self) -> bool:
+        """Somebody is told bookmarks."""
+        return any(watcher.allows_bookmarks for watcher in self.watchers)
+
     def bookmark(self, version: int, kind: str, api_version: str) -> None:
         """Moves the watchers that asked for it to `version` without an event."""
         listeners = [watcher for watcher in self.watchers if watcher.allows_bookmarks]

@@ -9,7 +9,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Final
 
@@ -44,7 +44,10 @@ LONE = 1.5 * COALESCED
 # Bytes of objects of a list that is still arriving, which are kept together.
 KEPT_TOGETHER = 1024 * 1024
 FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
-METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+# Whole objects serve as well: an aggregated API server may know nothing else.
+METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json;q=0.5"
+# HTTP 406 and 415: upstream does not serve objects in the form that was asked for.
+NOT_IN_THIS_FORM: Final = frozenset({406, 415})
 # HTTP 406; never sent, it marks what upstream serves and the relay cannot keep.
 NOT_READABLE = 406
 
@@ -80,6 +83,8 @@ class Reflector:
         self._asked = (math.inf, math.inf)
         self._confirming = Confirming()
         self._question: asyncio.Task[None] | None = None
+        # Upstream has no metadata of these objects by itself.
+        self._serves_metadata = True
         # The last equality that is in the journal.
         self._kept_equal = 0
 
@@ -98,9 +103,9 @@ class Reflector:
         self._stream.is_failing = False
         self._kick.set()
 
-    def relist(self) -> None:
+    def relist(self, *, is_paced: bool) -> None:
         self._note_confirmed()
-        self.reflection.relist(boottime())
+        self.reflection.relist(boottime(), is_paced=is_paced)
         self._kick.set()
 
     def doubt(self) -> None:
@@ -259,6 +264,7 @@ class Reflector:
             arrived=lambda body: self._keep_early(arriving.more(body)),
             aged=self._list_was_old,
         )
+        is_aged = self._asked[0] == -math.inf
         try:
             page = arriving.whole(body)
         except Malformed as error:
@@ -268,6 +274,9 @@ class Reflector:
             self._owner.refused(self._stream, Failure(NOT_READABLE, "", str(error)))
             return
         del body
+        if is_aged and page.version < self._stream.version:
+            # The relay above is behind; that the API server went back, only an answer of now tells.
+            raise Unreachable(f"a list at {page.version}, older than what is kept")
         # A list takes the place of what is there; of the pages to come, upstream tells the objects.
         self._listed += len(page.items)
         more = self._listed + (page.remaining or 0) - len(self._stream.collection.objects)
@@ -281,9 +290,9 @@ class Reflector:
         self._kick.set()
 
     def _list_was_old(self, age: float) -> None:
-        """Another relay stands above, and told what it had."""
-        known_at, confirmed_at = self._asked
-        self._asked = known_at - age, confirmed_at - age
+        """Another relay stands above, and told what it had. It proves nothing about now, whatever
+        age it tells: the age counts from what the wall clock there said."""
+        self._asked = -math.inf, self._asked[1] - age
 
     def _keep_early(self, items: Sequence[Item]) -> None:
         """What is left to do at the end of a first list is what clients wait for."""
@@ -350,8 +359,10 @@ class Reflector:
         while not self._is_overtaken(whole):
             if whole.version < stream.collection.cursor:
                 self._go_back(whole.version)
-            lists = stream.lists
+            lists, turns = stream.lists, stream.turns
             await self._keeper.replaced(stream, whole, at=confirmed_at)
+            if stream.turns != turns:
+                return  # what was forgotten meanwhile is listed again
             if stream.lists == lists:
                 stream.known(known_at=known_at, confirmed_at=confirmed_at)
                 stream.replace(whole, gone=expired())
@@ -369,7 +380,10 @@ class Reflector:
             return
         if self.is_live():
             stream.known(known_at=boottime(), confirmed_at=time.time())
+        turns = stream.turns
         await self._keeper.moved(stream, events)
+        if stream.turns != turns:
+            return  # these are of the history that was forgotten meanwhile
         was_live = self.is_live()
         stream.apply(events)
         if self.reflection.received(events[-1].version, boottime()):
@@ -401,17 +415,9 @@ class Reflector:
     async def _ask(self, limit: int) -> None:
         stream, ages = self._stream, list[float]()
         asked_at, asked_at_wall, version = boottime(), time.time(), stream.version
-        params = dict(stream.scope.params) | {"limit": str(limit)}
         page, why = None, "upstream itself is behind"
         try:
-            body = await self._source.page(
-                stream.scope.path,
-                params,
-                timeout=self._timeout,
-                accept=METADATA,
-                aged=ages.append,
-            )
-            page = read_page(body)
+            page = await self._what_is_there(limit, ages.append)
         except (ApiError, Unreachable, Malformed) as error:
             why = str(error)
         if page is None or ages:
@@ -423,6 +429,28 @@ class Reflector:
             fingerprint = None if page.continue_token else fingerprint_of(page.items)
             self.told(Told(page.version, fingerprint, asked_at, asked_at_wall, version))
         self._kick.set()
+
+    async def _what_is_there(self, limit: int, aged: Callable[[float], None]) -> Page:
+        """Where metadata alone is refused, or something else comes, one whole object, whose list
+        has a version all the same. Raises as `Source.page`, and `Malformed`."""
+        if self._serves_metadata:
+            try:
+                return await self._question_page(limit, METADATA, aged)
+            except ApiError as error:
+                if error.status not in NOT_IN_THIS_FORM:
+                    raise
+            except Malformed:
+                logger.debug("no list of metadata", extra=fields(stream=self._stream.scope))
+            self._serves_metadata = False
+        return await self._question_page(1, "application/json", aged)
+
+    async def _question_page(self, limit: int, accept: str, aged: Callable[[float], None]) -> Page:
+        scope = self._stream.scope
+        params = dict(scope.params) | {"limit": str(limit)}
+        body = await self._source.page(
+            scope.path, params, timeout=self._timeout, accept=accept, aged=aged
+        )
+        return read_page(body)
 
     def _keep_equal(self) -> None:
         equal_at = self._stream.equal_at

@@ -130,12 +130,12 @@ class Reflectors:
         for reflector, _ in tuple(self._running.values()):
             reflector.link(is_up)
 
-    def relist(self, stream: Stream) -> None:
+    def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
         """What it holds is doubtful; one that does not run lists before it does."""
         stream.is_doubtful = True
         running = self._running.get(stream)
         if running is not None:
-            running[0].relist()
+            running[0].relist(is_paced=is_paced)
 
     def went_back(self, stream: Stream, version: int) -> None:
         self._back(stream.scope.resource, version, stream)

@@ -175,8 +175,13 @@ class Stream:
             marked = event.type is EventType.BOOKMARK
         self.publish(changes)
         if marked:
-            for feed in self._feeds.values():
-                feed.bookmark(self.collection.cursor, self.kind, self.api_version)
+            cursor = self.collection.cursor
+            feeds = self._feeds.values()
+            # Whoever is told a version is shown nothing older by another stream.
+            if self.on_told is not None and any(feed.has_listeners for feed in feeds):
+                self.on_told(cursor)
+            for feed in feeds:
+                feed.bookmark(cursor, self.kind, self.api_version)
         self._come_up()
         self._tell()
 
@@ -203,9 +208,12 @@ class Stream:
         self._equal = (version, self.collection.fingerprint)
 
     def known(self, *, known_at: float, confirmed_at: float) -> None:
-        """Upstream held then what is held here, or this is newer."""
-        self.known_at = max(self.known_at, known_at)
-        self.confirmed_at = max(self.confirmed_at, confirmed_at)
+        """Upstream held then what is held here, or this is newer. The wall clock may have been set
+        back since the last time: the other one tells which is later."""
+        if known_at > self.known_at:
+            self.known_at, self.confirmed_at = known_at, confirmed_at
+        else:
+            self.confirmed_at = max(self.confirmed_at, confirmed_at)
 
     def forget(self, *, gone: Status) -> None:
         """Nothing that it holds is of upstream's history."""
@@ -237,11 +245,13 @@ class Stream:
 
     def move_watchers(self, successor: "Stream") -> bool:
         """Whether each watcher goes on at the other stream, where it loses and repeats nothing: the
-        window there holds the version up to which this one has told all."""
+        window there holds the version up to which this one has told all, and that stream has come
+        so far itself, so that nobody waits or is shown what was before."""
         collection = self.collection
         if self.is_doubtful or not collection.is_whole:
             return False
-        if successor.collection.window_start > collection.cursor:
+        held = successor.collection
+        if held.window_start > collection.cursor or held.cursor < collection.cursor:
             return False
         self.successor = successor
         for feed in tuple(self._feeds.values()):

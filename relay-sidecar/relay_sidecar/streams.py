@@ -57,7 +57,7 @@ class Upstream(Protocol):
     def confirmed_at(self, stream: Stream) -> float: ...
     def confirm(self, stream: Stream) -> None: ...
     def told(self, stream: Stream, told: Told) -> None: ...
-    def relist(self, stream: Stream) -> None: ...
+    def relist(self, stream: Stream, *, is_paced: bool = False) -> None: ...
     def stands_at(self, resource: ResourceName, version: int) -> None: ...
     @property
     def is_up(self) -> bool: ...
@@ -378,7 +378,7 @@ class Streams:
         for stream in streams:
             if self._upstream.runs(stream):
                 stream.forget(gone=expired())
-                self._upstream.relist(stream)
+                self._upstream.relist(stream, is_paced=True)
             else:
                 self.drop(stream, expired())
         return streams, keys
@@ -415,6 +415,8 @@ class Streams:
         """
         best: tuple[Item, Stream | float] | None = self._seen.get((resource, key))
         for stream in self.of(resource):
+            if not stream.collection.is_synced:
+                continue
             item = stream.collection.objects.get(key)
             if item is not None and (best is None or item.version >= best[0].version):
                 best = (item, stream)

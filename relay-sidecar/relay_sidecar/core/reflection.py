@@ -274,11 +274,15 @@ class Reflection:
         if is_up:
             self._backoff.link_is_back(now)
 
-    def relist(self, now: float) -> None:
-        """What is known is doubtful (the schema changed): begin again."""
+    def relist(self, now: float, *, is_paced: bool = False) -> None:
+        """What is known is doubtful: begin again; at once (the schema changed), or where it may
+        repeat (upstream went back, as a client was told), later each time."""
         self._forget_pages()
         self.version = None
-        self._backoff.end(now)
+        if is_paced:
+            self._backoff.was_barren(now, 0.0, free=1)
+        else:
+            self._backoff.end(now)
         if self._flight is not _Flight.NONE:
             self._close_reason = "list again"
 

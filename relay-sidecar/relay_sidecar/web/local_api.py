@@ -60,7 +60,7 @@ class Upstream:
     def told(self, stream: Stream, told: Told) -> None:
         """Nobody else tells."""
 
-    def relist(self, stream: Stream) -> None:
+    def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
         """There is nothing else."""
 
     def stands_at(self, resource: ResourceName, version: int) -> None:

@@ -157,7 +157,7 @@ class Watches:
                     is_told = not telling.goes_on_elsewhere()
                 last = telling.last_line()
         except TimeoutError:
-            last = telling.last_bookmark()
+            last = telling.last_bookmark(reading)
         except Refused as refused:
             last = refused.status.event()
         finally:
@@ -281,7 +281,7 @@ class _Telling:
         """Of a watch that the stream ended."""
         return None if self._watcher is None else self._watcher.ended.result()
 
-    def last_bookmark(self) -> bytes | None:
+    def last_bookmark(self, reading: Reading) -> bytes | None:
         """Where its time is over: so that the next watch begins where this one ends."""
         stream, cursor = self._stream, self._stream.collection.cursor
         if self._watcher is None:
@@ -292,6 +292,7 @@ class _Telling:
             return self.last_line()
         if not self._options.allow_bookmarks or cursor <= self._position:
             return None
+        reading.handed_out(stream.scope.resource, cursor)
         return self._view.bookmark(cursor, stream.kind, stream.api_version, ends_initial=False)
 
     async def end(self, last_line: bytes | None) -> None:

@@ -510,6 +510,23 @@ def test_a_doubtful_stream_is_closed_and_listed_again() -> None:
     assert reflection.next(UP + 1, 0.0) == List("", 1000)
 
 
+def test_an_upstream_that_goes_back_again_and_again_is_listed_later_each_time() -> None:
+    reflection, now = watching(100), UP
+    delays = []
+    for _ in range(4):
+        reflection.relist(now, is_paced=True)
+        command = reflection.next(now, 0.0)
+        if isinstance(command, Close):
+            command = reflection.next(now, 0.0)
+        delays.append(waited(command) - now if isinstance(command, Wait) else 0.0)
+        now += 10.0
+        reflection.next(now, 0.0)
+        reflection.page(page(), now)
+        reflection.next(now, 0.0)
+        reflection.opened(now)
+    assert delays == pytest.approx([0.0, 0.2, 0.4, 0.8])
+
+
 def test_a_page_that_was_asked_for_before_the_doubt_is_not_taken() -> None:
     reflection = listing()
     reflection.relist(UP)

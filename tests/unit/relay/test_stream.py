@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import os
 import weakref
 
@@ -74,6 +75,15 @@ def test_a_confirmation_of_what_is_past_says_nothing() -> None:
     assert ahead.version == 200
 
 
+def test_a_wall_clock_that_is_set_right_does_not_hide_an_age() -> None:
+    kept = stream()
+    kept.known(known_at=10.0, confirmed_at=9999.0)
+    kept.known(known_at=20.0, confirmed_at=1000.0)
+    assert kept.confirmed_at == 1000.0
+    kept.known(known_at=-math.inf, confirmed_at=900.0)
+    assert (kept.known_at, kept.confirmed_at) == (20.0, 1000.0)
+
+
 def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
     """Whoever has seen an event is not shown by another stream what was before it."""
     told: list[int] = []
@@ -91,7 +101,7 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
         watched.feed(View()).join(watcher)
         watched.apply([event("ADDED", "c", 60), event("ADDED", "d", 61)])
         watched.apply([bookmark(70)])
-        assert told == [61], "a bookmark shows nothing"
+        assert told == [61, 70], "a bookmark tells a version as well"
         transport.close()
         os.close(read)
 
@@ -104,6 +114,8 @@ def test_watchers_move_only_where_they_lose_nothing() -> None:
     narrow.apply([event("DELETED", "a", 20)])
     assert not narrow.move_watchers(wide), "another deletion may share the version"
     narrow.apply([bookmark(21)])
+    assert not narrow.move_watchers(wide), "it would show what was before"
+    wide.apply([bookmark(21)])
     assert narrow.move_watchers(wide)
     narrow.is_doubtful = True
     assert not narrow.move_watchers(wide), "they are to learn that bytes may differ"

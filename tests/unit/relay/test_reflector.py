@@ -1,0 +1,193 @@
+"""A stream's requests, against an upstream that answers as few do."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from kubeapi import ApiError
+from relay_sidecar.core.floor import Floor
+from relay_sidecar.core.objects import Event, Item, Page
+from relay_sidecar.core.scope import ResourceName, Scope
+from relay_sidecar.metrics import Counters
+from relay_sidecar.reflectors import Reflectors
+from relay_sidecar.stream import Stream
+from relay_sidecar.streams import Limits, Streams
+
+from .samples import line, pod
+
+PODS = Scope(ResourceName("", "v1", "pods"))
+TABLE = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"10"}}'
+
+
+def pods(version: int, *objects: bytes) -> bytes:
+    return (
+        b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}'
+        % (
+            version,
+            b",".join(objects),
+        )
+    )
+
+
+@dataclass
+class FakeSource:
+    """`answer` makes a body of what is accepted, and the number of lists before."""
+
+    answer: Callable[[str, int], bytes]
+    age: float | None = None
+    lists: int = 0
+    accepted: list[str] = field(default_factory=list)
+    lines: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
+
+    async def page(
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        timeout: float,
+        accept: str = "application/json",
+        arrived: Callable[[bytearray], None] | None = None,
+        aged: Callable[[float], None] | None = None,
+    ) -> bytearray:
+        self.accepted.append(accept)
+        body = bytearray(self.answer(accept, self.lists))
+        self.lists += arrived is not None
+        if aged is not None and self.age is not None:
+            aged(self.age)
+        return body
+
+    async def batches(
+        self, path: str, params: Mapping[str, str], *, open_timeout: float
+    ) -> AsyncGenerator[Sequence[bytes], None]:
+        yield []
+        while (told := await self.lines.get()) is not None:
+            yield [told]
+
+
+@dataclass
+class FakeKeeper:
+    """Commits events while `gate` is open."""
+
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    is_committing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def listing(self, stream: Stream, items: Sequence[Item]) -> None: ...
+    def abandoned(self, stream: Stream) -> None: ...
+    def equal(self, stream: Stream) -> None: ...
+    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None: ...
+
+    async def moved(self, stream: Stream, events: Sequence[Event]) -> None:
+        self.is_committing.set()
+        await self.gate.wait()
+
+
+class FakeLink:
+    is_up = True
+    is_behind = False
+    answered_at = 1.0
+
+
+class Scene:
+    def __init__(self, source: FakeSource) -> None:
+        self.source, self.keeper = source, FakeKeeper()
+        self.upstream = Reflectors(
+            source, self.keeper, FakeLink(), spawn=asyncio.create_task, request_timeout=5.0
+        )
+        self.upstream.link(True)
+        limits = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
+        self.streams = Streams(self.upstream, Floor(), limits, Counters())
+
+        def went_back(resource: ResourceName, version: int, but: Stream | None) -> None:
+            self.streams.went_back(resource, version, but)
+
+        self.upstream.on_back = went_back
+        self.stream = self.streams.open(PODS, now=0.0)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        for _ in range(2000):
+            if is_so():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("it did not become so")
+
+
+def no_metadata(accept: str, _: int) -> bytes:
+    if "as=" in accept:
+        raise ApiError(406, "NotAcceptable", "only json")
+    return pods(10, pod("a", 5))
+
+
+def a_table(accept: str, _: int) -> bytes:
+    return TABLE if "as=" in accept else pods(10, pod("a", 5))
+
+
+@pytest.mark.parametrize("answer", [no_metadata, a_table])
+def test_a_stream_whose_metadata_cannot_be_had_is_live_all_the_same(
+    answer: Callable[[str, int], bytes],
+) -> None:
+    async def play() -> None:
+        it = Scene(FakeSource(answer))
+        await it.until(lambda: it.streams.is_live(it.stream))
+        assert it.source.accepted[1].endswith(",application/json;q=0.5")
+        assert it.source.accepted[-1] == "application/json"
+        it.upstream.stop(it.stream)
+
+    asyncio.run(play())
+
+
+def test_a_list_of_a_relay_that_is_behind_takes_nothing_back() -> None:
+    """The watch expires, and the relay above answers from what it has; then it has caught up."""
+
+    def answer(accept: str, lists: int) -> bytes:
+        source.age = 30.0 if lists == 1 else None
+        return pods(7, pod("a", 4)) if lists == 1 else pods(10 + lists, pod("a", 5))
+
+    source = FakeSource(answer)
+
+    async def play() -> None:
+        source.lines = asyncio.Queue()
+        it = Scene(source)
+        await it.until(lambda: it.streams.is_open(it.stream))
+        source.lines.put_nowait(line("ERROR", b'{"kind":"Status","code":410,"reason":"Expired"}'))
+        await it.until(lambda: source.lists >= 2)
+        assert it.stream.version == 10
+        await it.until(lambda: it.stream.lists == 2)
+        assert (it.stream.turns, it.stream.version) == (0, 12)
+        it.upstream.stop(it.stream)
+
+    asyncio.run(play())
+
+
+def test_a_list_that_has_an_age_is_never_one_of_now() -> None:
+    async def play() -> None:
+        it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5)), age=0.0))
+        await it.until(lambda: it.streams.is_open(it.stream))
+        assert not it.streams.is_current(it.stream, 0.0)
+        it.upstream.stop(it.stream)
+
+    asyncio.run(play())
+
+
+def test_events_that_are_being_kept_when_their_history_is_forgotten_are_not_shown() -> None:
+    held: list[int] = []
+
+    async def play() -> None:
+        def answer(_accept: str, _lists: int) -> bytes:
+            held.append(len(it.stream.collection.objects))
+            return pods(1000)
+
+        it = Scene(FakeSource(answer))
+        await it.until(lambda: it.streams.is_open(it.stream))
+        it.source.lines.put_nowait(line("ADDED", pod("lost", 1005)))
+        await it.keeper.is_committing.wait()
+        it.streams.stands_at(PODS.resource, 520)
+        assert not it.stream.collection.is_synced
+        it.keeper.gate.set()
+        await it.until(lambda: it.stream.collection.is_synced)
+        assert not any(held)
+        assert it.streams.newest(PODS.resource, ("default", "lost")) is None
+        it.upstream.stop(it.stream)
+
+    asyncio.run(play())
