@@ -50,6 +50,9 @@ class Link:
         self.probe_timeout = probe_timeout
         self._is_up = False
         self._heard_at = -math.inf
+        # The same before a standstill, until a probe since has been answered.
+        self._heard_before = math.inf
+        self._has_stood_still = False
         self._probe_at = -math.inf
         self._failures = 0
         self._failing_since = math.inf
@@ -68,6 +71,8 @@ class Link:
 
     def looked_back(self, now: float) -> None:
         """Everybody knows that the process stood still."""
+        self._heard_before = self.heard_at
+        self._has_stood_still = True
         if self._probed_since is None:
             self._probe_at = now
         else:
@@ -92,8 +97,10 @@ class Link:
 
     @property
     def heard_at(self) -> float:
-        """When upstream answered last; before all time where it has not yet."""
-        return self._heard_at
+        """When upstream is known to have answered last; before all time where it has not yet.
+        What is read after a standstill may have come before it: then only a probe counts that was
+        started since."""
+        return min(self._heard_at, self._heard_before)
 
     @property
     def wake_at(self) -> float:
@@ -104,10 +111,13 @@ class Link:
         """A probe starts now."""
         self._probe_at = now + self._interval
         self._probed_since = now
+        self._has_stood_still = False
 
     def probed(self, outcome: Outcome, now: float) -> None:
         """A probe ended."""
         self._probed_since = None
+        if outcome is Outcome.ANSWERED and not self._has_stood_still:
+            self._heard_before = math.inf
         self._judge(outcome, now, is_probe=True)
 
     def met(self, outcome: Outcome, now: float) -> None:

@@ -62,9 +62,7 @@ class Watches:
                 limit = reading.settings.watch_buffer
                 see = partial(reading.view, scope=scope, wanted=wanted)
                 telling = _Telling(request, stream, see, options, limit=limit)
-                if telling.tells_state:
-                    telling.response.headers.update(reading.age(stream, since=since))
-                return await self._tell(telling, options, permit)
+                return await self._tell(telling, options, permit, since)
         finally:
             self._open -= 1
         return await reading.above.forward(request)
@@ -139,12 +137,13 @@ class Watches:
         return None
 
     async def _tell(
-        self, telling: "_Telling", options: ListOptions, permit: Permit
+        self, telling: "_Telling", options: ListOptions, permit: Permit, since: float
     ) -> web.StreamResponse:
         reading, now = self._reading, self._reading.now
         ends_at = now() + _seconds(options, self._chance())
         permitted_until = await permit()
-        await telling.begin()
+        # As of now: the link may have gone meanwhile.
+        await telling.begin(reading, since)
         try:
             async with asyncio.timeout(ends_at - now()):
                 await telling.tell_state(reading)
@@ -194,7 +193,9 @@ class _Telling:
         self.tells_state = options.send_initial_events or not (asked or is_from_now)
         self._position = asked if asked and not self.tells_state else stream.version
 
-    async def begin(self) -> None:
+    async def begin(self, reading: Reading, since: float) -> None:
+        if self.tells_state:
+            self.response.headers.update(reading.age(self._stream, since=since))
         if self._request.version >= (1, 1):
             self.response.enable_chunked_encoding()
         else:

@@ -245,3 +245,21 @@ def test_a_probe_that_ends_late_shows_it_too() -> None:
 
 def test_before_the_first_probe_nobody_is_late() -> None:
     assert not link().is_behind(NOW)
+
+
+@pytest.mark.parametrize("is_probed", [False, True])
+def test_what_is_read_after_a_standstill_may_have_come_before_it(is_probed: bool) -> None:
+    made = up()
+    if is_probed:
+        made.probing(NOW + 1)
+    later = NOW + 1000
+    made.looked_back(later)
+    made.met(Outcome.ANSWERED, later)
+    if is_probed:
+        made.probed(Outcome.ANSWERED, later)
+    assert made.heard_at == NOW
+    made.probing(later)
+    made.probed(Outcome.ANSWERED, later + 1)
+    assert made.heard_at == later + 1
+    made.met(Outcome.ANSWERED, later + 2)
+    assert made.heard_at == later + 2

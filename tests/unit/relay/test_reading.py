@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -271,5 +272,27 @@ def test_a_watch_is_passed_on_where_upstream_fails_the_streams_list(query: str) 
             permit,
         )
         assert answer is FORWARDED
+
+    asyncio.run(scene(World()))
+
+
+def test_a_watch_tells_the_age_of_its_state_where_the_link_went_before_it_begins() -> None:
+    async def scene(world: World) -> None:
+        world.hold(100)
+
+        async def permit() -> float:
+            world.reflectors.is_up = False
+            return math.inf
+
+        target = f"{PATH}?watch=true&resourceVersion=0&timeoutSeconds=1"
+        info = RequestInfo.parse("GET", target)
+        answer = await Watches(world.reading, chance=lambda: 0.0).answer(
+            make_mocked_request("GET", target),
+            info,
+            ListOptions.parse(info.query),
+            representation("application/json"),
+            permit,
+        )
+        assert "Age" in answer.headers
 
     asyncio.run(scene(World()))
