@@ -20,7 +20,7 @@ async def keep_house(streams: Streams, keeping: Keeping) -> None:
     while True:
         await asyncio.sleep(min(ROUND, max(streams.limits.idle_timeout / 4, 0.1)))
         now = time.monotonic()
-        streams.close_covered()
+        streams.close_covered(now=now)
         streams.close_idle(now=now)
         # While cut off nothing could take their place, and the clock may have been wrong.
         unused = streams.unused(now=now) if streams.is_up else []

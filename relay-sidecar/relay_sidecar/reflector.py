@@ -114,7 +114,7 @@ class Reflector:
         now = boottime()
         self.reflection.doubt(now)
         if self.reflection.is_open(now):
-            self._confirming.opened(now)
+            self._confirming.opened(now, random.random())
         self._kick.set()
 
     def confirm(self) -> None:
@@ -130,6 +130,13 @@ class Reflector:
         )
         if is_back:
             self._go_back(told.version)
+            return
+        if told.version < told.cursor:
+            # Upstream is to say that again before it is believed.
+            if self.is_open():
+                self._confirming.opened(boottime(), random.random())
+            self._kick.set()
+            stream.nudge()
             return
         stream.expect(told)
         self._keep_equal()
@@ -316,7 +323,7 @@ class Reflector:
                 if not lines:
                     await self._settled()
                     reflection.opened(boottime())
-                    self._confirming.opened(boottime())
+                    self._confirming.opened(boottime(), random.random())
                     stream.accepted()
                     self._kick.set()
                     continue
@@ -409,21 +416,28 @@ class Reflector:
             self._question.result()
             self._question = None
         if now >= self._question_at:
-            limit = self._confirming.asking(now, objects=len(self._stream.collection.objects))
+            limit = self._confirming.asking(
+                now,
+                objects=len(self._stream.collection.objects),
+                selects=bool(self._stream.scope.params),
+            )
             self._question = asyncio.create_task(self._ask(limit))
 
     async def _ask(self, limit: int) -> None:
         stream, ages = self._stream, list[float]()
         asked_at, asked_at_wall, version = boottime(), time.time(), stream.version
-        page, why = None, "upstream itself is behind"
+        page, why, retry_after = None, "upstream itself is behind", 0.0
         try:
             page = await self._what_is_there(limit, ages.append)
         except (ApiError, Unreachable, Malformed) as error:
             why = str(error)
+            retry_after = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
         if page is None or ages:
             logger.debug("not confirmed", extra=fields(stream=stream.scope, why=why))
             is_needed = self.is_open() and not self.is_live()
-            self._confirming.failed(boottime(), random.random(), is_needed=is_needed)
+            self._confirming.failed(
+                boottime(), random.random(), is_needed=is_needed, retry_after=retry_after
+            )
         else:
             self._confirming.answered(boottime())
             fingerprint = None if page.continue_token else fingerprint_of(page.items)
@@ -446,7 +460,7 @@ class Reflector:
 
     async def _question_page(self, limit: int, accept: str, aged: Callable[[float], None]) -> Page:
         scope = self._stream.scope
-        params = dict(scope.params) | {"limit": str(limit)}
+        params = scope.params | ({"limit": str(limit)} if limit else {})
         body = await self._source.page(
             scope.path, params, timeout=self._timeout, accept=accept, aged=aged
         )

@@ -67,6 +67,8 @@ class Stream:
         self._equal = (0, 0)
         # The stream that told its watchers the rest, when it was closed last.
         self.successor: Stream | None = None
+        # The successor's `turns` then.
+        self.successor_turns = 0
         # Told of the version that watchers are told next.
         self.on_told: Callable[[int], None] | None = None
         self._counters = counters
@@ -253,7 +255,7 @@ class Stream:
         held = successor.collection
         if held.window_start > collection.cursor or held.cursor < collection.cursor:
             return False
-        self.successor = successor
+        self.successor, self.successor_turns = successor, successor.turns
         for feed in tuple(self._feeds.values()):
             feed.move(collection.cursor)
         self._feeds.clear()

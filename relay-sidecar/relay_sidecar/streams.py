@@ -87,6 +87,8 @@ class Streams:
         self.limits = limits
         self._upstream = upstream
         self._streams: dict[ResourceName, dict[Scope, Stream]] = {}
+        # Those that are watched as a whole, and since when.
+        self._whole_since: dict[Stream, float] = {}
         self._refusals: dict[Scope, tuple[Failure, float]] = {}
         self._seen: OrderedDict[tuple[ResourceName, Key], tuple[Item, float]] = OrderedDict()
 
@@ -316,30 +318,38 @@ class Streams:
                 closed.append(stream)
         return closed
 
-    def close_covered(self) -> list[Stream]:
+    def close_covered(self, *, now: float) -> list[Stream]:
         """Stops the streams that a live wider one serves as well; their data stays. Their watchers
-        move there, if it is watched as a whole: for them alone it would be wider than they need.
-        Returns those stopped."""
+        move there, if it has been watched as a whole for as long as an idle stream stays open: they
+        do not come back, and for them alone it would be wider than they need. Returns those
+        stopped."""
         closed = []
+        since = self._whole_since
+        self._whole_since = {s: since.get(s, now) for s in self if s.is_watched_whole}
         for scopes in tuple(self._streams.values()):
             # Of one name there is nothing to share.
             wide = [s for s in scopes.values() if s.scope.name is None and self.is_live(s)]
             for stream in tuple(scopes.values()):
-                if self._upstream.runs(stream) and self._moves(stream, wide):
+                if self._upstream.runs(stream) and self._moves(stream, wide, now):
                     self._upstream.stop(stream)
                     closed.append(stream)
         return closed
 
-    def _moves(self, stream: Stream, wide: Iterable[Stream]) -> bool:
+    def _moves(self, stream: Stream, wide: Iterable[Stream], now: float) -> bool:
         """Whether nobody reads it any more, but one of the others instead."""
         scope = stream.scope
         wider = [s for s in wide if s.scope.covers(scope) and not scope.covers(s.scope)]
         if not wider or stream.is_waited_for:
             return False
         return not stream.watchers or any(
-            other.is_watched_whole and self.is_live(other) and stream.move_watchers(other)
+            self._stays_whole(other, now) and self.is_live(other) and stream.move_watchers(other)
             for other in wider
         )
+
+    def _stays_whole(self, stream: Stream, now: float) -> bool:
+        """Whoever watches all of it has done so for long, and is likely to go on."""
+        since = self._whole_since.get(stream, now)
+        return stream.is_watched_whole and now - since >= self.limits.idle_timeout
 
     def _added(self, scope: Scope, *, now: float, more: int = 1) -> Stream:
         if self.objects + more > self.limits.max_objects:

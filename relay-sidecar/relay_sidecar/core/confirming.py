@@ -10,27 +10,34 @@ is asked, always as metadata only (PartialObjectMetadata):
   outage: all names each time would cost what resuming a watch saves.
 - Where somebody waits for it, all names: upstream's whole answer, in its place, would be longer.
 
-Each has a limit, so that a collection that has grown meanwhile does not come after all.
+Each has a limit, so that a collection that has grown meanwhile does not come after all; but not
+that of a few objects by selector: kube-apiserver answers it from its cache (1.31 and later), while
+it reads etcd for a limit, and there all objects of the resource for a selector.
 
 Guarantees: one question at a time, two a second at most, and none for as long again as the last
 one took (30 s at most: the process may have stood still), so that a slow link has time for what
-happens; one that fails is asked again, later each time; a watch that ends at once is not asked
-about. Knows no request.
+happens; one that fails is asked again, later each time, and not before upstream wants it; a watch
+that ends at once is not asked about. Knows no request.
 """
 
 import math
 from typing import Final
 
+from relay_sidecar.core.backoff import LONGEST_RETRY_AFTER
+
 # Objects: metadata of so many is as long as a TLS handshake, twice or thrice, compressed.
 FEW: Final = 100
 # More are never asked for.
 ALL: Final = 20_000
-# Seconds from the opening to the question: a watch that ends at once is not worth one.
+# Seconds from the opening to the question: a watch that ends at once is not worth one. Up to as
+# much again is chance, so that relays do not come at once.
 DELAY: Final = 0.1
 # Seconds between two questions.
 PACE: Final = 0.5
 FIRST_RETRY: Final = 1.0
 LONGEST_RETRY: Final = 30.0
+# So many failures in a row, and what is asked for may be too much for the link.
+TOO_MUCH: Final = 3
 _MAX_DOUBLINGS: Final = 16
 
 
@@ -44,6 +51,8 @@ class Confirming:
         self._is_asking = False
         # Somebody waits for all names.
         self._is_wanted = False
+        # Somebody waited for the question that is under way.
+        self._was_wanted = False
 
     @property
     def at(self) -> float:
@@ -51,19 +60,22 @@ class Confirming:
             return math.inf
         return max(self._due_at, self._not_before)
 
-    def opened(self, now: float) -> None:
-        """The watch is to be proved from now on."""
-        self._due_at = min(self._due_at, now if self._is_wanted else now + DELAY)
+    def opened(self, now: float, chance: float) -> None:
+        """The watch is to be proved from now on; `chance` is from [0, 1)."""
+        delay = 0.0 if self._is_wanted else DELAY * (1 + chance)
+        self._due_at = min(self._due_at, now + delay)
 
     def wanted(self, now: float) -> None:
         """Somebody waits."""
         self._is_wanted = True
         self._due_at = min(self._due_at, now)
 
-    def asking(self, now: float, *, objects: int) -> int:
-        """A question goes out, for `objects` that are held here; the limit of its answer."""
-        limit = FEW if objects <= FEW else ALL if self._is_wanted and objects <= ALL else 1
-        self._is_asking, self._is_wanted = True, False
+    def asking(self, now: float, *, objects: int, selects: bool) -> int:
+        """A question goes out, for `objects` that are held here, by selector or all that there are;
+        the limit of its answer, 0 for none."""
+        few = 0 if selects else FEW
+        limit = few if objects <= FEW else ALL if self._is_wanted and objects <= ALL else 1
+        self._is_asking, self._was_wanted, self._is_wanted = True, self._is_wanted, False
         self._due_at = math.inf
         self._asked_at = now
         self._not_before = now + PACE
@@ -75,13 +87,18 @@ class Confirming:
         pause = min(now - self._asked_at, LONGEST_RETRY)
         self._not_before = max(self._not_before, now + pause)
 
-    def failed(self, now: float, chance: float, *, is_needed: bool) -> None:
-        """`is_needed`: the watch is open and not proved; `chance` is from [0, 1)."""
+    def failed(
+        self, now: float, chance: float, *, is_needed: bool, retry_after: float = 0.0
+    ) -> None:
+        """`is_needed`: the watch is open and not proved; `chance` is from [0, 1); `retry_after` is
+        upstream's own wish, in seconds."""
         self._is_asking = False
         self._failures += 1
         delay = FIRST_RETRY * 2 ** min(self._failures - 1, _MAX_DOUBLINGS)
-        self._not_before = now + min(delay, LONGEST_RETRY) * (1 - chance / 2)
+        delay = min(delay, LONGEST_RETRY) * (1 - chance / 2)
+        self._not_before = now + max(delay, min(retry_after, LONGEST_RETRY_AFTER))
         if is_needed:
+            self._is_wanted |= self._was_wanted and self._failures < TOO_MUCH
             self._due_at = min(self._due_at, now)
 
     def ended(self) -> None:

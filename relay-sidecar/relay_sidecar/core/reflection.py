@@ -124,6 +124,8 @@ class Reflection:
         self._opened_at = math.inf
         # The lowest version of a list that was asked for since.
         self._goal: int | None = None
+        # When a list below where the stream stood was told first.
+        self._below_at = math.inf
 
     def is_live(self, now: float, *, equal_at: int = 0) -> bool:
         """What happens upstream comes here, and nothing from before the watch is missing.
@@ -219,12 +221,19 @@ class Reflection:
     def listed(self, version: int, now: float, *, asked_at: float, at_least: int) -> bool:
         """Upstream has told a list's version, beside the watch. Whether upstream went back.
 
-        `at_least`: where the stream stood when the list was asked for, at `asked_at`.
+        `at_least`: where the stream stood when the list was asked for, at `asked_at`. While the
+        watch is open, a list below that may come from another relay above, which answers from
+        another of its streams: only a second one, asked for after the first, is believed.
         """
         if self.version is None:
             return False
         if version < at_least:
-            return self._goes_back(version, now)
+            if self._flight is not _Flight.WATCHING or asked_at >= self._below_at:
+                return self._goes_back(version, now)
+            self._below_at = min(self._below_at, now)
+            self._goal = None
+            return False
+        self._below_at = math.inf
         if self._flight is _Flight.WATCHING and asked_at >= self._opened_at:
             self._goal = version if self._goal is None else min(self._goal, version)
         return False
@@ -327,6 +336,7 @@ class Reflection:
         if self._flight in (_Flight.OPENING, _Flight.WATCHING):
             self._close_reason = f"upstream went back from {self.version} to {version}"
         self.version = None
+        self._below_at = math.inf
         self._backoff.was_barren(now, 0.0, free=1)
         return True
 

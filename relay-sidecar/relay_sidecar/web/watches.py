@@ -270,8 +270,8 @@ class _Telling:
         if watcher is None or watcher.moved_at is None or successor is None:
             return False
         self._position = watcher.moved_at
+        self._turns = self._stream.successor_turns
         self._stream, self._view, self._watcher = successor, self._see(successor), None
-        self._turns = successor.turns
         return True
 
     @property

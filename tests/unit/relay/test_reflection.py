@@ -119,13 +119,25 @@ def test_a_stream_is_live_once_its_watch_has_come_to_a_list_from_after_the_openi
     assert not reflection.is_live(UP + 501)
 
 
-def test_a_list_below_where_the_stream_stood_means_a_restored_backup() -> None:
+def test_two_lists_below_where_the_stream_stood_mean_a_restored_backup() -> None:
     reflection = watching(100)
     reflection.received(150, UP + 1)
     assert not reflection.listed(120, UP + 2, asked_at=UP + 1, at_least=110), "it was overtaken"
-    assert reflection.listed(120, UP + 2, asked_at=UP + 1, at_least=150)
-    assert isinstance(reflection.next(UP + 2, 0.0), Close)
-    assert isinstance(reflection.next(UP + 2, 0.0), List)
+    assert not reflection.listed(120, UP + 2, asked_at=UP + 1, at_least=150), "only once"
+    assert not reflection.is_live(UP + 2), "it is doubtful"
+    assert not reflection.listed(120, UP + 3, asked_at=UP + 1, at_least=150), "asked before that"
+    assert not reflection.listed(150, UP + 4, asked_at=UP + 3, at_least=150)
+    assert reflection.is_live(UP + 4), "it was another stream of a relay above"
+    assert not reflection.listed(120, UP + 5, asked_at=UP + 4, at_least=150)
+    assert reflection.listed(120, UP + 6, asked_at=UP + 5, at_least=150)
+    assert isinstance(reflection.next(UP + 6, 0.0), Close)
+    assert isinstance(reflection.next(UP + 6, 0.0), List)
+
+
+def test_where_the_watch_is_not_open_one_list_means_a_restored_backup() -> None:
+    reflection = Reflection(version=150)
+    reflection.next(UP, 0.0)
+    assert reflection.listed(120, UP + 1, asked_at=UP, at_least=150)
 
 
 def test_a_watch_that_ends_after_one_event_each_time_is_opened_once_a_second() -> None:

@@ -10,10 +10,13 @@ from kubeapi import ApiError
 from relay_sidecar.core.floor import Floor
 from relay_sidecar.core.objects import Event, Item, Page
 from relay_sidecar.core.scope import ResourceName, Scope
+from relay_sidecar.core.status import expired
+from relay_sidecar.fanout import Watcher
 from relay_sidecar.metrics import Counters
 from relay_sidecar.reflectors import Reflectors
 from relay_sidecar.stream import Stream
 from relay_sidecar.streams import Limits, Streams
+from relay_sidecar.view import View
 
 from .samples import line, pod
 
@@ -188,6 +191,37 @@ def test_events_that_are_being_kept_when_their_history_is_forgotten_are_not_show
         await it.until(lambda: it.stream.collection.is_synced)
         assert not any(held)
         assert it.streams.newest(PODS.resource, ("default", "lost")) is None
+        it.upstream.stop(it.stream)
+
+    asyncio.run(play())
+
+
+def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_long() -> None:
+    narrow_scope = Scope(PODS.resource, namespace="default")
+
+    def watch(stream: Stream) -> Watcher:
+        transport = asyncio.WriteTransport()
+        watcher = Watcher(transport, is_chunked=False, allows_bookmarks=False, limit=1000)
+        stream.feed(View()).join(watcher)
+        return watcher
+
+    async def play() -> None:
+        it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
+        it.upstream.stop(it.stream)
+        narrow = it.streams.open(narrow_scope, now=0.0)
+        it.streams.use(it.stream, now=0.0)
+        await it.until(lambda: all(map(it.streams.is_live, it.streams)))
+        watcher, whole = watch(narrow), watch(it.stream)
+        assert not it.streams.close_covered(now=0.0)
+        assert not it.streams.close_covered(now=599.0)
+        it.stream.feed(View()).leave(whole)
+        assert not it.streams.close_covered(now=605.0)
+        watch(it.stream)
+        assert not it.streams.close_covered(now=610.0)
+        turns = it.stream.turns
+        assert it.streams.close_covered(now=1210.0) == [narrow]
+        it.stream.forget(gone=expired())
+        assert (watcher.moved_at, narrow.successor_turns) == (10, turns)
         it.upstream.stop(it.stream)
 
     asyncio.run(play())

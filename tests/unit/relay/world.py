@@ -88,7 +88,7 @@ class World:
         if self.is_up and self.now >= self.confirming.at:
             assert self.question is None
             objects = len(self.collection.objects)
-            limit = self.confirming.asking(self.now, objects=objects)
+            limit = self.confirming.asking(self.now, objects=objects, selects=False)
             # Names and versions of few objects, or of many; in this world there are few.
             limit = 1 if self.asks_for_one else limit
             self.question = Question(limit, self.now, self.stream.version)
@@ -206,7 +206,7 @@ class World:
             self._failed(Trouble.EXPIRED)
             return
         self.reflection.opened(self.now)
-        self.confirming.opened(self.now)
+        self.confirming.opened(self.now, self.chance)
         request.is_open = True
         request.opened_at = self.upstream.revision
         if is_gone:
@@ -271,7 +271,7 @@ class World:
         self.reflection.doubt(self.now)
         if self.reflection.is_open(self.now) and self.request is not None:
             self.request.opened_at = self.upstream.revision
-            self.confirming.opened(self.now)
+            self.confirming.opened(self.now, self.chance)
 
     def lose_question(self) -> None:
         if self.question is not None:
