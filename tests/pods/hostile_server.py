@@ -40,16 +40,21 @@ class Fault(Enum):
 
 @dataclass
 class Case:
-    """`broken`: the calls that meet the fault, from `is_on` on; all are counted."""
+    """`broken`: the calls that meet the fault, from `is_on` on; all are counted, for `seconds`."""
 
     name: str
     broken: frozenset[str]
     fault: Fault
     lease: Json | None
     is_on: bool = True
+    seconds: float = 0.0
     calls: Counter[str] = field(default_factory=Counter)
     version: int = 100
     events: asyncio.Queue[Json] = field(default_factory=asyncio.Queue)
+
+    @property
+    def is_met(self) -> bool:
+        return all(self.calls[call] for call in self.broken)
 
 
 class HostileServer:

@@ -12,8 +12,8 @@ from typing import Any
 
 from sidecar.web import aiohttp_web as web
 
-# Seconds in which an answer begins or goes on.
-PATIENCE = 5.0
+# Seconds in which an answer begins or goes on; what a client that left has asked for lasts as long.
+PATIENCE = 2.0
 # Seconds between two looks whether it is done.
 POLL = 0.05
 

@@ -24,8 +24,9 @@ from tests.pods.hostile_server import Case, Fault, HostileServer
 # asked before the fault is counted too.
 RATE = 2.0
 AT_ONCE = 6
-# Seconds for which is counted.
+# Seconds for which is counted once the fault was met, and for which a busy machine may take to it.
 SPAN = 6.0
+PATIENCE = 60.0
 
 LEADERS = (
     "get lease",
@@ -89,12 +90,16 @@ async def play(case: Case, url: str) -> None:
             LeaseEvents(elector, server).run(),
             Notifier(elector, main, f"{url}/notify/{case.name}").run(),
         ]
+        began_at = boottime()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(loop) for loop in loops]
             while not case.is_on:
                 case.is_on = elector.status(boottime()).is_leader
                 await elector.changed(0.1)
+            while not case.is_met and boottime() - began_at < PATIENCE:
+                await asyncio.sleep(0.1)
             await asyncio.sleep(SPAN)
+            case.seconds = boottime() - began_at
             for task in tasks:
                 task.cancel()
 
@@ -106,14 +111,13 @@ def test_no_loop_asks_more_than_twice_a_second_whatever_it_is_told() -> None:
         async with server.opened(), asyncio.TaskGroup() as group:
             for case in played:
                 group.create_task(play(case, server.url))
-        unasked = [case.name for case in played if not all(case.calls[it] for it in case.broken)]
+        unasked = [case.name for case in played if not case.is_met]
         assert not unasked, "the fault was never met"
-        most = RATE * SPAN + AT_ONCE
         return [
-            f"{case.name}: {call} {count} times"
+            f"{case.name}: {call} {count} times in {case.seconds:.0f} s"
             for case in played
             for call, count in case.calls.items()
-            if count > most
+            if count > RATE * case.seconds + AT_ONCE
         ]
 
     assert asyncio.run(run()) == []
