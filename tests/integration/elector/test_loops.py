@@ -97,7 +97,7 @@ async def play(case: Case, url: str) -> None:
                 case.is_on = elector.status(boottime()).is_leader
                 await elector.changed(0.1)
             while not case.is_met and boottime() - began_at < PATIENCE:
-                await asyncio.sleep(0.1)
+                await elector.changed(0.1)
             await asyncio.sleep(SPAN)
             case.seconds = boottime() - began_at
             for task in tasks:
