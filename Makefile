@@ -3,45 +3,45 @@
 PYTHON ?= python3
 export PYTHON
 
-.venv: requirements/dev.txt pyproject.toml
-	@scripts/bootstrap
+.venv: tools/requirements/dev.txt pyproject.toml
+	@tools/scripts/bootstrap
 	@touch .venv
 
 demo: .venv ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs; CONTAINERS=1, CLUSTER=kube, ARGS=--help
-	@scripts/demo $(if $(MODE),--mode $(MODE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(filter-out 0,$(CONTAINERS)),--containers) $(ARGS)
+	@tools/scripts/demo $(if $(MODE),--mode $(MODE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(filter-out 0,$(CONTAINERS)),--containers) $(ARGS)
 
 test: .venv ## everything, against real servers; ARGS go to pytest
-	@scripts/test $(ARGS)
+	@tools/scripts/test $(ARGS)
 
 images: .venv ## the image of each component, and its size; ARGS=--help
-	@scripts/images $(ARGS)
+	@tools/scripts/images $(ARGS)
 
 test-container: .venv ## the images as containers, with real faults; needs a Docker engine or dockerd
 	@.venv/bin/python -m pytest tests/container $(ARGS)
 
 check: .venv ## format, lint, layers, types, unit tests
-	@scripts/check
+	@tools/scripts/check
 
 bench: .venv ## side by side with client-go; prints a table, writes JSON
-	@.venv/bin/python -m bench.elector $(ARGS)
+	@.venv/bin/python -m tools.bench.elector $(ARGS)
 
 bench-relay: .venv ## side by side with kube-apiserver itself; ARGS=--help
-	@.venv/bin/python -m bench.relay $(ARGS)
+	@.venv/bin/python -m tools.bench.relay $(ARGS)
 
 bench-gm: .venv ## GM and LC beside what the contract says of Sedna; ARGS=--help
-	@.venv/bin/python -m bench.gm $(ARGS)
+	@.venv/bin/python -m tools.bench.gm $(ARGS)
 
 nemesis: .venv ## random faults for half an hour; ARGS=--help
-	@.venv/bin/python -m tests.nemesis $(ARGS)
+	@.venv/bin/python -m tools.nemesis.elector $(ARGS)
 
 nemesis-gm: .venv ## the same of GM and LC; ARGS="--minutes 10 --seed 1 --mode relay"
-	@.venv/bin/python -m tests.nemesis_gm $(ARGS)
+	@.venv/bin/python -m tools.nemesis.gm $(ARGS)
 
 nemesis-vip: .venv ## the same of keepalived's address; ARGS="--faults 100 --seed 1 --on containers"
-	@.venv/bin/python -m tests.vip $(ARGS)
+	@.venv/bin/python -m tools.nemesis.vip $(ARGS)
 
-lock: .venv ## resolve pyproject.toml into requirements/*.txt
-	@scripts/lock
+lock: .venv ## resolve pyproject.toml into tools/requirements/*.txt
+	@tools/scripts/lock
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist bench/results
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist tools/bench/results

@@ -2,9 +2,9 @@
 
 from hypothesis import HealthCheck, settings
 
-from tests.controlplane.fixtures import control_plane, fault_proxy, namespace
 from tests.reruns import pytest_terminal_summary
 from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
+from tools.harness.controlplane.fixtures import control_plane, fault_proxy, namespace
 
 # A busy machine draws slowly, which is no fault of a test. In CI Hypothesis' own profile, which
 # draws the same each time, stays below this one.

@@ -10,14 +10,14 @@ import sys
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["check"]:
-        from elector_sidecar.check import main as check
+        from elector_sidecar.check_command import main as check
 
         sys.exit(check(arguments[1:]))
     import os
 
     if arguments[:1] == ["livez"]:
+        from edge_sidecars.runtime.livez_command import main as livez
         from elector_sidecar.config.flags import DEFAULT_LISTEN
-        from sidecar.livez_command import main as livez
 
         listen = os.environ.get("ELECTOR_LISTEN") or DEFAULT_LISTEN
         sys.exit(livez(arguments[1:], program="elector-sidecar", listen=listen))
@@ -25,13 +25,13 @@ def main() -> None:
         from elector_sidecar.status_command import main as status
 
         sys.exit(status(arguments[1:], os.environ))
-    from sidecar import startup
-    from sidecar.web import lean_aiohttp
+    from edge_sidecars.runtime import startup
+    from edge_sidecars.runtime.web import aiohttp_import
 
     startup.begin()
-    lean_aiohttp.load(os.environ)
+    aiohttp_import.load(os.environ)
     try:
-        from elector_sidecar.run import main as run
+        from elector_sidecar.app import main as run
     except ModuleNotFoundError as error:
         sys.exit(startup.missing(error, program="elector-sidecar", extra="elector"))
 

@@ -11,16 +11,16 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from edge_sidecars.kubeapi import ApiServer
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.election import Candidate, Election, Read, View, Watch
-from elector_sidecar.core.tenure import Facts, Health, Policy, Tenure
+from elector_sidecar.core.lifecycle import Facts, Health, Policy, Tenure
 from elector_sidecar.core.term import Write
 from elector_sidecar.lease_client import LeaseClient
-from elector_sidecar.log import fields, logger
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
 from elector_sidecar.status import Status, describe
-from kubeapi import ApiServer
-from sidecar.clock import boottime
 
 # So long the pump sleeps at most: a suspend does not stretch its timers beyond this.
 MAX_SLEEP = 10.0

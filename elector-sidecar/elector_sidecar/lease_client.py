@@ -11,12 +11,7 @@ import math
 from collections.abc import Callable
 from contextlib import aclosing
 
-from elector_sidecar.config.config import Config
-from elector_sidecar.core.election import Election, Read, Watch
-from elector_sidecar.core.lease import MalformedLease, parse_lease
-from elector_sidecar.core.term import Purpose, Write
-from elector_sidecar.log import fields, logger
-from kubeapi import (
+from edge_sidecars.kubeapi import (
     ApiError,
     ApiServer,
     Conflict,
@@ -26,7 +21,12 @@ from kubeapi import (
     Unreachable,
     parse_event,
 )
-from sidecar.clock import boottime
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
+from elector_sidecar.config.config import Config
+from elector_sidecar.core.election import Election, Read, Watch
+from elector_sidecar.core.lease import MalformedLease, parse_lease
+from elector_sidecar.core.term import Purpose, Write
 
 # The API server ends a watch after a random time of 30 to 60 minutes anyway; asked for here so
 # that a forgotten connection is not for ever.

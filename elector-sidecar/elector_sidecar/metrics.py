@@ -5,8 +5,8 @@ their label `name`. Those with client-go's names have the label `component` too:
 that elects by client-go has metrics of these names.
 """
 
+from edge_sidecars.runtime.metrics import Kind, Metric
 from elector_sidecar.elector import Elector
-from sidecar.metrics import Kind, Metric
 
 COMPONENT = "edge-sidecars-elector"
 

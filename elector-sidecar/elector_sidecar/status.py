@@ -11,7 +11,7 @@ from typing import Any
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.election import View
 from elector_sidecar.core.lease import pod_name
-from elector_sidecar.core.tenure import Plan
+from elector_sidecar.core.lifecycle import Plan
 
 
 @dataclass(frozen=True)

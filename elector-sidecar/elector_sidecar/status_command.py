@@ -15,8 +15,8 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from edge_sidecars.runtime.status_command import TIMEOUT, Document, connection_to
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
-from sidecar.status_command import TIMEOUT, Document, connection_to
 
 DEFAULT_URL = "http://127.0.0.1:4040"
 # A longer /leader document is none.
@@ -90,8 +90,8 @@ class _UnixConnection(HTTPConnection):
 
 
 async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
-    from kubeapi import ApiError, ApiServer, Unreachable
-    from kubeapi.kubeconfig import Kubeconfig
+    from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+    from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
     path = options.kubeconfig or Path(environ.get("KUBECONFIG") or "~/.kube/config")
     credentials = Kubeconfig(path, context=options.context)

@@ -11,8 +11,8 @@ import sys
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["livez"]:
+        from edge_sidecars.runtime.livez_command import main as livez
         from gm.config.flags import DEFAULT_LISTEN
-        from sidecar.livez_command import main as livez
 
         listen = os.environ.get("GM_LISTEN") or DEFAULT_LISTEN
         sys.exit(livez(arguments[1:], program="gm", listen=listen))
@@ -20,13 +20,13 @@ def main() -> None:
         from gm.status_command import main as status
 
         sys.exit(status(arguments[1:], os.environ))
-    from sidecar import startup
-    from sidecar.web import lean_aiohttp
+    from edge_sidecars.runtime import startup
+    from edge_sidecars.runtime.web import aiohttp_import
 
     startup.begin()
-    lean_aiohttp.load(os.environ)
+    aiohttp_import.load(os.environ)
     try:
-        from gm.run import main as run
+        from gm.app import main as run
     except ModuleNotFoundError as error:
         sys.exit(startup.missing(error, program="gm", extra="gm"))
 

@@ -6,10 +6,10 @@ Asks the GM on this machine for its /status document, and shows it as it is.
 from collections.abc import Mapping
 from typing import Any
 
+from edge_sidecars.runtime.flags import Options
+from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
+from edge_sidecars.runtime.values import address
 from gm.config.flags import DEFAULT_LISTEN, PREFIX
-from sidecar.flags import Options
-from sidecar.status_command import Document, StatusCommand, age, aligned
-from sidecar.values import address
 
 # Bytes; a /status document of 10,000 nodes is shorter.
 MAX_ANSWER = 16 * 1024 * 1024

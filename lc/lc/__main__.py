@@ -12,8 +12,8 @@ def main() -> None:
 
     arguments = sys.argv[1:]
     if arguments[:1] == ["livez"]:
+        from edge_sidecars.runtime.livez_command import main as livez
         from lc.config.flags import DEFAULT_BIND_PORT
-        from sidecar.livez_command import main as livez
 
         port = os.environ.get("LC_BIND_PORT") or os.environ.get("BIND_PORT") or DEFAULT_BIND_PORT
         sys.exit(livez(arguments[1:], program="lc", listen=f"127.0.0.1:{port}"))
@@ -21,13 +21,13 @@ def main() -> None:
         from lc.status_command import main as status
 
         sys.exit(status(arguments[1:], os.environ))
-    from sidecar import startup
-    from sidecar.web import lean_aiohttp
+    from edge_sidecars.runtime import startup
+    from edge_sidecars.runtime.web import aiohttp_import
 
     startup.begin()
-    lean_aiohttp.load(os.environ)
+    aiohttp_import.load(os.environ)
     try:
-        from lc.run import main as run
+        from lc.app import main as run
     except ModuleNotFoundError as error:
         sys.exit(startup.missing(error, program="lc", extra="lc"))
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from edge_sidecars.runtime.flags import Options
+from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
+from edge_sidecars.runtime.values import whole
 from lc.config.flags import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
-from sidecar.flags import Options
-from sidecar.status_command import Document, StatusCommand, age, aligned
-from sidecar.values import whole
 
 # Bytes; a /status document of 10,000 objects is shorter.
 MAX_ANSWER = 16 * 1024 * 1024

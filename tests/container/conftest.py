@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from images.__main__ import build_all
-from images.base import NoBase
-from tests.container.engine import NoEngine, engine
-from tests.container.lab import Lab
-from tests.container.network import Network
-from tests.container.plane import control_plane
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.fixtures import lack, require_program
+from tools.harness.containers.control_plane import control_plane
+from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.engine import NoEngine, engine
+from tools.harness.containers.network import Network
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fixtures import lack, require_program
+from tools.images.__main__ import build_all
+from tools.images.base import NoBase
 
 # Not a release's: what is tested may be anything.
 TAG = "test"

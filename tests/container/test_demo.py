@@ -15,8 +15,8 @@ import docker
 import pytest
 from docker.models.containers import Container
 
-from tests.container.lab import LABEL
-from tests.pods.observer import wait_for
+from tools.harness.containers.docker_lab import LABEL
+from tools.harness.pods.observer import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600, func_only=True)]
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ class Demo:
         flags = ["--containers", "--pause", "0", "--lease-duration", "4s"]
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "demo", *flags],
+                [sys.executable, "-m", "tools.demo", *flags],
                 cwd=ROOT,
                 env={**os.environ, "TMPDIR": str(self._temporary)},
                 stdin=subprocess.DEVNULL,

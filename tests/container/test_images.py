@@ -10,9 +10,9 @@ import pytest
 from docker.errors import ContainerError
 from docker.models.containers import Container
 
-from images.__main__ import lock
-from images.assemble import COMPONENTS
-from tests.container.lab import Lab
+from tools.harness.containers.docker_lab import Lab
+from tools.images.__main__ import lock
+from tools.images.assemble import COMPONENTS, LIBRARY
 
 # Images are built, a control plane is started: for the first test that needs them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
@@ -95,13 +95,19 @@ def test_an_image_is_small(lab: Lab, images: dict[str, str], component: str) -> 
     assert over <= LARGEST[component] * 1_000_000
 
 
+def own_packages(component: str) -> set[str]:
+    """What is imported of ours in the component's image."""
+    it = COMPONENTS[component]
+    return {it.package, *(f"{LIBRARY}.{name}" for name in it.library)}
+
+
 @EACH
 def test_an_image_holds_its_component_and_what_that_imports(
     lab: Lab, images: dict[str, str], component: str
 ) -> None:
     contents: dict[str, Any] = json.loads(python(lab, images[component], _CONTENTS))
     assert contents["uid"] == NOBODY
-    assert contents["own"] == sorted(COMPONENTS[component].packages)
+    assert contents["own"] == sorted((LIBRARY, COMPONENTS[component].package))
     assert contents["programs"] == [COMPONENTS[component].program]
     locked = [line for line in lock(component).read_text().splitlines() if "==" in line]
     wanted = {line.split()[0].lower() for line in locked}
@@ -117,8 +123,7 @@ def test_an_image_holds_its_component_and_what_that_imports(
 def test_an_image_holds_no_foreign_component(
     lab: Lab, images: dict[str, str], component: str
 ) -> None:
-    foreign = {name for it in COMPONENTS.values() for name in it.packages}
-    foreign -= set(COMPONENTS[component].packages)
+    foreign = set().union(*map(own_packages, COMPONENTS)) - own_packages(component)
     code = (
         "import sys, importlib.util as it; sys.path[:0] = ['/app/src', '/app/lib']\n"
         f"print([name for name in {sorted(foreign)} if it.find_spec(name)])"
@@ -131,13 +136,14 @@ def test_each_module_of_an_image_can_be_imported(
     lab: Lab, images: dict[str, str], component: str
 ) -> None:
     """Whatever is imported late is there too, but for what an extra brings."""
-    own = COMPONENTS[component].packages
+    own = own_packages(component)
     code = f"""
 import importlib, json, pkgutil, sys
 sys.path[:0] = ["/app/src", "/app/lib"]
 lacking = set()
 for package in {list(own)}:
-    for it in pkgutil.walk_packages([f"/app/src/{{package}}"], f"{{package}}."):
+    folder = "/app/src/" + package.replace(".", "/")
+    for it in pkgutil.walk_packages([folder], f"{{package}}."):
         if it.name.endswith("__main__"):
             continue
         try:
@@ -150,11 +156,10 @@ print(json.dumps(sorted(lacking)))
     # The extra otel, which an image for pods does not need; and what of the shared
     # packages is for other components.
     allowed = {"opentelemetry", "grpc", "google", "re2", "msgspec", "uvloop", "yaml"}
-    shared = {package for package in own if package != own[-1]}
     for module, name in lacking:
         top = name.partition(".")[0]
         is_of_an_extra = top == "opentelemetry"
-        assert is_of_an_extra or (module.partition(".")[0] in shared and top in allowed), module
+        assert is_of_an_extra or (module.startswith(f"{LIBRARY}.") and top in allowed), module
 
 
 @EACH

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.container.edge import Lc
-from tests.container.lab import Lab
-from tests.container.network import Network
-from tests.container.town import ContainerTown, Site
-from tests.controlplane import sedna_kinds
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.controller_manager import ControllerManager
-from tests.controlplane.fixtures import require_program
-from tests.pods.system import MODES
+from tools.harness.containers.cluster import ContainerTown, Site
+from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.edge import Lc
+from tools.harness.containers.network import Network
+from tools.harness.controlplane import sedna_kinds
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.controller_manager import ControllerManager
+from tools.harness.controlplane.fixtures import require_program
+from tools.harness.pods.system import MODES
 
 # Images are built, a control plane is started: for the first test that needs them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]

@@ -11,23 +11,23 @@ from pathlib import Path
 import docker
 import pytest
 
-from tests.container.earlier import build_earlier
-from tests.container.elector import ElectorContainer
-from tests.container.gm import PROBES, GmContainers
-from tests.container.lab import Lab
-from tests.container.network import Network
-from tests.container.program import merged
-from tests.container.town import ContainerTown, Site
-from tests.controlplane import sedna_kinds
-from tests.controlplane.accounts import expect
-from tests.controlplane.answer import Answer
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.controller_manager import ControllerManager
-from tests.controlplane.fixtures import require_program
-from tests.pods.fleet import LEASE
-from tests.pods.history import Write, assert_backed, assert_polite, writes
-from tests.pods.observer import Observer, wait_for_leader
-from tests.pods.system import ACTIVE_STANDBY
+from tools.harness.containers.cluster import ContainerTown, Site
+from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.earlier_release import build_earlier
+from tools.harness.containers.elector import ElectorContainer
+from tools.harness.containers.gm import PROBES, GmContainers
+from tools.harness.containers.network import Network
+from tools.harness.containers.program import merged
+from tools.harness.controlplane import sedna_kinds
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.answer import Answer
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.controller_manager import ControllerManager
+from tools.harness.controlplane.fixtures import require_program
+from tools.harness.pods.fleet import LEASE
+from tools.harness.pods.history import Write, assert_backed, assert_polite, writes
+from tools.harness.pods.observer import Observer, wait_for_leader
+from tools.harness.pods.system import ACTIVE_STANDBY
 
 # Two builds of the images, a control plane: for the first test that needs them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]

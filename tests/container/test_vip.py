@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 import docker
 import pytest
 
-from images.base import NoBase
-from images.keepalived import keepalived_image
-from tests.container.lab import Lab
-from tests.container.network import Network
-from tests.container.vip import LEASE_DURATION, RIGHTS, TAG, VipPod, VipPods
-from tests.controlplane.answer import boottime
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.fixtures import lack
-from tests.pods.observer import wait_for
+from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.network import Network
+from tools.harness.containers.vip import LEASE_DURATION, RIGHTS, TAG, VipPod, VipPods
+from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fixtures import lack
+from tools.harness.pods.observer import wait_for
+from tools.images.base import NoBase
+from tools.images.keepalived import keepalived_image
 
 # Images are built, a control plane is started: for the first test that needs them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]

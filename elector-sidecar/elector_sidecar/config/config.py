@@ -12,15 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from elector_sidecar.config.flags import (
-    DEFAULT_LISTEN,
-    SERVICE_ACCOUNT_DIR,
-    contrib_dest,
-    parser,
-)
+from edge_sidecars.runtime.flags import Options, named
+from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
+from elector_sidecar.config.flags import DEFAULT_LISTEN, SERVICE_ACCOUNT_DIR, contrib_dest, parser
 from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming
-from sidecar.flags import Options, named
-from sidecar.values import Address, BadInput, address, seconds, url, whole
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
 

@@ -6,7 +6,7 @@ in before the real default. An unknown flag is `BadInput` that names the nearest
 
 import argparse
 
-from sidecar.flags import Parser
+from edge_sidecars.runtime.flags import Parser
 
 # The port of contrib's examples, so that clients of the drop-in find it.
 DEFAULT_LISTEN = "127.0.0.1:4040"

@@ -14,9 +14,10 @@ carries the uid and resourceVersion of the record that was judged (P4); it never
 import math
 from enum import Enum
 
-from elector_sidecar.core.judgement import Claim, Judgement
 from elector_sidecar.core.lease import Lease
-from elector_sidecar.core.reading import STANDBY_RETRY, Read, Reading, Watch
+from elector_sidecar.core.lease_watch import STANDBY_RETRY, Read, Reading, Watch
+from elector_sidecar.core.lease_writes import Candidate, Writing
+from elector_sidecar.core.observed_lease import Claim, Judgement
 from elector_sidecar.core.term import Proof, Purpose, Term, Write, extended, is_valid
 from elector_sidecar.core.timing import (
     HEDGE_DELAY,
@@ -26,7 +27,6 @@ from elector_sidecar.core.timing import (
     TAKEOVER_JITTER,
 )
 from elector_sidecar.core.view import View
-from elector_sidecar.core.writing import Candidate, Writing
 
 __all__ = ["Candidate", "Command", "Election", "Read", "Stance", "View", "Watch"]
 

@@ -8,9 +8,9 @@ import asyncio
 import os
 from typing import Protocol
 
+from edge_sidecars.runtime.web import listener
+from edge_sidecars.runtime.web.connection_limit import Handler
 from elector_sidecar.config.config import Address
-from sidecar.web import listener
-from sidecar.web.places import Handler
 
 # More than any pod's containers, probes and scrapers open; each costs a descriptor and some KiB.
 MAX_CONNECTIONS = 512

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from edge_sidecars.runtime.flags import Options, flag
+from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
 from gm.config.flags import (
     DEFAULT_API,
     DEFAULT_ELECTOR,
@@ -23,8 +25,6 @@ from gm.config.flags import (
     PREFIX,
     parser,
 )
-from sidecar.flags import Options, flag
-from sidecar.values import Address, BadInput, address, seconds, url, whole
 
 OFF = "off"
 # RFC 1123 label, as Kubernetes wants names of namespaces.

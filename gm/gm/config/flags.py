@@ -4,7 +4,7 @@ Knows no meaning: values stay text here, and every default is None, so that an e
 in before the real default. An unknown flag is `BadInput` that names the nearest known one.
 """
 
-from sidecar.flags import Parser
+from edge_sidecars.runtime.flags import Parser
 
 # relay-sidecar's --listen and --status-listen, elector-sidecar's --listen.
 DEFAULT_API = "http://127.0.0.1:10550"

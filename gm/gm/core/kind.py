@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
+from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL, ResourceKind
 from gm.core.tree import mapping, text
-from sedna_api.core.document import Json, ObjectKey
-from sedna_api.core.kinds import DATASET, MODEL, ResourceKind
 
 Path: TypeAlias = tuple[str, ...]
 """Keys from the object on; `*` stands for each item of a list."""

@@ -8,7 +8,7 @@ import hashlib
 import re
 from typing import Final
 
-from sedna_api.core.kinds import GROUP, ResourceKind
+from edge_sidecars.sedna_api.core.kinds import GROUP, ResourceKind
 
 # k8s.io/apimachinery/pkg/util/validation: LabelValueMaxLength, DNS1123LabelMaxLength. Names of pods
 # may be longer, but what lies beyond is cut off their hostname.

@@ -7,11 +7,11 @@ reference. Knows nothing of whether something exists.
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
+from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
+from gm.core.engine.view import NODE, SECRET
 from gm.core.kind import Kind, Path, Rule, Worker
 from gm.core.tree import found, mapping, text
-from gm.core.view import NODE, SECRET
-from sedna_api.core.document import Json, ObjectKey
-from sedna_api.core.kinds import DATASET, MODEL
 
 # Annotations of a staged kind: the node where the newest pod of a stage is (Sedna's names).
 STAGE_NODES = ("sedna.io/Train", "sedna.io/Eval", "sedna.io/Deploy")

@@ -7,7 +7,7 @@ reads as empty. A pod template may hold anything, for its CRD keeps unknown fiel
 from collections.abc import Iterator
 from typing import TypeVar
 
-from sedna_api.core.document import Json
+from edge_sidecars.sedna_api.core.api_object import Json
 
 
 def part(tree: object, *path: str) -> object:

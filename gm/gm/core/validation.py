@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from gm.core.conditions import MISSING_REFERENCE
+from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
+from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL, ResourceKind
+from gm.core.engine.conditions import MISSING_REFERENCE
+from gm.core.engine.view import NODE, SECRET, View
 from gm.core.kind import Kind, Path, Problem
 from gm.core.references import worker_parts
 from gm.core.tree import found, items, mapping, text
-from gm.core.view import NODE, SECRET, View
 from gm.core.workers.storage import DOWNLOADED_SCHEMES
-from sedna_api.core.document import Json, ObjectKey
-from sedna_api.core.kinds import DATASET, MODEL, ResourceKind
 
 # The end of a day, as an end only (ISO 8601, and Sedna's samples).
 MIDNIGHT: Final = "24:00"

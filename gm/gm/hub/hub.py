@@ -15,16 +15,16 @@ import random
 from collections.abc import Iterable
 from contextlib import suppress
 
-from gm.hub.core.history import History, Verdict
-from gm.hub.core.pacing import is_news, pace
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
+from edge_sidecars.sedna_api.core.messages import Hello
+from gm.hub.core.rebalancing import lifetime
+from gm.hub.core.redial_pacing import is_news, pace
+from gm.hub.core.restore_detection import History, Verdict
 from gm.hub.core.session import Cause, Ended
-from gm.hub.core.shedding import lifetime
 from gm.hub.ports import Directory, Inbox, MayServe
 from gm.hub.stream import Connected, Stream
-from gm.log import fields, logger
-from sedna_api.core.document import Document
-from sedna_api.core.kinds import DATASET, MODEL
-from sedna_api.core.messages import Hello
 
 # Seconds; the lead ends by the passing of time, of which nobody tells.
 LOOK_EVERY = 0.2

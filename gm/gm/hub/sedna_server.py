@@ -17,14 +17,14 @@ from typing import Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from gm.hub.core.sedna import NotAMessage, Translator
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.messages import Hello
+from edge_sidecars.sedna_api.core.report import unnumbered_store
+from gm.hub.core.sedna_messages import NotAMessage, Translator
 from gm.hub.core.session import Ended
 from gm.hub.hub import Hub
 from gm.hub.stream import Stream
 from gm.hub.stream_server import CannotListen
-from gm.log import fields, logger
-from sedna_api.core.messages import Hello
-from sedna_api.core.report import unnumbered_store
 
 NODE_HEADER: Final = "Node-Name"
 # Seconds between pings, half of it for the answer; gorilla answers by itself.

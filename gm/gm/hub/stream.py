@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.messages import Hello, ToNode
+from edge_sidecars.sedna_api.core.report import Malformed, Report, check
 from gm.hub.core.session import Cause, Ended, Session
 from gm.hub.ports import Acked, Inbox, RefusedForGood, Unresolved
-from sedna_api.core.document import Document
-from sedna_api.core.messages import Hello, ToNode
-from sedna_api.core.report import Malformed, Report, check
 
 
 @dataclass(frozen=True, slots=True)

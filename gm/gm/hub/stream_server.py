@@ -15,16 +15,21 @@ from typing import Any, Final, NoReturn, TypeAlias
 import grpc
 import grpc.aio
 
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.messages import Hello, Put, ToNode
+from edge_sidecars.sedna_api.core.report import Report
+from edge_sidecars.sedna_api.stream_codec import (
+    SERVICE,
+    NotAMessage,
+    decode_from_node,
+    encode_to_node,
+)
 from gm.hub.core.session import Cause, Ended, flaw
 from gm.hub.credentials import Tls, bearer_token, node_of_certificate, server_credentials
 from gm.hub.health import health_handler
 from gm.hub.hub import Hub
 from gm.hub.ports import ReviewUnavailable, TokenReviewer
 from gm.hub.stream import Stream
-from gm.log import fields, logger
-from sedna_api.core.messages import Hello, Put, ToNode
-from sedna_api.core.report import Report
-from sedna_api.stream_codec import SERVICE, NotAMessage, decode_from_node, encode_to_node
 
 # Bytes: a report's body is 64 KiB at most, its names are short.
 MAX_FROM_NODE: Final = 128 * 1024

@@ -4,9 +4,9 @@ Guarantee: kubelet, Prometheus and people can never use up the descriptors that 
 need.
 """
 
-from sidecar.values import Address
-from sidecar.web.listener import Listener, Manners
-from sidecar.web.places import Handler
+from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.listener import Listener, Manners
 
 MAX_CONNECTIONS = 64
 _MANNERS = Manners(log="gm.http", backlog=64, farewell=1.0)

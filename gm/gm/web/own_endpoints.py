@@ -9,10 +9,10 @@ import asyncio
 from ipaddress import ip_address
 from typing import Protocol
 
-from gm.metrics import Counters, measure
-from gm.status import GmStatus
-from sidecar.web import aiohttp_web as web
-from sidecar.web.answers import Route, is_asked, json, metrics, routed, text
+from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text
+from gm.telemetry.metrics import Counters, measure
+from gm.telemetry.status import GmStatus
 
 # Seconds; the elector's --drain-timeout is 10 s, and it does not wait longer than that.
 DRAIN_TIMEOUT = 30.0

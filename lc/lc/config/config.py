@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edge_sidecars.runtime.flags import Options, flag
+from edge_sidecars.runtime.values import MAX_PORT, Address, BadInput, address, seconds, url, whole
 from lc.config.flags import (
     DEFAULT_API,
     DEFAULT_BIND_PORT,
@@ -21,8 +23,6 @@ from lc.config.flags import (
     SEDNA_TWINS,
     parser,
 )
-from sidecar.flags import Options, flag
-from sidecar.values import MAX_PORT, Address, BadInput, address, seconds, url, whole
 
 # RFC 1123 subdomain, as Kubernetes wants names of nodes.
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -4,7 +4,7 @@ Knows no meaning: values stay text here, and every default is None, so that an e
 before the real default. An unknown flag is `BadInput` that names the nearest known one.
 """
 
-from sidecar.flags import Parser
+from edge_sidecars.runtime.flags import Parser
 
 # Sedna's, which its workers have in their LC_SERVER.
 DEFAULT_BIND_PORT = 9100

@@ -1,15 +1,15 @@
 """The reports of one object that wait for GM, and how they are numbered (G3).
 
 Guarantees: `seq` only grows, over acknowledgements and restarts; what a report replaces, and what
-not, is said in `sedna_api.core.report`; the same words again from the same worker are the same
-report, whether it still waits or not.
+not, is said in `edge_sidecars.sedna_api.core.report`; the same words again from the same worker are
+the same report, whether it still waits or not.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from sedna_api.core.report import Report, replaced_by
+from edge_sidecars.sedna_api.core.report import Report, replaced_by
 
 # Workers of one object whose last words are remembered: more than any job has at a time.
 MAX_WORKERS = 64

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.messages import (
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.messages import (
     Ack,
     Delete,
     Drain,

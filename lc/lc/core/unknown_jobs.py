@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sedna_api.core.document import ObjectKey
+from edge_sidecars.sedna_api.core.api_object import ObjectKey
 
 MAX_REPORTS = 1000
 MAX_BYTES = 16 * 1024 * 1024

@@ -8,7 +8,7 @@ the reason.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sedna_api.core.report import is_name
+from edge_sidecars.sedna_api.core.report import is_name
 
 
 class UnfitInfo(ValueError):

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from lc.core.learning.commands import Gather
 from lc.core.learning.events import Gathered
 from lc.core.learning.samples import Cursor, Segment, for_training, opened
-from lc.learning.files import CHUNK, Halt, chunks_between
+from lc.learning.atomic_files import CHUNK, Halt, chunks_between
 from lc.learning.spool import Spool
 
 # Bytes taken in one step: what a kill makes us do again.

@@ -10,31 +10,31 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lc.core.learning.commands import encoded
-from lc.core.learning.dataset import Dataset
-from lc.core.learning.fields import Malformed
-from lc.core.learning.job import Job
-from lc.core.learning.model import Model, models_in
-from lc.core.learning.paths import folder_of
-from lc.core.learning.turn import Known
-from lc.core.worker_info import WorkerInfo
-from lc.host_files import HostFiles
-from lc.learning.places import Reach
-from lc.learning.pump import Pump
-from lc.learning.spool import HOT_UPDATE, Spool
-from lc.log import fields, logger
-from lc.managers import Unfit
-from lc.mounted_secrets import Secrets
-from lc.remote import Remote
-from lc.store import Store
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.kinds import (
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.kinds import (
     DATASET,
     INCREMENTAL_LEARNING_JOB,
     LIFELONG_LEARNING_JOB,
     MODEL,
 )
-from sedna_api.core.report import check_body
+from edge_sidecars.sedna_api.core.report import check_body
+from lc.core.learning.commands import encoded
+from lc.core.learning.dataset import Dataset
+from lc.core.learning.fields import Malformed
+from lc.core.learning.job import Job
+from lc.core.learning.model import Model, models_in
+from lc.core.learning.next_command import Known
+from lc.core.learning.paths import folder_of
+from lc.core.worker_info import WorkerInfo
+from lc.files.host_files import HostFiles
+from lc.files.mounted_secrets import Secrets
+from lc.files.remote_files import Remote
+from lc.learning.file_access import Reach
+from lc.learning.job_worker import Pump
+from lc.learning.spool import HOT_UPDATE, Spool
+from lc.store import Store
+from lc.workers.managers import Unfit
 
 # Threads for files: a long copy of one job must not hold up the others, nor all of them the node.
 THREADS = 4

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lc.core.learning.samples import Segment
-from lc.learning.files import Halt, chunks_between, make_folder, sync_folder
+from lc.learning.atomic_files import Halt, chunks_between, make_folder, sync_folder
 
 # Where the place of a job's hot updates is written down, for whoever tidies up after it.
 HOT_UPDATE = "hot-update"

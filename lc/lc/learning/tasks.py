@@ -15,9 +15,9 @@ from lc.core.learning.commands import (
     WriteSamples,
 )
 from lc.core.learning.events import Gathered
-from lc.learning.files import chunks_of, write_whole
+from lc.learning.atomic_files import chunks_of, write_whole
+from lc.learning.file_access import Places, TaskFailed
 from lc.learning.gathering import Reading, Unreadable, gather
-from lc.learning.places import Places, TaskFailed
 from lc.learning.spool import HOT_UPDATE, Spool
 
 

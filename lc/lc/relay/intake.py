@@ -7,8 +7,8 @@ lost while the disk takes nothing, and it is stored in the order in which it cam
 import asyncio
 from collections.abc import Awaitable, Sequence
 
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from lc.store import Store, StoreUnavailable
-from sedna_api.core.document import Document, ObjectKey
 
 # Seconds until the disk is asked again.
 RETRY_AFTER = 2.0

@@ -11,13 +11,12 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kubeapi import ApiError, Unreachable
-from lc.log import fields, logger
-from lc.relay.report_api import NotKnown, ReportApi
-from lc.store import Change, Store, StoreUnavailable
-from sedna_api.core.document import Document, Json, ObjectKey
-from sedna_api.core.kinds import DATASET
-from sedna_api.core.node_report import (
+from edge_sidecars.kubeapi import ApiError, Unreachable
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
+from edge_sidecars.sedna_api.core.kinds import DATASET
+from edge_sidecars.sedna_api.core.node_report import (
     RETIRED_STORE,
     AlreadyStored,
     Applied,
@@ -28,9 +27,10 @@ from sedna_api.core.node_report import (
     Stored,
     applied_of,
 )
-from sedna_api.core.redial import Redial
-from sedna_api.core.report import Malformed, Report
-from sidecar.clock import boottime
+from edge_sidecars.sedna_api.core.redial import Redial
+from edge_sidecars.sedna_api.core.report import Malformed, Report
+from lc.relay.report_api import NotKnown, ReportApi
+from lc.store import Change, Store, StoreUnavailable
 
 # Seconds that go by before what objects have taken in is pruned: the next report does it as well.
 PRUNE_AFTER = 10.0

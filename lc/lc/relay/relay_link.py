@@ -6,15 +6,15 @@ Guarantees: each collection fails and goes on by itself.
 
 import asyncio
 
-from kubeapi import ApiError, ApiServer, Plain, Unreachable
+from edge_sidecars.kubeapi import ApiError, ApiServer, Plain, Unreachable
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.sedna_api.follow import follow
 from lc.link import LinkStatus
 from lc.relay.intake import Intake
 from lc.relay.node_reports import NodeReports
 from lc.relay.report_api import ReportApi
 from lc.relay.selection import selections
 from lc.store import Store
-from sedna_api.follow import follow
-from sidecar.clock import boottime
 
 # Seconds between two looks at the relay, and what one may take.
 LOOK_INTERVAL = 2.0

@@ -7,11 +7,11 @@ believed only where the relay reached the API before and after it said so.
 import time
 from collections.abc import Callable
 
-from kubeapi import ApiServer, NotFound
-from kubeapi.server import JSON, MERGE_PATCH
-from sedna_api.core.document import Json, ObjectKey
-from sedna_api.core.kinds import NODE_REPORT, kind_named
-from sedna_api.core.node_report import NodeReport
+from edge_sidecars.kubeapi import ApiServer, NotFound
+from edge_sidecars.kubeapi.server import JSON, MERGE_PATCH
+from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
+from edge_sidecars.sedna_api.core.kinds import NODE_REPORT, kind_named
+from edge_sidecars.sedna_api.core.node_report import NodeReport
 
 # Seconds that one request may take, through a slow link.
 REQUEST_TIMEOUT = 10.0

@@ -6,7 +6,7 @@ A field where one names the node; else the label that GM stamps on what concerns
 from dataclasses import dataclass
 from typing import Final
 
-from sedna_api.core.kinds import (
+from edge_sidecars.sedna_api.core.kinds import (
     DATASET,
     FEATURE_EXTRACTION_SERVICE,
     FEDERATED_LEARNING_JOB,
@@ -16,7 +16,7 @@ from sedna_api.core.kinds import (
     MODEL,
     ResourceKind,
 )
-from sedna_api.core.node_label import node_label
+from edge_sidecars.sedna_api.core.node_label import node_label
 
 # selectableFields of manifests/crds.
 _FIELDS: Final = {

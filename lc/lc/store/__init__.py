@@ -10,7 +10,7 @@ files     who may read and write the files; what is set aside
 failures  what may be raised
 """
 
-from lc.core.holding import Change
+from lc.core.version_compare import Change
 from lc.store.failures import OutboxFull, StoreUnavailable
 from lc.store.store import Store, open_store
 from lc.store.writer import Listener

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from edge_sidecars.walstore import data_files
 from lc.core.outbox import Queue
 from lc.store import files, tables
 from lc.store.failures import Damaged, NewerSchema, StoreUnavailable
-from sidecar import data_files
 
 # Seconds for whoever has it open at the start.
 BUSY_TIMEOUT = 2.0

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from edge_sidecars.walstore import data_files
 from lc.store.failures import DirectoryInUse
-from sidecar import data_files
 
 NAME = "lc.sqlite3"
 LOCK_NAME = "lc.lock"

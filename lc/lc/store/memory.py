@@ -7,14 +7,14 @@ nothing. Each change is judged against those before it in the same group. Pure.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.report import Report
 from lc.core import outbox
-from lc.core.holding import Change, judge
 from lc.core.outbox import Queue, Said, Waiting
 from lc.core.unknown_jobs import UnknownJobs
+from lc.core.version_compare import Change, judge
 from lc.store import tables
 from lc.store.failures import OutboxFull
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.report import Report
 
 # Bytes of reports that wait; at a kilobyte each so many are hours of many workers' words.
 MAX_OUTBOX = 16 * 1024 * 1024

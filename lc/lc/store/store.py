@@ -12,18 +12,18 @@ from collections.abc import AsyncIterator, Awaitable, Collection, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.report import Report, check_body
 from lc.core import outbox
-from lc.core.holding import Change
 from lc.core.outbox import Said
 from lc.core.unknown_jobs import UnknownJobs
-from lc.log import fields, logger
+from lc.core.version_compare import Change
 from lc.store.database import Database
 from lc.store.disk import Disk
 from lc.store.memory import Draft, Memory
 from lc.store.tables import Refusal
 from lc.store.writer import Listener, Writer
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.report import Report, check_body
 
 LEARNING = "learning"
 POSITION = "position"

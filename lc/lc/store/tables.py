@@ -4,10 +4,10 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.report import Report
 from lc.core.outbox import LastWord, Queue, Waiting
 from lc.core.unknown_jobs import Kept, UnknownJobs
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.report import Report
 
 # PRAGMA application_id: "sdlc", so that file(1) and we know whose it is.
 APPLICATION_ID = 0x73646C63

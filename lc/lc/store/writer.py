@@ -12,15 +12,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from lc.core.holding import Change
-from lc.log import fields, logger
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.report import Report
+from lc.core.version_compare import Change
 from lc.store.database import Database
 from lc.store.disk import Disk
 from lc.store.failures import OutboxFull, StoreUnavailable
 from lc.store.memory import Draft, Memory, Told
-from sedna_api.core.document import Document
-from sedna_api.core.report import Report
-from sidecar.clock import boottime
 
 # Seconds for which what was learnt of an object outlives it (G4): it may only have left the node.
 NOTES_KEPT = 24 * 3600.0

@@ -3,9 +3,9 @@
 Guarantee: clients can never use up the file descriptors that the store, datasets and the link need.
 """
 
-from sidecar.values import Address
-from sidecar.web import listener
-from sidecar.web.places import Handler
+from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.web import listener
+from edge_sidecars.runtime.web.connection_limit import Handler
 
 # More than the workers of a node, each of which opens a connection for each report.
 MAX_CONNECTIONS = 512

@@ -15,19 +15,19 @@ from urllib.parse import unquote
 
 import msgspec
 
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.endpoints import READS, metrics, options
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.report import Malformed
 from lc.core.worker_info import UnfitInfo, WorkerInfo
 from lc.core.xml_body import UnfitXml
 from lc.core.xml_body import parse as parse_xml
-from lc.log import fields, logger
-from lc.managers import Manager, Unfit
-from lc.metrics import measure
-from lc.status import LcStatus, ObjectStatus, objects_document
 from lc.store import StoreUnavailable
-from lc.unknown_jobs import UnknownJobReports
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.report import Malformed
-from sidecar.web import aiohttp_web as web
-from sidecar.web.answers import READS, metrics, options
+from lc.telemetry.metrics import measure
+from lc.telemetry.status import LcStatus, ObjectStatus, objects_document
+from lc.workers.managers import Manager, Unfit
+from lc.workers.unknown_jobs import UnknownJobReports
 
 # Bytes; a report carries at most 64 KiB of it further.
 MAX_BODY = 256 * 1024

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from relay_sidecar.core.request import RequestInfo
-from sidecar.web.aiohttp_web import BaseRequest, RequestKey
+from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.runtime.web.aiohttp_web import BaseRequest, RequestKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,14 @@ from typing import Protocol
 
 from aiohttp import hdrs
 
-from kubeapi import ApiError, Forbidden, Unreachable
+from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.status import Refused, forbidden, unauthorized, unavailable
+from edge_sidecars.kubeapi import ApiError, Forbidden, Unreachable
+from edge_sidecars.runtime.clock import boot_id, boottime
+from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Caller
-from relay_sidecar.core.attributes import Attributes
-from relay_sidecar.core.decisions import (
+from relay_sidecar.core.authorization import (
     Ask,
     Decisions,
     Rejected,
@@ -28,13 +32,9 @@ from relay_sidecar.core.decisions import (
     saved_clock,
 )
 from relay_sidecar.core.offline_clock import OfflineClock
-from relay_sidecar.core.request import RequestInfo
-from relay_sidecar.core.status import Refused, forbidden, unauthorized, unavailable
+from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.core.tokens import bearer_token
 from relay_sidecar.journal.records import Kept
-from relay_sidecar.log import fields, logger, sparing
-from sidecar.clock import boot_id, boottime
-from sidecar.web.aiohttp_web import BaseRequest
 
 # The journal's space in which decisions are kept.
 SPACE = "access"

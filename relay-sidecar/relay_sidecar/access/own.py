@@ -13,13 +13,13 @@ from pathlib import Path
 
 from aiohttp import hdrs
 
-from kubeapi.watched_files import WatchedFiles, describe_failure
+from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.status import Refused, Status, forbidden, unauthorized
+from edge_sidecars.kubeapi.file_watcher import WatchedFiles, describe_failure
+from edge_sidecars.runtime.values import Address, BadInput
+from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Caller
-from relay_sidecar.core.request import RequestInfo
-from relay_sidecar.core.status import Refused, Status, forbidden, unauthorized
 from relay_sidecar.core.tokens import bearer_token
-from sidecar.values import Address, BadInput
-from sidecar.web.aiohttp_web import BaseRequest
 
 _EVERYBODY = Caller()
 

@@ -12,17 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from relay_sidecar.config.flags import (
-    DEFAULT_DATA_DIR,
-    DEFAULT_LISTEN,
-    DEFAULT_STATUS_LISTEN,
-    PREFIX,
-    SERVICE_ACCOUNT_DIR,
-    parser,
-)
-from relay_sidecar.config.preload import Preload, preload
-from sidecar.flags import Options, flag, named
-from sidecar.values import (
+from edge_sidecars.runtime.flags import Options, flag, named
+from edge_sidecars.runtime.values import (
     Address,
     BadInput,
     address,
@@ -32,6 +23,15 @@ from sidecar.values import (
     url,
     whole,
 )
+from relay_sidecar.config.flags import (
+    DEFAULT_DATA_DIR,
+    DEFAULT_LISTEN,
+    DEFAULT_STATUS_LISTEN,
+    PREFIX,
+    SERVICE_ACCOUNT_DIR,
+    parser,
+)
+from relay_sidecar.config.preload import Preload, preload
 
 MEMORY = "memory"
 # RFC 1123 label, as Kubernetes wants names of namespaces.

@@ -4,7 +4,7 @@ Knows no meaning: values stay text here, and every default is None, so that an e
 in before the real default. An unknown flag is `BadInput` that names the nearest known one.
 """
 
-from sidecar.flags import Parser
+from edge_sidecars.runtime.flags import Parser
 
 # The port of KubeEdge's Autonomic Kube-API Endpoint, so that its users find ours.
 DEFAULT_LISTEN = "127.0.0.1:10550"

@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
-from relay_sidecar.core.fields import FieldSelector
-from relay_sidecar.core.labels import BadSelector, LabelSelector
-from relay_sidecar.core.resource_name import ResourceName
-from relay_sidecar.core.scope import Scope
-from sidecar.values import BadInput
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.selection.fields import FieldSelector
+from edge_sidecars.apimachinery.selection.labels import BadSelector, LabelSelector
+from edge_sidecars.runtime.values import BadInput
 
 # RFC 1123: a resource is a label, a group a subdomain, a namespace a label.
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from edge_sidecars.apimachinery.objects import Item, Malformed, Page
 from relay_sidecar.core.backoff import Backoff
-from relay_sidecar.core.objects import Item, Malformed, Page
 
 # client-go pages by 500; twice that halves the round trips, and a page stays near 3 MB.
 PAGE_LIMIT: Final = 1000

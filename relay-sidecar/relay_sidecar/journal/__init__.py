@@ -9,7 +9,7 @@ rows      the tables on disk; reading them back
 files     who may read and write them; what is set aside
 """
 
-from relay_sidecar.journal.files import DirectoryInUse
+from edge_sidecars.walstore.directory import DirectoryInUse
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (
     Abandoned,

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
+from edge_sidecars.walstore import data_files
+from edge_sidecars.walstore.directory import lock_directory, make_directory
 from relay_sidecar.journal import files
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.journal.rows import SCHEMA_VERSION, Unusable, load, read_standings
 from relay_sidecar.journal.tables import OutOfStep, Progress, Tables
-from sidecar import data_files
 
 # What a disk may do to whoever writes to it.
 FAILURES = (OSError, sqlite3.OperationalError, OutOfStep, Unusable)
@@ -41,7 +42,7 @@ class Database:
     """Of one directory, whose lock it holds until `close`. `note`: what was set aside, and why."""
 
     def __init__(self, directory: Path, progress: Progress) -> None:
-        """Raises `files.DirectoryInUse` and the `FAILURES`."""
+        """Raises `DirectoryInUse` and the `FAILURES`."""
         self.note: str | None = None
         self._path = directory / files.NAME
         self._wal = directory / f"{files.NAME}-wal"
@@ -49,8 +50,8 @@ class Database:
         self._turn = threading.Lock()
         self._checkpoint: threading.Thread | None = None
         self._checkpoint_failure: Exception | None = None
-        files.make_directory(directory)
-        self._lock = files.lock_directory(directory)
+        make_directory(directory)
+        self._lock = lock_directory(directory)
         with ExitStack() as stack:
             stack.callback(os.close, self._lock)
             try:

@@ -4,48 +4,20 @@ Guarantees: the folder (where it is ours) is 0700, each file in it 0600; one pro
 them open; a file of something else, or of another release, is not written to.
 """
 
-import os
 import sqlite3
-import stat
 from contextlib import ExitStack
 from pathlib import Path
 
+from edge_sidecars.walstore import data_files
 from relay_sidecar.journal.rows import SCHEMA, SCHEMA_VERSION, Unusable
-from sidecar import data_files
 
 NAME = "journal.sqlite3"
-LOCK_NAME = "journal.lock"
 # PRAGMA application_id: "relj", so that file(1) and we know whose it is.
 APPLICATION_ID = 0x72656C6A
 # Seconds for whoever changes something with sqlite3 by hand: nobody waits that long for us.
 BUSY_TIMEOUT = 10.0
 # Bytes to which a WAL shrinks that a long list has made longer.
 WAL_KEPT = 16 * 1024 * 1024
-
-
-class DirectoryInUse(RuntimeError):
-    """Another relay writes there."""
-
-
-def make_directory(directory: Path) -> None:
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = directory.stat()
-    # A volume's root belongs to another: there the files' own mode has to do.
-    if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != 0o700:
-        directory.chmod(0o700)
-
-
-def lock_directory(directory: Path) -> int:
-    """A descriptor that holds the lock until it is closed. Waits for a predecessor to end.
-
-    Raises `DirectoryInUse`.
-    """
-    try:
-        return data_files.lock(directory / LOCK_NAME)
-    except data_files.StillLocked:
-        raise DirectoryInUse(
-            f"another relay writes to {directory}: give each a --data-dir of its own"
-        ) from None
 
 
 def open_database(path: Path) -> sqlite3.Connection:

@@ -18,9 +18,9 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Self
 
+from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.journal.records import Record, Saved, is_secret
 from relay_sidecar.journal.writer import Close, Commit, Done, Entry, Load, Open, Rewrite, Writer
-from relay_sidecar.log import fields, logger
 
 # Seconds without any progress of the thread, from which on nobody waits for it. Several looks, so
 # that a process that was stopped for a while is not taken for a disk that hangs.

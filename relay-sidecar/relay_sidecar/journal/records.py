@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from relay_sidecar.core.objects import Item, Key
-from relay_sidecar.core.resource_name import ResourceName
-from relay_sidecar.core.scope import Scope
+from edge_sidecars.apimachinery.objects import Item, Key
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.scope import Scope
 
 # Kept in memory only, whoever asks for it to be written.
 _SECRETS = ("", "secrets")

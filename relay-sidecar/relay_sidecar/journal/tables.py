@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from relay_sidecar.core.objects import Item, Key
-from relay_sidecar.core.scope import Scope
+from edge_sidecars.apimachinery.objects import Item, Key
+from edge_sidecars.apimachinery.scope import Scope
 from relay_sidecar.journal.records import (
     Abandoned,
     Dropped,

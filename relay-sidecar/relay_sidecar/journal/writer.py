@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 
 from msgspec import Struct
 
+from edge_sidecars.walstore.directory import DirectoryInUse
 from relay_sidecar.journal import files
 from relay_sidecar.journal.database import FAILURES, Database, damage_told
 from relay_sidecar.journal.records import Record, Saved
@@ -57,7 +58,7 @@ class Done(Struct, frozen=True):
     failure: str | None
     note: str | None = None
     saved: Saved | None = None
-    in_use: files.DirectoryInUse | None = None
+    in_use: DirectoryInUse | None = None
 
 
 class Writer(threading.Thread):
@@ -163,7 +164,7 @@ class Writer(threading.Thread):
         in_use = None
         try:
             self._database = Database(self._directory, self.progress)
-        except files.DirectoryInUse as error:
+        except DirectoryInUse as error:
             in_use = error
         except FAILURES as error:
             self._failure = str(error)
@@ -200,7 +201,7 @@ class Writer(threading.Thread):
         """Does it; after one of the `FAILURES` the database is closed and nothing is written."""
         try:
             work()
-        except files.DirectoryInUse as error:
+        except DirectoryInUse as error:
             self._failure = str(error)
         except FAILURES as error:
             self._failure = str(error) or type(error).__name__

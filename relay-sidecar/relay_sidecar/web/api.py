@@ -9,21 +9,26 @@ from typing import Final
 
 from aiohttp import hdrs
 
-from kubeapi import Unreachable
+from edge_sidecars.apimachinery.request_info import (
+    ListOptions,
+    RequestInfo,
+    get_version,
+    representation,
+)
+from edge_sidecars.apimachinery.status import Refused, unavailable
+from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.link import SERVER
-from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
-from relay_sidecar.core.status import Refused, unavailable
-from relay_sidecar.end_to_end import asks_for_upgrade
-from relay_sidecar.proxy import IS_PASSED_ON
-from relay_sidecar.web.answers import status_answer
+from relay_sidecar.upstream.hop_headers import asks_for_upgrade
+from relay_sidecar.upstream.proxy import IS_PASSED_ON
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
-from relay_sidecar.web.reading import Reading
+from relay_sidecar.web.read_context import Reading
+from relay_sidecar.web.responses import status_answer
 from relay_sidecar.web.watches import Watches
 from relay_sidecar.web.writes import Writes
-from sidecar.web import aiohttp_web as web
 
 # A cached Lease breaks any elector; the others are questions about the caller or for once.
 NEVER_KEPT: Final = frozenset(

@@ -7,8 +7,8 @@ half replaced leaves the last good one in use.
 import ssl
 from pathlib import Path
 
-from kubeapi.watched_files import WatchedFiles, describe_failure
-from sidecar.values import BadInput
+from edge_sidecars.kubeapi.file_watcher import WatchedFiles, describe_failure
+from edge_sidecars.runtime.values import BadInput
 
 
 class ServingCertificate:

@@ -4,15 +4,15 @@ import time
 
 from aiohttp import hdrs
 
-from kubeapi import Unreachable
-from relay_sidecar.core.accept import takes_gzip
+from edge_sidecars.apimachinery.accept import takes_gzip
+from edge_sidecars.apimachinery.status import Refused, unavailable
+from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE
-from relay_sidecar.core.status import Refused, unavailable
-from relay_sidecar.documents import Document, Documents
-from relay_sidecar.proxy import answer_of
-from relay_sidecar.web.answers import age_headers
-from relay_sidecar.web.reading import Above
-from sidecar.web import aiohttp_web as web
+from relay_sidecar.documents.documents import Document, Documents
+from relay_sidecar.upstream.proxy import answer_of
+from relay_sidecar.web.read_context import Above
+from relay_sidecar.web.responses import age_headers
 
 
 class Discovery:

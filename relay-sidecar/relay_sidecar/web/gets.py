@@ -6,17 +6,17 @@ upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 
 import math
 
-from kubeapi import Unreachable
+from edge_sidecars.apimachinery.objects import Item, Malformed, read_item
+from edge_sidecars.apimachinery.request_info import Form, Representation, RequestInfo
+from edge_sidecars.apimachinery.resource_version import metadata_only
+from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
+from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.answer_age import told_age
 from relay_sidecar.core.link import NOBODY_THERE
-from relay_sidecar.core.objects import Item, Malformed, read_item
-from relay_sidecar.core.request import Form, Representation, RequestInfo
-from relay_sidecar.core.rewriting import metadata_only
-from relay_sidecar.core.status import Refused, not_found, too_large_version
-from relay_sidecar.proxy import answer_of
-from relay_sidecar.stream import Stream
-from relay_sidecar.web.answers import object_answer, status_answer
-from relay_sidecar.web.reading import (
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.upstream.proxy import answer_of
+from relay_sidecar.web.read_context import (
     Reading,
     accept_upstream,
     by_name,
@@ -25,7 +25,7 @@ from relay_sidecar.web.reading import (
     metadata_version,
     takes_whole,
 )
-from sidecar.web import aiohttp_web as web
+from relay_sidecar.web.responses import object_answer, status_answer
 
 
 class Gets:

@@ -7,10 +7,10 @@ listener need; whoever watches or waits for its answer keeps its place.
 import ssl
 from http import HTTPStatus
 
-from sidecar.values import Address
-from sidecar.web import aiohttp_web as web
-from sidecar.web.listener import Listener, Manners
-from sidecar.web.places import Handler
+from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.listener import Listener, Manners
 
 # Kept for connections to upstream, the journal and the runtime itself.
 RESERVED_DESCRIPTORS = 128

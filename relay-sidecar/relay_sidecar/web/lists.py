@@ -9,38 +9,38 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from kubeapi import Unreachable
-from relay_sidecar.core.answer_age import told_age
-from relay_sidecar.core.answer_version import version_at_head
-from relay_sidecar.core.link import NOBODY_THERE
-from relay_sidecar.core.objects import Malformed, read_page, read_table_versions
-from relay_sidecar.core.request import (
+from edge_sidecars.apimachinery.objects import Malformed, read_page, read_table_versions
+from edge_sidecars.apimachinery.request_info import (
     Form,
     ListOptions,
     Representation,
     RequestInfo,
     VersionMatch,
 )
-from relay_sidecar.core.resources import known_fields
-from relay_sidecar.core.scope import Scope
-from relay_sidecar.core.status import Refused, expired, expired_continue, too_large_version
-from relay_sidecar.core.store import fingerprint_of
-from relay_sidecar.list_body import Comparison, ListBody
-from relay_sidecar.long_answer import PATIENCE
-from relay_sidecar.proxy import Fetched, answer_of
-from relay_sidecar.stream import Stream, Told
-from relay_sidecar.streams import Denied, Failing, Unknown
-from relay_sidecar.view import View
-from relay_sidecar.web.answers import send_list
-from relay_sidecar.web.pages import PageSets
-from relay_sidecar.web.reading import (
+from edge_sidecars.apimachinery.resources import known_fields
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.status import Refused, expired, expired_continue, too_large_version
+from edge_sidecars.apimachinery.store import fingerprint_of
+from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.core.answer_age import told_age
+from relay_sidecar.core.link import NOBODY_THERE
+from relay_sidecar.core.response_version import version_at_head
+from relay_sidecar.streams.list_encoder import Comparison, ListBody
+from relay_sidecar.streams.stream import Stream, Told
+from relay_sidecar.streams.streams import Denied, Failing, Unknown
+from relay_sidecar.streams.view import View
+from relay_sidecar.upstream.proxy import Fetched, answer_of
+from relay_sidecar.upstream.streaming import PATIENCE
+from relay_sidecar.web.list_pages import PageSets
+from relay_sidecar.web.read_context import (
     VERSION_WAIT,
     Reading,
     accept_upstream,
     is_made_here,
     takes_whole,
 )
-from sidecar.web import aiohttp_web as web
+from relay_sidecar.web.responses import send_list
 
 
 class _Asked(Struct, frozen=True):

@@ -8,23 +8,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from http import HTTPStatus
 
+from edge_sidecars.apimachinery.request_info import (
+    ListOptions,
+    RequestInfo,
+    get_version,
+    representation,
+)
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.selection.fields import NAME, FieldRequirement, FieldSelector
+from edge_sidecars.apimachinery.status import Refused, Status, bad_request, expired, not_acceptable
+from edge_sidecars.apimachinery.store import Change
+from edge_sidecars.local_apiserver.local_apiserver import Origin
+from edge_sidecars.local_apiserver.response import Answer
+from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access, Caller
-from relay_sidecar.core.fields import NAME, FieldRequirement, FieldSelector
-from relay_sidecar.core.request import ListOptions, RequestInfo, get_version, representation
-from relay_sidecar.core.resource_name import ResourceName
-from relay_sidecar.core.scope import Scope
-from relay_sidecar.core.status import Refused, Status, bad_request, expired, not_acceptable
-from relay_sidecar.core.store import Change
-from relay_sidecar.origin.answer import Answer
-from relay_sidecar.origin.origin import Origin
-from relay_sidecar.stream import Stream, Told
-from relay_sidecar.upload import upload
-from relay_sidecar.web.answers import status_answer
+from relay_sidecar.streams.stream import Stream, Told
+from relay_sidecar.upstream.upload import upload
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
-from relay_sidecar.web.reading import Reading, takes_whole
+from relay_sidecar.web.read_context import Reading, takes_whole
+from relay_sidecar.web.responses import status_answer
 from relay_sidecar.web.watches import Watches
-from sidecar.web import aiohttp_web as web
 
 # Bytes; kube-apiserver's limit of a request's body.
 MAX_BODY = 3 * 1024 * 1024

@@ -7,10 +7,10 @@ They show no object.
 
 from typing import Protocol
 
-from relay_sidecar.metrics import Counters, measure
-from relay_sidecar.status import RelayStatus
-from sidecar.web import aiohttp_web as web
-from sidecar.web.answers import Route, is_asked, json, metrics, routed, text
+from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text
+from relay_sidecar.telemetry.metrics import Counters, measure
+from relay_sidecar.telemetry.status import RelayStatus
 
 
 class Relay(Protocol):

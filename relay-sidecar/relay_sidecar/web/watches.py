@@ -10,19 +10,19 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
-from relay_sidecar.core.list_options import VersionMatch
-from relay_sidecar.core.request import ListOptions, Representation, RequestInfo
-from relay_sidecar.core.scope import Scope
-from relay_sidecar.core.status import Refused, expired, too_large_version, too_many
-from relay_sidecar.core.store import Expired
-from relay_sidecar.fanout import Watcher
-from relay_sidecar.list_body import PART
-from relay_sidecar.stream import Stream
-from relay_sidecar.streams import Denied, Failing, Unknown
-from relay_sidecar.view import View
-from relay_sidecar.web.answers import JSON
-from relay_sidecar.web.reading import VERSION_WAIT, Reading, is_made_here, takes_whole
-from sidecar.web import aiohttp_web as web
+from edge_sidecars.apimachinery.list_options import VersionMatch
+from edge_sidecars.apimachinery.request_info import ListOptions, Representation, RequestInfo
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.status import Refused, expired, too_large_version, too_many
+from edge_sidecars.apimachinery.store import Expired
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.streams.fanout import Watcher
+from relay_sidecar.streams.list_encoder import PART
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.streams import Denied, Failing, Unknown
+from relay_sidecar.streams.view import View
+from relay_sidecar.web.read_context import VERSION_WAIT, Reading, is_made_here, takes_whole
+from relay_sidecar.web.responses import JSON
 
 # Seconds; kube-apiserver's default of --min-request-timeout.
 MIN_REQUEST_TIMEOUT = 1800.0

@@ -9,12 +9,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from relay_sidecar.core.facets import uid
-from relay_sidecar.core.objects import Key, Malformed, read_item, read_page
-from relay_sidecar.core.request import Form, RequestInfo, representation
-from relay_sidecar.proxy import LONGEST_REQUEST, Fetched, answer_of
-from relay_sidecar.web.reading import Reading, accept_upstream, key_of
-from sidecar.web import aiohttp_web as web
+from edge_sidecars.apimachinery.objects import Key, Malformed, read_item, read_page
+from edge_sidecars.apimachinery.request_info import Form, RequestInfo, representation
+from edge_sidecars.apimachinery.selection.attrs import uid
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.upstream.proxy import LONGEST_REQUEST, Fetched, answer_of
+from relay_sidecar.web.read_context import Reading, accept_upstream, key_of
 
 
 class _Meta(Struct, rename="camel"):

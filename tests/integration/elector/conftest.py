@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.api_server import ApiServer
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.origin import OriginServer
 from tests.integration.elector.api_servers import KUBE
 from tests.integration.elector.pair import Pair
-from tests.pods.fleet import Fleet
+from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.origin import OriginServer
+from tools.harness.pods.fleet import Fleet
 
 
 @pytest.fixture(scope="session")

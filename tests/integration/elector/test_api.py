@@ -7,15 +7,15 @@ import time
 
 import pytest
 
-from tests.controlplane.answer import boottime
-from tests.controlplane.api_server import ApiServer
-from tests.controlplane.cluster import ControlPlane
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.pods.elector import ELECTOR_RULES
-from tests.pods.fleet import FAST_DURATION, STEADY, Fleet
-from tests.pods.http_client import answered
-from tests.pods.observer import Observer, wait_for, wait_for_leader
-from tests.pods.timeline import Timeline
+from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.elector import ELECTOR_RULES
+from tools.harness.pods.fleet import FAST_DURATION, STEADY, Fleet
+from tools.harness.pods.http_client import answered
+from tools.harness.pods.observer import Observer, wait_for, wait_for_leader
+from tools.harness.pods.timeline import Timeline
 
 RENEW_INTERVAL = 1.0
 VALIDITY = FAST_DURATION * 0.95 - 0.25

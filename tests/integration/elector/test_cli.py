@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.controlplane.cluster import ControlPlane
-from tests.pods.command import run
-from tests.pods.elector import ELECTOR_RULES
-from tests.pods.fleet import LEASE, Fleet
-from tests.pods.http_client import answered
-from tests.pods.main import MainServer
-from tests.pods.observer import wait_for, wait_for_leader
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.command import run
+from tools.harness.pods.elector import ELECTOR_RULES
+from tools.harness.pods.fleet import LEASE, Fleet
+from tools.harness.pods.http_client import answered
+from tools.harness.pods.main import MainServer
+from tools.harness.pods.observer import wait_for, wait_for_leader
 
 NOWHERE = ["--server", "https://127.0.0.1:1", "--namespace", "ns"]
 

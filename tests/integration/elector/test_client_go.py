@@ -11,18 +11,18 @@ from typing import Protocol
 
 import pytest
 
-from tests.controlplane.answer import boottime
-from tests.controlplane.api_server import ApiServer
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.nemesis.history import History, Version
-from tests.nemesis.verdict import Rules, judge
-from tests.peers.candidate import FAST as PEER_FAST
-from tests.peers.candidate import ClientGoCandidate
-from tests.pods.elector import ElectorPod
-from tests.pods.fleet import FAST_DURATION, Fleet, kubeconfig
-from tests.pods.history import FOREIGN_FACTOR
-from tests.pods.observer import Observer, wait_for
-from tests.pods.timeline import Timeline
+from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.peers.candidate import FAST as PEER_FAST
+from tools.harness.peers.candidate import ClientGoCandidate
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.fleet import FAST_DURATION, Fleet, kubeconfig
+from tools.harness.pods.history import FOREIGN_FACTOR
+from tools.harness.pods.observer import Observer, wait_for
+from tools.harness.pods.timeline import Timeline
+from tools.nemesis.elector.history import History, Version
+from tools.nemesis.elector.verdict import Rules, judge
 
 VERSIONS = ("0.26", "0.30", "0.36")
 REFERENCE = "0.36"

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.pods.elector import ElectorPod
-from tests.pods.faketime import faketime_library
-from tests.pods.fleet import FAST_DURATION, STEADY, Fleet
-from tests.pods.history import assert_polite, writes
-from tests.pods.http_client import answered
-from tests.pods.observer import Observer, wait_for, wait_for_leader
-from tests.pods.timeline import Timeline
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.faketime import faketime_library
+from tools.harness.pods.fleet import FAST_DURATION, STEADY, Fleet
+from tools.harness.pods.history import assert_polite, writes
+from tools.harness.pods.http_client import answered
+from tools.harness.pods.observer import Observer, wait_for, wait_for_leader
+from tools.harness.pods.timeline import Timeline
 
 # One hour, less a minute: the test CA's certificates are valid from an hour ago.
 OFF = "59m"

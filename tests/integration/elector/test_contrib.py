@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.answer import Answer, ask
-from tests.controlplane.cluster import ControlPlane
-from tests.pods.elector import ELECTOR_RULES
-from tests.pods.fleet import Fleet
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.answer import Answer, ask
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.elector import ELECTOR_RULES
+from tools.harness.pods.fleet import Fleet
+from tools.harness.pods.observer import wait_for
 
 
 class Contrib:

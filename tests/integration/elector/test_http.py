@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from tests.controlplane.answer import ask, boottime
 from tests.integration.elector.pair import Pair
-from tests.pods.fleet import Fleet
-from tests.pods.http_client import answered, ports
-from tests.pods.main import MainServer
-from tests.pods.observer import wait_for, wait_for_leader
+from tools.harness.controlplane.answer import ask, boottime
+from tools.harness.pods.fleet import Fleet
+from tools.harness.pods.http_client import answered, ports
+from tools.harness.pods.main import MainServer
+from tools.harness.pods.observer import wait_for, wait_for_leader
 
 GET_PATHS = ["/", "/leader", "/readyz", "/eligible", "/livez", "/healthz", "/metrics"]
 PROBE_PATHS = ["/readyz", "/eligible", "/livez", "/leader", "/metrics"]

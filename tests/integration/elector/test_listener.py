@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from edge_sidecars.runtime.values import Address
 from elector_sidecar.web import listener
-from sidecar.values import Address
-from tests.controlplane.answer import ask, exchange
 from tests.integration.elector.pair import Pair
-from tests.pods.elector import ElectorPod
-from tests.pods.fleet import FAST_DURATION, STEADY, Fleet
-from tests.pods.http_client import Stream, answered, descriptors, ports
-from tests.pods.observer import wait_for, wait_for_leader
-from tests.pods.raw_server import Connection, RawServer
+from tools.harness.controlplane.answer import ask, exchange
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.fleet import FAST_DURATION, STEADY, Fleet
+from tools.harness.pods.http_client import Stream, answered, descriptors, ports
+from tools.harness.pods.observer import wait_for, wait_for_leader
+from tools.harness.pods.raw_server import Connection, RawServer
 
 PROBE_PATHS = ["/readyz", "/eligible", "/livez", "/leader", "/metrics"]
 

@@ -8,17 +8,17 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from edge_sidecars.kubeapi import ApiServer, Plain
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.follow import follow
 from elector_sidecar.config.config import load
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
-from elector_sidecar.telling.leader_label import LeaderLabel
-from elector_sidecar.telling.lease_events import LeaseEvents
-from elector_sidecar.telling.notify import Notifier
-from kubeapi import ApiServer, Plain
-from sedna_api.core.document import Document
-from sedna_api.follow import follow
-from sidecar.clock import boottime
-from tests.pods.hostile_server import Case, Fault, HostileServer
+from elector_sidecar.notifiers.leader_label import LeaderLabel
+from elector_sidecar.notifiers.lease_events import LeaseEvents
+from elector_sidecar.notifiers.notify_url import Notifier
+from tools.harness.pods.hostile_server import Case, Fault, HostileServer
 
 # Requests a second, and so many more: three conflicts in a row are answered at once, and what is
 # asked before the fault is counted too.

@@ -5,9 +5,9 @@ The seeds are fixed: a run that fails is begun again with the same draws.
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.nemesis.arena import Arena
-from tests.nemesis.nemesis import Nemesis
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.nemesis.elector.arena import Arena
+from tools.nemesis.elector.nemesis import Nemesis
 
 SECONDS = 25.0
 # Fewer would prove nothing: about one group of faults in two seconds is drawn.

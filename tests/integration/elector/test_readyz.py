@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from tests.controlplane.answer import Answer, boottime
 from tests.integration.elector.pair import Pair
-from tests.pods.fleet import STEADY, Fleet
-from tests.pods.http_client import answered
-from tests.pods.observer import wait_for_leader
+from tools.harness.controlplane.answer import Answer, boottime
+from tools.harness.pods.fleet import STEADY, Fleet
+from tools.harness.pods.http_client import answered
+from tools.harness.pods.observer import wait_for_leader
 
 # STEADY's validity, as that of the pair: 20 s x 0.95 - 0.25 s.
 VALIDITY = 18.75

@@ -9,15 +9,15 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pytest
 
-from tests.controlplane.answer import Answer, boottime
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.pods.elector import ElectorPod
-from tests.pods.fleet import FAST, FAST_DURATION, STEADY, STEADY_DURATION, Fleet
-from tests.pods.history import ANNOTATION, Write, assert_polite, writes
-from tests.pods.main import MainServer
-from tests.pods.observer import Observer, wait_for, wait_for_leader
-from tests.pods.raw_server import RawServer, hold
-from tests.pods.timeline import Timeline
+from tools.harness.controlplane.answer import Answer, boottime
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY, STEADY_DURATION, Fleet
+from tools.harness.pods.history import ANNOTATION, Write, assert_polite, writes
+from tools.harness.pods.main import MainServer
+from tools.harness.pods.observer import Observer, wait_for, wait_for_leader
+from tools.harness.pods.raw_server import RawServer, hold
+from tools.harness.pods.timeline import Timeline
 
 # P6: a release is given up after two requests' time (2 s each with FAST).
 RELEASE_TIMEOUT = 4.0

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.pods.command import run
-from tests.pods.elector import ELECTOR_RULES
-from tests.pods.fleet import Fleet
-from tests.pods.http_client import ports
-from tests.pods.observer import wait_for_leader
-from tests.pods.raw_server import Connection, RawServer
+from tools.harness.pods.command import run
+from tools.harness.pods.elector import ELECTOR_RULES
+from tools.harness.pods.fleet import Fleet
+from tools.harness.pods.http_client import ports
+from tools.harness.pods.observer import wait_for_leader
+from tools.harness.pods.raw_server import Connection, RawServer
 
 
 @ON_BOTH

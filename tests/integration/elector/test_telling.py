@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.service_account import ServiceAccountDirectory
 from tests.integration.elector.api_servers import ON_BOTH
-from tests.pods.collector import Collector
-from tests.pods.elector import ELECTOR_RULES, ElectorPod
-from tests.pods.fleet import FAST_DURATION, LEASE, Fleet
-from tests.pods.main import MainServer
-from tests.pods.observer import wait_for, wait_for_leader
+from tools.harness.controlplane.service_account import ServiceAccountDirectory
+from tools.harness.pods.collector import Collector
+from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
+from tools.harness.pods.fleet import FAST_DURATION, LEASE, Fleet
+from tools.harness.pods.main import MainServer
+from tools.harness.pods.observer import wait_for, wait_for_leader
 
 LABEL = "example.com/role=leader"
 KEY, VALUE = LABEL.split("=")

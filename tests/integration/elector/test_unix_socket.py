@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.answer import Answer, exchange
-from tests.controlplane.cluster import ControlPlane
 from tests.integration.elector.test_http import FIELDS, GET_PATHS
 from tests.integration.elector.test_listener import UnixConnection
-from tests.pods.elector import ElectorPod
-from tests.pods.fleet import STEADY, Fleet
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.answer import Answer, exchange
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.fleet import STEADY, Fleet
+from tools.harness.pods.observer import wait_for
 
 
 @dataclass

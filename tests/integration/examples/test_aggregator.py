@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.reservation import LOOPBACK, Reservation
+from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 
 ROOT = Path(__file__).parents[3]
 # Enough for their last answers to meet.

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.sedna_kinds import install
 from tests.integration.gm.shop import Shop
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.sedna_kinds import install
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sedna_api.core.kinds import API_VERSION, ResourceKind, kind_named
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
+from edge_sidecars.sedna_api.core.kinds import API_VERSION, ResourceKind, kind_named
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
 
 Json = dict[str, Any]
 

@@ -18,17 +18,18 @@ from typing import Any, TypeVar
 import grpc.aio
 import uvloop
 
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.report import Report
+from edge_sidecars.sedna_api.stream_codec import METHOD
+from gm.cache.node_listener import Listener
 from gm.hub.credentials import Tls
 from gm.hub.hub import Hub
-from gm.hub.ports import Acked, Listener, RefusedForGood, TokenReviewer, Unresolved
+from gm.hub.ports import Acked, RefusedForGood, TokenReviewer, Unresolved
 from gm.hub.stream_server import StreamServer
 from lc.store import Store, open_store
-from lc.stream_link import StreamLink
-from lc.stream_link import Tls as LcTls
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.report import Report
-from sedna_api.stream_codec import METHOD
-from tests.controlplane.reservation import Reservation
+from lc.stream.stream_link import StreamLink
+from lc.stream.stream_link import Tls as LcTls
+from tools.harness.controlplane.reservation import Reservation
 
 LOOPBACK = "127.0.0.1"
 # Seconds; what a test waits for comes within a tenth of it.

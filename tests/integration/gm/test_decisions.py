@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from gm.core.decision import Create, Decision, Replace
+from edge_sidecars.sedna_api.core.kinds import API_VERSION
+from gm.core.engine.plan import Create, Decision, Replace
 from gm.core.tree import text
-from sedna_api.core.kinds import API_VERSION
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.sedna_kinds import install
-from tests.unit.gm.operators import samples
-from tests.unit.gm.operators.cluster import Cluster
-from tests.unit.gm.operators.test_folding import inference, training
-from tests.unit.gm.operators.test_staged_rule import at_deploy, done, in_stage, ready
+from tests.unit.gm.controller import samples
+from tests.unit.gm.controller.cluster import Cluster
+from tests.unit.gm.controller.test_merge_reports import inference, training
+from tests.unit.gm.controller.test_staged_rule import at_deploy, done, in_stage, ready
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.sedna_kinds import install
 
 Json = dict[str, Any]
 

@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from sidecar.values import seconds
-from tests.controlplane.cluster import ControlPlane
+from edge_sidecars.runtime.values import seconds
 from tests.integration.gm.shop import Shop
-from tests.pods.fleet import STEADY
-from tests.pods.gm import LEASE_FLAGS, REQUEST_TIMEOUT, GmPod
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.fleet import STEADY
+from tools.harness.pods.gm import LEASE_FLAGS, REQUEST_TIMEOUT, GmPod
+from tools.harness.pods.observer import wait_for
 
 WRITES = ("create", "update", "patch", "delete")
 # Seconds of wall time between the machine's clock and the audit log's: they are the same.

@@ -2,10 +2,10 @@
 
 import time
 
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
 from tests.integration.gm.shop import Shop
-from tests.pods.gm import GmPod
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.gm import GmPod
 
 JOBS = 10
 # Seconds: a look comes 1 s after the last job that named it, at most 30 s after any.

@@ -1,8 +1,8 @@
 """Which namespaces a GM looks after: those that it is told, each by itself."""
 
-from tests.controlplane.cluster import ControlPlane
 from tests.integration.gm.shop import Shop
-from tests.pods.gm import GmPod
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.gm import GmPod
 
 
 def test_jobs_of_each_namespace_that_is_named_are_looked_after_and_no_others(

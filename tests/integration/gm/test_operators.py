@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from gm.operators import LONGEST_OUTAGE_RETRY
-from sedna_api.core.messages import Ack, Put
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
+from edge_sidecars.sedna_api.core.messages import Ack, Put
+from gm.controller.controller import LONGEST_OUTAGE_RETRY
 from tests.integration.gm.shop import PATIENCE, Shop, last_condition
-from tests.pods.gm import GmPod
-from tests.pods.node_stream import NodeStream
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.gm import GmPod
+from tools.harness.pods.node_stream import NodeStream
 
 
 def test_a_federated_job_becomes_children_and_its_status_follows_them(

@@ -6,15 +6,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from gm.definitions import PATH
-from tests.controlplane.answer import ask
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.sedna_kinds import install
+from gm.controller.crd_check import PATH
 from tests.integration.gm.shop import Shop
-from tests.pods.gm import GmPod, GmProcess
-from tests.pods.node_stream import NodeStream
-from tests.pods.raw_server import Connection, RawServer
-from tests.unit.gm.test_definitions import openapi
+from tests.unit.gm.test_crd_check import openapi
+from tools.harness.controlplane.answer import ask
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.pods.gm import GmPod, GmProcess
+from tools.harness.pods.node_stream import NodeStream
+from tools.harness.pods.raw_server import Connection, RawServer
 
 
 @contextmanager

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from sedna_api.core.kinds import NODE_REPORT
-from sedna_api.core.messages import Ack, Refused
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
+from edge_sidecars.sedna_api.core.kinds import NODE_REPORT
+from edge_sidecars.sedna_api.core.messages import Ack, Refused
 from tests.integration.gm.shop import Shop, last_condition
 from tests.integration.gm.test_high_availability import leader_of, pods
-from tests.pods.gm import GmPod
-from tests.pods.node_stream import NodeStream
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.gm import GmPod
+from tools.harness.pods.node_stream import NodeStream
 
 
 def samples(count: int) -> bytes:

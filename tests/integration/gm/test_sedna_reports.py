@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.reservation import LOOPBACK, Reservation
 from tests.integration.gm.shop import Shop
 from tests.integration.gm.test_high_availability import leader_of
 from tests.integration.gm.test_stream_sedna import old_lc
-from tests.pods.gm import GmPod
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.reservation import LOOPBACK, Reservation
+from tools.harness.pods.gm import GmPod
 
 COUNT = 100
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from edge_sidecars.sedna_api.core.node_report import RETIRED_STORE
+from edge_sidecars.sedna_api.core.report import Report
 from gm.hub.ports import Acked, RefusedForGood
-from sedna_api.core.node_report import RETIRED_STORE
-from sedna_api.core.report import Report
 from tests.integration.gm.streams import (
     Cloud,
     Inbox,

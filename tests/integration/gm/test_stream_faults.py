@@ -12,10 +12,9 @@ import grpc
 import grpc.aio
 import pytest
 
-from lc.stream_link import FIRST_MESSAGE_TIMEOUT
-from sedna_api.core.messages import Hello, Put, SnapshotEnd
-from sedna_api.stream_codec import decode_to_node, encode_from_node
-from tests.controlplane.proxy import FaultProxy
+from edge_sidecars.sedna_api.core.messages import Hello, Put, SnapshotEnd
+from edge_sidecars.sedna_api.stream_codec import decode_to_node, encode_from_node
+from lc.stream.stream_link import FIRST_MESSAGE_TIMEOUT
 from tests.integration.gm.streams import (
     LOOPBACK,
     PATIENCE,
@@ -29,6 +28,7 @@ from tests.integration.gm.streams import (
     running_gm,
     running_lc,
 )
+from tools.harness.controlplane.proxy import FaultProxy
 
 
 @pytest.mark.slow

@@ -11,13 +11,12 @@ import grpc.aio
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
+from edge_sidecars.sedna_api.core.messages import Hello, SnapshotEnd
+from edge_sidecars.sedna_api.stream_codec import SERVICE, decode_to_node, encode_from_node
 from gm.hub.credentials import Tls
 from gm.hub.ports import ReviewUnavailable
 from gm.hub.stream_server import CannotListen, StreamServer
-from lc.stream_link import Tls as LcTls
-from sedna_api.core.messages import Hello, SnapshotEnd
-from sedna_api.stream_codec import SERVICE, decode_to_node, encode_from_node
-from tests.controlplane.certificates import Authority, CertificateFiles
+from lc.stream.stream_link import Tls as LcTls
 from tests.integration.gm.streams import (
     LOOPBACK,
     Cloud,
@@ -29,6 +28,7 @@ from tests.integration.gm.streams import (
     running_gm,
     running_lc,
 )
+from tools.harness.controlplane.certificates import Authority, CertificateFiles
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import pytest
 
 from gm.hub.sedna_server import SednaServer
 from gm.hub.stream_server import CannotListen
-from tests.controlplane.proxy import FaultProxy
 from tests.integration.gm.streams import (
     LOOPBACK,
     PATIENCE,
@@ -29,6 +28,7 @@ from tests.integration.gm.streams import (
     running_gm,
     running_lc,
 )
+from tools.harness.controlplane.proxy import FaultProxy
 
 # json.Marshal(&MessageHeader{}): what an LC of Sedna says first.
 BARE_HEADER = '{"namespace":"","resourceKind":"","resourceName":"","operation":""}'

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
+from edge_sidecars.kubeapi import ApiServer, Plain
+from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from gm.hub.ports import ReviewUnavailable
-from gm.token_review import TokenReviews
-from kubeapi import ApiServer, Plain
-from kubeapi.kubeconfig import Kubeconfig
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.settling import connections_closed
+from gm.hub.token_review import TokenReviews
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.settling import connections_closed
 
 
 def node_of(plane: ControlPlane, token: str) -> str | None:

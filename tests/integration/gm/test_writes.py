@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from gm.writes import Writes
-from kubeapi import ApiServer, Plain
-from tests.pods.raw_server import Connection, RawServer
+from edge_sidecars.kubeapi import ApiServer, Plain
+from gm.controller.api_writes import Writes
+from tools.harness.pods.raw_server import Connection, RawServer
 
 
 @pytest.mark.parametrize("word", ["plain", "Größe ✓", "half \ud800 a pair"])

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.vip.keepalived_nodes import Site
-from tests.vip.network import Network, NoNamespaces
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.nemesis.vip.keepalived_nodes import Site
+from tools.nemesis.vip.network import Network, NoNamespaces
 
 PROGRAMS = {"ip": "iproute2", "keepalived": "keepalived", "curl": "curl"}
 

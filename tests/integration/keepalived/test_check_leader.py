@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.vip.keepalived import SHIPPED
+from tools.nemesis.vip.keepalived import SHIPPED
 
 CHECK = SHIPPED / "check-leader"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.pods.observer import wait_for
-from tests.vip.keepalived import Keepalived
-from tests.vip.keepalived_nodes import ADDRESS, HERE
-from tests.vip.lines import Lines
-from tests.vip.network import INTERFACE, Network
+from tools.harness.pods.observer import wait_for
+from tools.nemesis.vip.keepalived import Keepalived
+from tools.nemesis.vip.keepalived_nodes import ADDRESS, HERE
+from tools.nemesis.vip.lines import Lines
+from tools.nemesis.vip.network import INTERFACE, Network
 
 NODE = "node"
 # Nobody listens there.

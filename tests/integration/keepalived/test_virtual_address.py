@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.controlplane.answer import boottime
-from tests.pods.observer import wait_for
-from tests.vip.keepalived_nodes import LEASE_DURATION, Node, Site
-from tests.vip.outlook import HOLD
+from tools.harness.controlplane.answer import boottime
+from tools.harness.pods.observer import wait_for
+from tools.nemesis.vip.keepalived_nodes import LEASE_DURATION, Node, Site
+from tools.nemesis.vip.outlook import HOLD
 
 pytestmark = pytest.mark.slow
 

@@ -10,13 +10,13 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from sedna_api.core.kinds import DATASET, NODE_REPORT, ResourceKind
-from sedna_api.core.node_report import NodeReport
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
+from edge_sidecars.sedna_api.core.kinds import DATASET, NODE_REPORT, ResourceKind
+from edge_sidecars.sedna_api.core.node_report import NodeReport
 from tests.integration.relay.place import Kind, Place
-from tests.pods.lc import PATIENCE, LcProcess, relay_flags
-from tests.pods.process import POLL_INTERVAL
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.lc import PATIENCE, LcProcess, relay_flags
+from tools.harness.pods.process import POLL_INTERVAL
 
 Json = dict[str, Any]
 

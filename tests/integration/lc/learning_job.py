@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sedna_api.core.document import Document
+from edge_sidecars.sedna_api.core.api_object import Document
 from tests.integration.lc.stocked import change, stocked, waiting
-from tests.pods.lc import PATIENCE, LcProcess
-from tests.pods.process import POLL_INTERVAL
 from tests.unit.lc.learning.jobs import condition, document
+from tools.harness.pods.lc import PATIENCE, LcProcess
+from tools.harness.pods.process import POLL_INTERVAL
 
 Json = dict[str, Any]
 

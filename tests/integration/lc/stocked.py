@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.report import Report
 from lc.store import Store, files, open_store
-from sedna_api.core.document import Document
-from sedna_api.core.report import Report
-from tests.controlplane.reservation import LOOPBACK
-from tests.pods.lc import LcProcess
+from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.pods.lc import LcProcess
 
 # tcpmux (RFC 1078), which nobody has served for long.
 NOBODY = f"{LOOPBACK}:1"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sedna_api.core.report import Report
+from edge_sidecars.sedna_api.core.report import Report
 from tests.integration.lc.stocked import change, stocked, waiting
-from tests.pods.lc import PATIENCE, LcProcess
 from tests.unit.lc.documents import dataset, document
+from tools.harness.pods.lc import PATIENCE, LcProcess
 
 # As another user than root would be.
 WITHOUT_OVERRIDE = (

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.lc.stocked import change, stocked, waiting
-from tests.pods.lc import LcProcess
 from tests.unit.lc.documents import dataset, document
+from tools.harness.pods.lc import LcProcess
 
 # A mount that nobody else sees, gone with the process.
 OWN_MOUNTS = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lc.counting import PATIENCE
-from lc.datasets import AT_ONCE
+from lc.workers.datasets import AT_ONCE
+from lc.workers.sample_counter import PATIENCE
 from tests.integration.lc.stocked import stocked
-from tests.pods.lc import LcProcess
 from tests.unit.lc.documents import dataset
+from tools.harness.pods.lc import LcProcess
 
 # They take all places there are.
 HANGING = AT_ONCE

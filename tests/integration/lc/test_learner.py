@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from edge_sidecars.sedna_api.core.api_object import Document
 from lc.core.learning.state import Said, State
 from lc.core.worker_info import WorkerInfo
-from lc.host_files import HostFiles
+from lc.files.host_files import HostFiles
+from lc.files.mounted_secrets import Secrets
+from lc.files.remote_files import Remote
 from lc.learning.learner import Learner
-from lc.managers import Managers
-from lc.mounted_secrets import Secrets
-from lc.remote import Remote
 from lc.store import Store, open_store
-from sedna_api.core.document import Document
+from lc.workers.managers import Managers
 from tests.integration.lc.learning_job import SOON, parsed, resource
 from tests.unit.lc.learning.jobs import condition, document, output
 

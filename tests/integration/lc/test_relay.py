@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB, MODEL, NODE_REPORT
-from sedna_api.core.node_label import node_label
-from sedna_api.core.node_report import Applied, applied_json
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.sedna_kinds import install
+from edge_sidecars.sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB, MODEL, NODE_REPORT
+from edge_sidecars.sedna_api.core.node_label import node_label
+from edge_sidecars.sedna_api.core.node_report import Applied, applied_json
 from tests.integration.lc.edge import Cloud, Edge
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.sedna_kinds import install
 
 NODE = "edge-a"
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from lc.remote import Remote, RemoteError, is_remote, shown
+from lc.files.remote_files import Remote, RemoteError, is_remote, shown
 from tests.integration.lc.stocked import stocked
 from tests.unit.lc.documents import document
 

@@ -3,8 +3,8 @@
 import time
 
 from tests.integration.lc.stocked import stocked, waiting
-from tests.pods.lc import LcProcess
 from tests.unit.lc.documents import dataset
+from tools.harness.pods.lc import LcProcess
 
 DATASETS = 1000
 LINES = 1000

@@ -6,8 +6,8 @@ import threading
 import time
 
 from tests.integration.lc.stocked import stocked, waiting
-from tests.pods.lc import LcProcess
 from tests.unit.lc.documents import document
+from tools.harness.pods.lc import LcProcess
 
 WORKERS = 8
 KILLS = 4

@@ -5,18 +5,18 @@ from collections.abc import Callable
 
 import pytest
 
+from edge_sidecars.sedna_api.core.kinds import FEDERATED_LEARNING_JOB
+from edge_sidecars.sedna_api.core.node_label import node_label
 from lc.core.unknown_jobs import MAX_REPORTS
-from sedna_api.core.kinds import FEDERATED_LEARNING_JOB
-from sedna_api.core.node_label import node_label
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.sedna_kinds import install
 from tests.integration.gm.shop import Shop, template
 from tests.integration.gm.test_reports import node_report
 from tests.integration.lc.edge import Cloud, Edge
 from tests.integration.lc.stocked import CUT_OFF
 from tests.integration.lc.test_worker_api import FROM_JOB
-from tests.pods.gm import GmPod
-from tests.pods.lc import LcProcess
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.pods.gm import GmPod
+from tools.harness.pods.lc import LcProcess
 
 ROUNDS = 3
 SPEC = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.answer import Answer, ask
 from tests.integration.lc.stocked import stocked, waiting
-from tests.pods.lc import LcProcess
 from tests.unit.lc.documents import dataset, document
+from tools.harness.controlplane.answer import Answer, ask
+from tools.harness.pods.lc import LcProcess
 
 JOB = document("federatedlearningjob", "job")
 FROM_JOB = {

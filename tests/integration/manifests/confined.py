@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.controlplane.audit import AuditEvent
-from tests.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.audit import AuditEvent
+from tools.harness.controlplane.cluster import ControlPlane
 
 Json = dict[str, Any]
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.controller_manager import ControllerManager
-from tests.controlplane.fixtures import require_program
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.controller_manager import ControllerManager
+from tools.harness.controlplane.fixtures import require_program
 
 
 @pytest.fixture(scope="package")

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sedna_api.core.kinds import (
+from edge_sidecars.sedna_api.core.kinds import (
     DATASET,
     FEDERATED_LEARNING_JOB,
     JOINT_INFERENCE_SERVICE,
@@ -21,13 +21,13 @@ from sedna_api.core.kinds import (
     NODE_REPORT,
     ResourceKind,
 )
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
+from tests.integration.lib.sedna_api.definitions import sample
 from tests.integration.manifests.confined import AccountOf
-from tests.integration.sedna_api.definitions import sample
-from tests.pods.edge_node import RELAY, EdgeNode
-from tests.pods.gm import GmPod
 from tests.unit.manifests.built import gm_rules, named, overlay
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.edge_node import RELAY, EdgeNode
+from tools.harness.pods.gm import GmPod
 
 Json = dict[str, Any]
 

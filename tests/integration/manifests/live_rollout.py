@@ -14,11 +14,11 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
-from tests.pods.elector import ElectorPod
-from tests.pods.observer import Observer, Ready
 from tests.unit.manifests.built import named
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.observer import Observer, Ready
 
 Json = dict[str, Any]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
 from tests.integration.manifests.typist import TIMEOUT, Typist
 from tests.unit.manifests.built import workload
 from tests.unit.repository.checkout import ROOT, block
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
 
 DOCUMENT = "docs/manifests.md"
 

@@ -14,17 +14,17 @@ from urllib.parse import quote
 import pytest
 import yaml
 
+from edge_sidecars.sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB
 from gm.config.config import load as load_gm
-from sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.controller_manager import ControllerManager
-from tests.controlplane.fixtures import require_program
+from tests.integration.lib.sedna_api.definitions import create, definitions, sample
 from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
-from tests.integration.sedna_api.definitions import create, definitions, sample
 from tests.unit.manifests.built import workload
 from tests.unit.repository.checkout import ROOT, blocks
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.controller_manager import ControllerManager
+from tools.harness.controlplane.fixtures import require_program
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.slow
@@ -245,7 +245,7 @@ def test_a_release_is_upgraded_and_rolled_back_as_it_says(
     old = [_image(plane, path) for path in (gm, lc)]
     until(lambda: _revisions(plane, "lc") >= 1, what="what to go back to")
     first = _revision(plane)
-    versions = checkout / "manifests/images/images.yaml"
+    versions = checkout / "manifests/tools/images/images.yaml"
     text = versions.read_text(encoding="utf-8")
     assert "newTag: 0.2.0" in text
     versions.write_text(text.replace("newTag: 0.2.0", "newTag: 9.9.9"), encoding="utf-8")

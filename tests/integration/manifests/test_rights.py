@@ -6,14 +6,14 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.controlplane import sedna_kinds
-from tests.controlplane.accounts import expect
-from tests.controlplane.audit import AuditEvent
-from tests.controlplane.cluster import ControlPlane
 from tests.integration.manifests.confined import unused
 from tests.integration.manifests.gm_and_lc import CLOUD, EDGE, OTHER, Site, rules, until
-from tests.pods.elector import ElectorPod
 from tests.unit.manifests.built import gm_rules
+from tools.harness.controlplane import sedna_kinds
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.audit import AuditEvent
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.elector import ElectorPod
 
 # As in components/leader-label.
 LABEL = "edge-sidecars.io/role=leader"

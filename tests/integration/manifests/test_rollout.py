@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.kustomize import kustomize
 from tests.unit.manifests.built import MANIFESTS, named, workload, write_kustomization
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.kustomize import kustomize
 
 Json = dict[str, Any]
 

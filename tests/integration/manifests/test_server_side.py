@@ -10,21 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.controlplane import sedna_kinds
-from tests.controlplane.accounts import expect
-from tests.controlplane.answer import exchange
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.fixtures import require_program
-from tests.controlplane.kustomize import kustomize
-from tests.controlplane.reservation import LOOPBACK
 from tests.integration.manifests.gm_and_lc import rules
-from tests.unit.manifests.built import (
-    MANIFESTS,
-    OVERLAYS,
-    Json,
-    workload,
-    write_kustomization,
-)
+from tests.unit.manifests.built import MANIFESTS, OVERLAYS, Json, workload, write_kustomization
+from tools.harness.controlplane import sedna_kinds
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.answer import exchange
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fixtures import require_program
+from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.controlplane.reservation import LOOPBACK
 
 # Seconds on a busy machine.
 TIMEOUT = 120.0

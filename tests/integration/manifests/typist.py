@@ -7,9 +7,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.fixtures import require_program
 from tests.unit.repository.checkout import ROOT
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fixtures import require_program
 
 # Seconds on a busy machine.
 TIMEOUT = 120.0

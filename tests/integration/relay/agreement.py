@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.controlplane.admin import AdminClient
 from tests.integration.relay.local_origin import LocalOrigin, Told
+from tools.harness.controlplane.admin import AdminClient
 
 Json = dict[str, Any]
 

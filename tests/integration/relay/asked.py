@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from kubeapi import ApiTransport
-from kubeapi.kubeconfig import Kubeconfig
+from edge_sidecars.kubeapi import ApiTransport
+from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from relay_sidecar.core.link import Outcome
-from relay_sidecar.document_source import DocumentSource, FetchedDocument
+from relay_sidecar.documents.document_source import DocumentSource, FetchedDocument
 from relay_sidecar.journal import Journal, Saved
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.settling import connections_closed
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.settling import connections_closed
 
 # Seconds.
 TIMEOUT = 10.0

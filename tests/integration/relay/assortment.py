@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from relay_sidecar.core.objects import Item, read_page
-from relay_sidecar.core.resources import known_fields, read_resource_list, selectable_fields
-from relay_sidecar.core.scope import ResourceName
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
+from edge_sidecars.apimachinery.objects import Item, read_page
+from edge_sidecars.apimachinery.resources import known_fields, read_resource_list, selectable_fields
+from edge_sidecars.apimachinery.scope import ResourceName
 from tests.integration.relay.asking import KeptCaller
-from tests.integration.relay.objects import CRDS, ESTABLISHED_TIMEOUT, collection
-from tests.pods.caller import POLL_INTERVAL, Json
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import POLL_INTERVAL, Json
+from tools.harness.relay_objects import CRDS, ESTABLISHED_TIMEOUT, collection
 
 # The names of the grammar are names of labels too.
 LABELS = ("a", "b", "example.com/x", "in", "notin")

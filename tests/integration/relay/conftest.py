@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.place import ALL, PATIENT, RELAYS, Kind, Place
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.relay_objects import Contents, Widgets
 
 
 @pytest.fixture(scope="session")

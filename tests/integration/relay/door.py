@@ -12,16 +12,16 @@ from pathlib import Path
 
 from aiohttp import web
 
-from kubeapi import ApiTransport, Credentials
+from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.kubeapi import ApiTransport, Credentials
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.web.connection_limit import Handler
+from relay_sidecar.access.access_reviews import Reviews
 from relay_sidecar.access.admission import Access
 from relay_sidecar.access.caller import SPACE, CallerAccess
-from relay_sidecar.access.reviews import Reviews
-from relay_sidecar.core.request import RequestInfo
-from relay_sidecar.core.status import Refused
 from relay_sidecar.journal import Journal
-from relay_sidecar.web.answers import status_answer
-from sidecar.clock import boottime
-from sidecar.web.places import Handler
+from relay_sidecar.web.responses import status_answer
 from tests.integration.relay.hosted import Hosted
 
 

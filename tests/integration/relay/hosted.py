@@ -13,10 +13,10 @@ from typing import Self
 
 import uvloop
 
+from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.web.connection_limit import Handler
 from relay_sidecar.web.listener import listening
-from sidecar.values import Address
-from sidecar.web.places import Handler
-from tests.controlplane.reservation import LOOPBACK
+from tools.harness.controlplane.reservation import LOOPBACK
 
 START_TIMEOUT = 10.0
 

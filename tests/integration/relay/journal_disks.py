@@ -9,17 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from relay_sidecar.core.scope import Scope
+from edge_sidecars.apimachinery.scope import Scope
 from relay_sidecar.journal import Journal, Record, Saved
-from tests.unit.relay.journal_history import (
-    cursors,
-    listed,
-    load,
-    moved,
-    play,
-    scope,
-    until,
-)
+from tests.unit.relay.journal_history import cursors, listed, load, moved, play, scope, until
 
 A, B = scope("a"), scope("b")
 DISK_SIZE = 2 * 1024 * 1024

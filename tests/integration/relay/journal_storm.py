@@ -5,7 +5,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from relay_sidecar.core.scope import Scope
+from edge_sidecars.apimachinery.scope import Scope
 from relay_sidecar.journal import Journal, Kept
 from tests.unit.relay.journal_history import cursors, listed, moved, scope
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from relay_sidecar.core.request import RequestInfo
-from relay_sidecar.core.store import Collection
-from relay_sidecar.origin import Origin
+from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.store import Collection
+from edge_sidecars.local_apiserver import Origin
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -10,8 +10,8 @@ import sys
 from http import HTTPStatus
 from pathlib import Path
 
-from relay_sidecar.core.request import RequestInfo
-from relay_sidecar.origin import Answer, Origin
+from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.local_apiserver import Answer, Origin
 
 PATH = "/api/v1/namespaces/default/configmaps"
 WRITERS = 8

@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
 
-from kubeapi import ApiTransport, Credentials, NotSent, Plain, Unreachable
+from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.kubeapi import ApiTransport, Credentials, NotSent, Plain, Unreachable
+from edge_sidecars.runtime.web.connection_limit import Handler
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import Outcome
-from relay_sidecar.core.status import Refused
-from relay_sidecar.proxy import Proxy, answer_of
-from relay_sidecar.web.answers import status_answer
-from sidecar.web.places import Handler
+from relay_sidecar.upstream.proxy import Proxy, answer_of
+from relay_sidecar.web.responses import status_answer
 from tests.integration.relay.hosted import Hosted
-from tests.pods.raw_client import RawClient
-from tests.pods.raw_server import Connection, RawServer
+from tools.harness.pods.raw_client import RawClient
+from tools.harness.pods.raw_server import Connection, RawServer
 
 # How a request wants to be passed on: "forward" if it does not say.
 MODE = "X-Mode"

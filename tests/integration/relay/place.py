@@ -19,13 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.controlplane.certificates import Authority, CertificateFiles
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.proxy import FaultProxy
-from tests.controlplane.reservation import LOOPBACK
-from tests.controlplane.service_account import ServiceAccountDirectory
-from tests.pods.caller import Caller
-from tests.pods.relay import RelayProcess
+from tools.harness.controlplane.certificates import Authority, CertificateFiles
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.controlplane.service_account import ServiceAccountDirectory
+from tools.harness.pods.caller import Caller
+from tools.harness.pods.relay import RelayProcess
 
 # Seconds between two probes of the link: a third of the default, so that tests of cuts are quick.
 PROBE_INTERVAL = "300ms"

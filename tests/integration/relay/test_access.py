@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from kubeapi import InCluster
-from kubeapi.kubeconfig import Kubeconfig
+from edge_sidecars.kubeapi import InCluster
+from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+from edge_sidecars.runtime.values import Address
 from relay_sidecar.access.own import OwnAccess
-from sidecar.values import Address
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.proxy import FaultProxy
-from tests.controlplane.service_account import EXPIRY_LEEWAY, ServiceAccountDirectory
 from tests.integration.relay.door import Callers, door
 from tests.integration.relay.hosted import Hosted
-from tests.pods.caller import Caller
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.service_account import EXPIRY_LEEWAY, ServiceAccountDirectory
+from tools.harness.pods.caller import Caller
+from tools.harness.pods.observer import wait_for
 
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 RESOLVED = Address("127.0.0.1", 10550)

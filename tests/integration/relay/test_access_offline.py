@@ -8,14 +8,14 @@ from functools import partial
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.service_account import ServiceAccountDirectory
 from tests.integration.relay.conftest import check_logs
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.place import Kind, Place
-from tests.pods.caller import Caller
-from tests.pods.faketime import faketime_library
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.service_account import ServiceAccountDirectory
+from tools.harness.pods.caller import Caller
+from tools.harness.pods.faketime import faketime_library
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents
 
 
 def rule(*verbs: str) -> list[dict[str, list[str]]]:

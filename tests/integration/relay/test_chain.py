@@ -7,12 +7,12 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.place import Kind, Place
-from tests.pods.caller import Caller, Parameters
-from tests.pods.observer import wait_for
-from tests.pods.relay import RelayProcess
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Caller, Parameters
+from tools.harness.pods.observer import wait_for
+from tools.harness.pods.relay import RelayProcess
+from tools.harness.relay_objects import Contents
 
 ANY: Parameters = {"resourceVersion": "0"}
 LONG: Parameters = {"timeoutSeconds": 120}

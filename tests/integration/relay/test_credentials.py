@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.controlplane.accounts import expect
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.service_account import ServiceAccountDirectory
 from tests.integration.relay.conftest import check_logs
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.oracle import newest
 from tests.integration.relay.place import Kind, Place
-from tests.pods.caller import Parameters
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.service_account import ServiceAccountDirectory
+from tools.harness.pods.caller import Parameters
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents
 
 ANY: Parameters = {"resourceVersion": "0"}
 LONG: Parameters = {"timeoutSeconds": 120}

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
 from tests.integration.relay.conftest import check_logs
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.oracle import assert_snapshot
 from tests.integration.relay.place import PATIENT, Kind, Place
 from tests.integration.relay.upstream import of_relays, verbs
-from tests.pods.caller import Parameters
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Parameters
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents
 
 ANY: Parameters = {"resourceVersion": "0"}
 SOON = 30.0

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from relay_sidecar.core.discovery import AGGREGATED
-from relay_sidecar.document_source import FetchedDocument
-from relay_sidecar.documents import JSON, SPACE, Document, Documents
+from edge_sidecars.apimachinery.discovery import AGGREGATED
+from relay_sidecar.documents.document_source import FetchedDocument
+from relay_sidecar.documents.documents import JSON, SPACE, Document, Documents
+from relay_sidecar.documents.prefetch import ACCEPT, prefetch
 from relay_sidecar.journal import Journal, Saved
-from relay_sidecar.prefetch import ACCEPT, prefetch
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.sedna_kinds import install
 from tests.integration.relay.asked import Asked, with_upstream
-from tests.integration.relay.objects import Contents, Widgets
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.relay_objects import Contents, Widgets
 
 PLAIN = {"Accept": JSON}
 

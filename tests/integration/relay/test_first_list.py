@@ -12,13 +12,13 @@ from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 import pytest
 from aiohttp import web
 
-from relay_sidecar.reflector import KEPT_TOGETHER
-from sidecar.web.places import Handler
-from tests.controlplane.reservation import LOOPBACK
+from edge_sidecars.runtime.web.connection_limit import Handler
+from relay_sidecar.upstream.reflector import KEPT_TOGETHER
 from tests.integration.relay.hosted import Hosted
-from tests.pods.caller import Caller, Parameters
-from tests.pods.observer import wait_for
-from tests.pods.relay import RelayProcess
+from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.pods.caller import Caller, Parameters
+from tools.harness.pods.observer import wait_for
+from tools.harness.pods.relay import RelayProcess
 
 PATH = "/api/v1/namespaces/default/configmaps"
 SOON = 30.0

@@ -6,12 +6,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from relay_sidecar.core.accept import Form
-from relay_sidecar.core.answer_version import answer_version
-from tests.integration.relay.objects import Contents
+from edge_sidecars.apimachinery.accept import Form
+from relay_sidecar.core.response_version import answer_version
 from tests.integration.relay.oracle import assert_same_refusal
 from tests.integration.relay.place import Place
-from tests.pods.caller import Parameters
+from tools.harness.pods.caller import Parameters
+from tools.harness.relay_objects import Contents
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 KUBECTL = (

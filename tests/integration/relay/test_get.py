@@ -4,10 +4,10 @@ things. https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-f
 
 import pytest
 
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.oracle import assert_same_refusal
 from tests.integration.relay.place import Place
-from tests.pods.caller import Parameters
+from tools.harness.pods.caller import Parameters
+from tools.harness.relay_objects import Contents
 
 NEWEST: Parameters = {}
 ANY: Parameters = {"resourceVersion": "0"}

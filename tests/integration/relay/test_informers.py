@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.place import Place
 from tests.integration.relay.upstream import of_relays, verbs
 from tests.integration.relay.watched import Watched, wait_equal
-from tests.peers.informers import InformerProcess
+from tools.harness.peers.informers import InformerProcess
+from tools.harness.relay_objects import Contents, Widgets
 
 watch_list = pytest.mark.parametrize("watch_list", [True, False], ids=["watch-list", "list"])
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.place import Place
-from tests.peers.kubectl import TIMEOUT, Kubectl
+from tools.harness.peers.kubectl import TIMEOUT, Kubectl
+from tools.harness.relay_objects import Contents, Widgets
 
 MANIFEST = """
 apiVersion: v1

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.flapping import flapping
-from tests.controlplane.proxy import FaultProxy
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.oracle import assert_snapshot, newest
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.upstream import of_relays, verbs
-from tests.pods.caller import Parameters
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.flapping import flapping
+from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.pods.caller import Parameters
+from tools.harness.relay_objects import Contents
 
 ANY: Parameters = {"resourceVersion": "0"}
 NEWEST: Parameters = {}

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from kubeapi import ApiTransport, Credentials, InCluster, Plain
-from kubeapi.kubeconfig import Kubeconfig
+from edge_sidecars.kubeapi import ApiTransport, Credentials, InCluster, Plain
+from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from relay_sidecar.core.link import Link, Outcome
-from relay_sidecar.link_probe import LinkProbe
-from tests.controlplane.certificates import Authority
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.proxy import FaultProxy
-from tests.pods.raw_server import Connection, RawServer
+from relay_sidecar.upstream.link_probe import LinkProbe
+from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.pods.raw_server import Connection, RawServer
 
 INTERVAL = 1.0
 TIMEOUT = 0.9

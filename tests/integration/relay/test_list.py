@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents, Widgets, collection
 from tests.integration.relay.oracle import assert_same_refusal, assert_snapshot
 from tests.integration.relay.place import Place
-from tests.pods.caller import Parameters, Reply
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Parameters, Reply
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents, Widgets, collection
 
 NAMES = [f"a{number}" for number in range(6)]
 # A version that is reached long after the test.

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.web.connection_limit import Handler
 from relay_sidecar.web.certificate import ServingCertificate
 from relay_sidecar.web.listener import MIN_CONNECTIONS, connection_limit
-from sidecar.values import BadInput
-from sidecar.web.places import Handler
-from tests.controlplane.certificates import Authority, CertificateFiles
-from tests.controlplane.reservation import LOOPBACK
 from tests.integration.relay.hosted import Hosted, Opened
-from tests.pods.caller import Caller
+from tools.harness.controlplane.certificates import Authority, CertificateFiles
+from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.pods.caller import Caller
 
 
 def answering(handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> Opened:

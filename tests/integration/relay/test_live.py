@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.place import Kind, Place
-from tests.pods.caller import Parameters, Reply
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Parameters, Reply
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents
 
 ANY: Parameters = {"resourceVersion": "0"}
 NEWEST: Parameters = {}

@@ -15,13 +15,13 @@ import pytest
 import uvloop
 from aiohttp import web
 
-from relay_sidecar import long_answer
-from relay_sidecar.long_answer import PIECE, in_parts, send_long
+from edge_sidecars.runtime.web.connection_limit import Handler
+from relay_sidecar.upstream import streaming
+from relay_sidecar.upstream.streaming import PIECE, in_parts, send_long
 from relay_sidecar.web.certificate import ServingCertificate
-from sidecar.web.places import Handler
-from tests.controlplane.certificates import Authority
-from tests.controlplane.reservation import LOOPBACK
 from tests.integration.relay.hosted import Hosted, NewEventLoop
+from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.reservation import LOOPBACK
 
 # More than the kernel takes for a sender (tcp_wmem), several times.
 BODY = bytes(range(256)) * (100 * PIECE // 256) + b"the end"
@@ -114,7 +114,7 @@ def test_r8_long_answers_arrive_whole_one_after_the_other(transport: Transport) 
 def test_r8_who_does_not_read_an_answer_is_cut_off_and_who_reads_slowly_is_not(
     transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_answer, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(streaming, "PATIENCE", PATIENCE)
     with (
         transport.hosted() as place,
         transport.asking(place) as slow,

@@ -9,12 +9,12 @@ from functools import partial
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.oracle import refusal
 from tests.integration.relay.place import Kind, Place
-from tests.pods.caller import Json, Parameters, Reply
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Json, Parameters, Reply
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents, Widgets
 
 ANY: Parameters = {"resourceVersion": "0"}
 NEWEST: Parameters = {}

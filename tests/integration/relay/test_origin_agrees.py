@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.controlplane.cluster import ControlPlane
 from tests.integration.relay.agreement import DEFINITIONS, JSON_PATCH, MERGE, STRATEGIC, Both
 from tests.integration.relay.local_origin import LocalOrigin
-from tests.integration.relay.objects import ESTABLISHED_TIMEOUT
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.relay_objects import ESTABLISHED_TIMEOUT
 
 Json = dict[str, Any]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.integration.relay.local_origin import Json
-from tests.integration.relay.objects import collection, hash_of
 from tests.integration.relay.watched import Watched
-from tests.peers.candidate import ClientGoCandidate
-from tests.peers.informers import InformerProcess
-from tests.pods.caller import Caller
-from tests.pods.relay import RelayProcess
+from tools.harness.peers.candidate import ClientGoCandidate
+from tools.harness.peers.informers import InformerProcess
+from tools.harness.pods.caller import Caller
+from tools.harness.pods.relay import RelayProcess
+from tools.harness.relay_objects import collection, hash_of
 
 GADGETS = "gadgets.v1.example.com"
 DEFINITION: Json = {

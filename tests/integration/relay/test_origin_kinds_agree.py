@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
 from tests.integration.relay.agreement import (
     DEFINITIONS,
     JSON,
@@ -16,6 +15,7 @@ from tests.integration.relay.agreement import (
     without_admission,
 )
 from tests.integration.relay.local_origin import LocalOrigin
+from tools.harness.controlplane.cluster import ControlPlane
 
 Json = dict[str, Any]
 Request = tuple[str, str, Any, str]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.fixtures import require_program
 from tests.integration.relay.local_origin import Json
-from tests.peers.kubectl import Kubectl
-from tests.pods.caller import Caller
-from tests.pods.relay import RelayProcess
+from tools.harness.controlplane.fixtures import require_program
+from tools.harness.peers.kubectl import Kubectl
+from tools.harness.pods.caller import Caller
+from tools.harness.pods.relay import RelayProcess
 
 DEFINITION = """
 apiVersion: apiextensions.k8s.io/v1

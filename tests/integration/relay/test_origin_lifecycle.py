@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from relay_sidecar.core.objects import EventType
-from relay_sidecar.core.request import RequestInfo
-from relay_sidecar.core.resource_name import ResourceName
-from relay_sidecar.core.store import Change, Expired
-from relay_sidecar.origin.storage import SqliteStorage
+from edge_sidecars.apimachinery.objects import EventType
+from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.store import Change, Expired
+from edge_sidecars.local_apiserver.storage import SqliteStorage
 from tests.integration.relay.local_origin import Json, LocalOrigin
 
 MERGE = "application/merge-patch+json"

@@ -7,12 +7,12 @@ from http import HTTPStatus
 
 import pytest
 
-from relay_sidecar.metrics import Counters
-from relay_sidecar.status import JournalStatus, LinkStatus, RelayStatus
+from edge_sidecars.runtime.web.connection_limit import Handler
+from relay_sidecar.telemetry.metrics import Counters
+from relay_sidecar.telemetry.status import JournalStatus, LinkStatus, RelayStatus
 from relay_sidecar.web.own_endpoints import OwnEndpoints
-from sidecar.web.places import Handler
 from tests.integration.relay.hosted import Hosted
-from tests.pods.caller import Caller
+from tools.harness.pods.caller import Caller
 
 READY = RelayStatus(
     version="0.2.0",

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from relay_sidecar.core.confirming import ALL, FEW
-from tests.pods.raw_server import Connection, RawServer
-from tests.pods.relay import RelayProcess
+from relay_sidecar.core.confirmation import ALL, FEW
+from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.relay import RelayProcess
 
 PRELOADED = ("configmaps", "widgets.v1.example.com")
 # Seconds.

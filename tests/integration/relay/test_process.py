@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 
 from relay_sidecar.config.flags import GROUPS
-from tests.controlplane.certificates import Authority
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.fixtures import require_program
-from tests.controlplane.proxy import FaultProxy
-from tests.controlplane.reservation import LOOPBACK
-from tests.integration.relay.objects import Contents
-from tests.pods.caller import Caller
-from tests.pods.collector import Collector
-from tests.pods.observer import wait_for
-from tests.pods.raw_client import RawClient
-from tests.pods.raw_server import RawServer, hold
-from tests.pods.relay import RelayProcess
+from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fixtures import require_program
+from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.pods.caller import Caller
+from tools.harness.pods.collector import Collector
+from tools.harness.pods.observer import wait_for
+from tools.harness.pods.raw_client import RawClient
+from tools.harness.pods.raw_server import RawServer, hold
+from tools.harness.pods.relay import RelayProcess
+from tools.harness.relay_objects import Contents
 
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 # Seconds; a program that ends at once, on a busy machine.

@@ -11,12 +11,12 @@ from contextlib import closing
 
 import pytest
 
-from kubeapi import NotSent, Plain, Unreachable
-from kubeapi.exchange import KEPT_FOR_WRITES
+from edge_sidecars.kubeapi import NotSent, Plain, Unreachable
+from edge_sidecars.kubeapi.request import KEPT_FOR_WRITES
 from relay_sidecar.core.link import Outcome
 from tests.integration.relay.passing import MODE, UNANSWERED, Passing, through
-from tests.pods.raw_client import PATIENCE, RawClient
-from tests.pods.raw_server import Connection, RawServer
+from tools.harness.pods.raw_client import PATIENCE, RawClient
+from tools.harness.pods.raw_server import Connection, RawServer
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 WRITES = ["PUT", "POST", "DELETE", "PATCH"]

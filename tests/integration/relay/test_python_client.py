@@ -10,9 +10,9 @@ import pytest
 from kubernetes import client, config, dynamic, watch
 from kubernetes.informer import SharedInformer
 
-from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.place import Place
-from tests.pods.observer import wait_for
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents, Widgets
 
 SOON = 20.0
 

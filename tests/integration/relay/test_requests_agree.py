@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relay_sidecar.core.accept import Form, representation
-from relay_sidecar.core.request import RequestInfo
-from tests.controlplane.audit import AuditEvent
-from tests.controlplane.cluster import ControlPlane
+from edge_sidecars.apimachinery.accept import Form, representation
+from edge_sidecars.apimachinery.request_info import RequestInfo
 from tests.integration.relay.asking import Answered, KeptCaller
 from tests.integration.relay.questions import clauses, targets
-from tests.pods.caller import Caller
+from tools.harness.controlplane.audit import AuditEvent
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Caller
 
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 drawn = settings(

@@ -9,14 +9,14 @@ import time
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.oracle import assert_snapshot
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.upstream import of_relays, requests, verbs
-from tests.pods.caller import Caller, Parameters
-from tests.pods.observer import wait_for
-from tests.pods.relay import RelayProcess
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Caller, Parameters
+from tools.harness.pods.observer import wait_for
+from tools.harness.pods.relay import RelayProcess
+from tools.harness.relay_objects import Contents, Widgets
 
 ANY: Parameters = {"resourceVersion": "0"}
 NEWEST: Parameters = {}

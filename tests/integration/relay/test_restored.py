@@ -6,11 +6,11 @@ of it; whoever watches has to list again.
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.place import Kind, Place
-from tests.pods.caller import Parameters
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Parameters
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents
 
 ANY: Parameters = {"resourceVersion": "0"}
 LONG: Parameters = {"timeoutSeconds": 120}

@@ -1,11 +1,11 @@
 """R1, R3: when a CRD's published schema changes, nobody is left with objects of the old one."""
 
-from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.place import Place
 from tests.integration.relay.watched import Watched, wait_equal
-from tests.peers.informers import InformerProcess
-from tests.pods.caller import Parameters
-from tests.pods.observer import wait_for
+from tools.harness.peers.informers import InformerProcess
+from tools.harness.pods.caller import Parameters
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents, Widgets
 
 ANY: Parameters = {"resourceVersion": "0"}
 LONG: Parameters = {"timeoutSeconds": 120}

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from kubeapi import Unreachable
-from relay_sidecar.core.resource_name import ResourceName
-from relay_sidecar.documents import SPACE as DOCUMENTS
-from relay_sidecar.documents import Documents
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.kubeapi import Unreachable
+from relay_sidecar.documents.documents import SPACE as DOCUMENTS
+from relay_sidecar.documents.documents import Documents
+from relay_sidecar.documents.schemas import SPACE, Schemas
 from relay_sidecar.journal import Journal, Saved
-from relay_sidecar.schemas import SPACE, Schemas
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.proxy import FaultProxy
 from tests.integration.relay.asked import Asked, with_upstream
-from tests.integration.relay.objects import Widgets
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.relay_objects import Widgets
 
 PODS = ResourceName("", "v1", "pods")
 COLORED = {"site": {"type": "string"}, "color": {"type": "string", "default": "green"}}

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relay_sidecar.core.list_options import ListOptions
-from relay_sidecar.core.objects import read_page
-from relay_sidecar.core.request import RequestInfo
-from relay_sidecar.core.resources import check_fields
-from relay_sidecar.core.scope import ResourceName, Scope
-from relay_sidecar.core.status import Refused
-from tests.controlplane.cluster import ControlPlane
+from edge_sidecars.apimachinery.list_options import ListOptions
+from edge_sidecars.apimachinery.objects import read_page
+from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.resources import check_fields
+from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.status import Refused
 from tests.integration.relay.asking import Answered, KeptCaller
 from tests.integration.relay.assortment import GROUP, Assortment, Kind
 from tests.integration.relay.questions import field_selectors, label_selectors, options, target
-from tests.pods.caller import Caller
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Caller
 
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 MORE = 10 if IS_NIGHTLY else 1

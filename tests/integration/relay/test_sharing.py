@@ -5,14 +5,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents, collection
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.upstream import of_relays, parameter, requests, verbs
 from tests.integration.relay.watched import Watched, wait_equal
-from tests.peers.informers import InformerProcess
-from tests.pods.caller import Parameters
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.peers.informers import InformerProcess
+from tools.harness.pods.caller import Parameters
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents, collection
 
 ANY: Parameters = {"resourceVersion": "0"}
 LONG: Parameters = {"timeoutSeconds": 120}

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.link import LINGER_RESET
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.place import PATIENT, Kind, Place
-from tests.pods.caller import Parameters
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.link import LINGER_RESET
+from tools.harness.pods.caller import Parameters
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents
 
 LONG: Parameters = {"timeoutSeconds": 120}
 # Bytes that one watcher may leave unread, and of each object.

@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import pytest
 
-from kubeapi import ApiError, ApiTransport, Plain
+from edge_sidecars.kubeapi import ApiError, ApiTransport, Plain
 from relay_sidecar.core.link import Outcome
-from relay_sidecar.source import UpstreamSource
-from tests.pods.raw_server import Connection, RawServer
+from relay_sidecar.upstream.list_watch import UpstreamSource
+from tools.harness.pods.raw_server import Connection, RawServer
 
 TIMEOUT = 5.0
 

@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.proxy import FaultProxy
 from tests.integration.relay.conftest import check_logs
-from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.oracle import assert_snapshot
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.watched import Watched, wait_equal
-from tests.peers.informers import InformerProcess
-from tests.pods.caller import Caller, Parameters
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.peers.informers import InformerProcess
+from tools.harness.pods.caller import Caller, Parameters
+from tools.harness.relay_objects import Contents, Widgets
 
 # Through one relay; through two, of which each event costs twice as much, half as many.
 CHANGES = {Kind.RELAY: 2000, Kind.BEHIND_RELAY: 1000}

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.controlplane.accounts import expect
-from tests.controlplane.certificates import Authority
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.oracle import assert_same_refusal
 from tests.integration.relay.place import Place
-from tests.pods.caller import Json
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Json
+from tools.harness.relay_objects import Contents
 
 
 @pytest.mark.parametrize(

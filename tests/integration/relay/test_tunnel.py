@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from kubeapi import Plain
-from tests.controlplane.certificates import Authority
+from edge_sidecars.kubeapi import Plain
 from tests.integration.relay.passing import Passing, through
-from tests.pods.raw_client import PATIENCE, RawClient
-from tests.pods.raw_server import Connection, RawServer
+from tools.harness.controlplane.certificates import Authority
+from tools.harness.pods.raw_client import PATIENCE, RawClient
+from tools.harness.pods.raw_server import Connection, RawServer
 
 MEBIBYTE = 1024 * 1024
 SPDY = (

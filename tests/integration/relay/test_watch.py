@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from tests.integration.relay.objects import Contents, Widgets
 from tests.integration.relay.oracle import assert_same_refusal, bare
 from tests.integration.relay.place import Place
-from tests.pods.caller import Json, Parameters, Watching
+from tools.harness.pods.caller import Json, Parameters, Watching
+from tools.harness.relay_objects import Contents, Widgets
 
 WATCH: Parameters = {"watch": "true"}
 INITIAL: Parameters = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

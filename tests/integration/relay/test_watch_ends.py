@@ -7,8 +7,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.test_origin_lifecycle import (
     DEFINITIONS,
@@ -18,9 +16,11 @@ from tests.integration.relay.test_origin_lifecycle import (
     gadget,
     version,
 )
-from tests.pods.caller import Caller, Watching
-from tests.pods.observer import wait_for
-from tests.pods.relay import RelayProcess
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.caller import Caller, Watching
+from tools.harness.pods.observer import wait_for
+from tools.harness.pods.relay import RelayProcess
+from tools.harness.relay_objects import Contents
 
 PODS = "/api/v1/namespaces/default/pods"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kubeapi.exchange import KEPT_FOR_WRITES
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.proxy import FaultProxy
+from edge_sidecars.kubeapi.request import KEPT_FOR_WRITES
 from tests.integration.relay.conftest import check_logs
-from tests.integration.relay.objects import Contents
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.upstream import RELAY, requests, verbs
-from tests.pods.caller import Json, Reply
-from tests.pods.observer import wait_for
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.pods.caller import Json, Reply
+from tools.harness.pods.observer import wait_for
+from tools.harness.relay_objects import Contents
 
 METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 methods = pytest.mark.parametrize("method", METHODS)

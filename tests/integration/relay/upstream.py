@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import parse_qs, urlsplit
 
-from relay_sidecar.core.confirming import ALL, FEW
-from tests.controlplane.admin import USER_AGENT as ADMIN
-from tests.controlplane.audit import AuditEvent
-from tests.controlplane.cluster import ControlPlane
+from relay_sidecar.core.confirmation import ALL, FEW
 from tests.integration.relay.place import CLOUD
+from tools.harness.controlplane.admin import USER_AGENT as ADMIN
+from tools.harness.controlplane.audit import AuditEvent
+from tools.harness.controlplane.cluster import ControlPlane
 
 # The limits by which a relay's questions differ from its lists; of a few objects by a selector it
 # asks without one, as a stream does only for what follows a page of a thousand.

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from tests.integration.relay.objects import collection, hash_of
 from tests.integration.relay.place import Place
-from tests.peers.informers import InformerProcess, State, spec
-from tests.pods.caller import Parameters
+from tools.harness.peers.informers import InformerProcess, State, spec
+from tools.harness.pods.caller import Parameters
+from tools.harness.relay_objects import collection, hash_of
 
 POLL_INTERVAL = 0.1
 # Seconds: client-go backs off up to 30 s between two attempts, with jitter up to 60 s.

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.fixtures import require_program
-from tests.controlplane.reservation import Reservation
-from tests.pods.fleet import STEADY, Fleet
-from tests.pods.observer import wait_for_leader
 from tests.unit.repository.checkout import block
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fixtures import require_program
+from tools.harness.controlplane.reservation import Reservation
+from tools.harness.pods.fleet import STEADY, Fleet
+from tools.harness.pods.observer import wait_for_leader
 
 # Seconds on a busy machine; a quiet one needs 15.
 TIMEOUT = 120.0

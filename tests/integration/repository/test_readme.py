@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.kustomize import kustomize
 from tests.unit.manifests.built import named, overlay, workload, write_kustomization
 from tests.unit.repository.checkout import DOCUMENTS, MANIFESTS, block, fences
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.kustomize import kustomize
 
 COLLECTIONS = {
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",

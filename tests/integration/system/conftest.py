@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane import sedna_kinds
-from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.controller_manager import ControllerManager
-from tests.controlplane.fixtures import require_program
-from tests.integration.system.town import EXAMPLES, Town, course_of
-from tests.integration.system.workers import Workers
-from tests.pods.system import MODES, System
+from tools.harness.controlplane import sedna_kinds
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.controller_manager import ControllerManager
+from tools.harness.controlplane.fixtures import require_program
+from tools.harness.pods.system import MODES, System
+from tools.harness.system.gm_cluster import EXAMPLES, Town, course_of
+from tools.harness.system.workers import Workers
 
 
 @pytest.fixture(scope="session")

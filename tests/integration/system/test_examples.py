@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from tests.integration.system.town import EXAMPLES, Town
-from tests.pods.system import System
+from tools.harness.pods.system import System
+from tools.harness.system.gm_cluster import EXAMPLES, Town
 
 Json = dict[str, Any]
 

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from tests.integration.system import faults
-from tests.integration.system.ordeal import Ordeal
-from tests.integration.system.town import HEALING, Town
-from tests.pods.edge_node import RELAY
+from tools.harness.pods.edge_node import RELAY
+from tools.harness.system import faults
+from tools.harness.system.gm_cluster import HEALING, Town
+from tools.harness.system.ordeal import Ordeal
 
 OBJECTS = 24
 # Of a short play of the nemesis (`make nemesis-gm` is the long one); its seed is fixed.

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from elector_sidecar.core.lease import Lease, Spec, micro_time
-
-from .apiserver import NAME, NAMESPACE, Answer
-from .world import Clock, Link, World
+from tests.unit.elector.apiserver import NAME, NAMESPACE, Answer
+from tests.unit.elector.world import Clock, Link, World
 
 JITTER_FACTOR = 1.2
 

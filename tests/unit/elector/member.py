@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from elector_sidecar.core.election import Candidate, Command, Election, Read, Stance, View, Watch
 from elector_sidecar.core.term import Purpose, Write
 from elector_sidecar.core.timing import Timing
-
-from .apiserver import NAME, NAMESPACE, Answer, Change
-from .world import Clock, Link, World
+from tests.unit.elector.apiserver import NAME, NAMESPACE, Answer, Change
+from tests.unit.elector.world import Clock, Link, World
 
 # The clock is never read by two steps at exactly the same moment.
 STEP = 1e-6

@@ -10,10 +10,9 @@ from typing import Protocol
 from elector_sidecar.core.election import Stance
 from elector_sidecar.core.lease import Lease, Spec, wall_seconds
 from elector_sidecar.core.term import Purpose, Write
-
-from .apiserver import Change
-from .member import Process
-from .world import World
+from tests.unit.elector.apiserver import Change
+from tests.unit.elector.member import Process
+from tests.unit.elector.world import World
 
 TOLERANCE = 1e-5
 # Stated anew, so that a wrong constant in the core is seen: contract, section 1, P2, and section 4.

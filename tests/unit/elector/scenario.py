@@ -12,13 +12,12 @@ from enum import Enum
 from hypothesis import strategies as st
 
 from elector_sidecar.core.election import Stance
-from elector_sidecar.core.reading import IDLE_PERIOD
+from elector_sidecar.core.lease_watch import IDLE_PERIOD
 from elector_sidecar.core.timing import FOREIGN_FACTOR, Timing
-
-from .clientgo import ClientGo
-from .member import Process, Settings
-from .observer import Observer
-from .world import Clock, Link, Trouble, World
+from tests.unit.elector.clientgo import ClientGo
+from tests.unit.elector.member import Process, Settings
+from tests.unit.elector.observer import Observer
+from tests.unit.elector.world import Clock, Link, Trouble, World
 
 UNITS = 20
 # The slowest and the fastest clock differ by 4.9 %, just under the assumed epsilon of 5 %.

@@ -5,9 +5,8 @@ import pytest
 from elector_sidecar.core.election import Command, Read, Stance, Watch
 from elector_sidecar.core.term import Purpose, Write
 from elector_sidecar.core.timing import TAKEOVER_JITTER
-
-from .member import Process
-from .scenario import RATES, TIMINGS, Member, Run, Scenario
+from tests.unit.elector.member import Process
+from tests.unit.elector.scenario import RATES, TIMINGS, Member, Run, Scenario
 
 # An event, a write and its answer, each at most 20 ms one way.
 ROUND_TRIPS = 0.1

@@ -7,11 +7,10 @@ import pytest
 
 from elector_sidecar.core.election import Candidate, Command, Election, Read, Stance, Watch
 from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, parse_lease, wall_seconds
-from elector_sidecar.core.reading import IDLE_PERIOD, SILENT_PERIODS, STANDBY_RETRY
+from elector_sidecar.core.lease_watch import IDLE_PERIOD, SILENT_PERIODS, STANDBY_RETRY
 from elector_sidecar.core.term import Purpose, Write
 from elector_sidecar.core.timing import HEDGE_DELAY, RETRY_DELAY, TAKEOVER_JITTER, Timing
-
-from .records import WALL, ours, record
+from tests.unit.elector.records import WALL, ours, record
 
 ME, OTHER = "me_1", "pod-2_1"
 VALIDITY = 15 * 0.95 - 0.25

@@ -15,8 +15,7 @@ from elector_sidecar.core.lease import (
     reserved,
     wall_seconds,
 )
-
-from .records import WALL, ours, record
+from tests.unit.elector.records import WALL, ours, record
 
 
 def raw(**changes: Any) -> dict[str, Any]:

@@ -9,7 +9,18 @@ import os
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from .scenario import EDITS, TIMINGS, Fault, Kind, Member, Run, Scenario, faults, members, robberies
+from tests.unit.elector.scenario import (
+    EDITS,
+    TIMINGS,
+    Fault,
+    Kind,
+    Member,
+    Run,
+    Scenario,
+    faults,
+    members,
+    robberies,
+)
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"

@@ -8,7 +8,7 @@ import pytest
 
 from elector_sidecar.config.config import load
 from elector_sidecar.core.election import Stance, View
-from elector_sidecar.core.tenure import Plan
+from elector_sidecar.core.lifecycle import Plan
 from elector_sidecar.status import Status, describe
 
 CONFIG = load(["--lease", "x", "--namespace", "ns", "--server", "http://h"], {}, hostname="host")

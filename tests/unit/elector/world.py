@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from random import Random
 
-from .apiserver import Answer, ApiServer, Change
+from tests.unit.elector.apiserver import Answer, ApiServer, Change
 
 # The same machine room: half a millisecond to 20 ms one way.
 ONE_WAY = (0.0005, 0.02)

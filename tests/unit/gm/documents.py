@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from sedna_api.core.document import Document
+from edge_sidecars.sedna_api.core.api_object import Document
 
 NAMESPACE = "shop"
 

@@ -12,14 +12,9 @@ import json
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from gm.hub.core.session import Cause, Session
-from lc.core import outbox
-from lc.core import session as lc_session
-from lc.core.outbox import Queue, Said
-from lc.core.upstream import Upstream
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.messages import FromNode, Hello, ToNode
-from sedna_api.core.node_report import (
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.messages import FromNode, Hello, ToNode
+from edge_sidecars.sedna_api.core.node_report import (
     AlreadyStored,
     Applied,
     NodeReport,
@@ -28,7 +23,12 @@ from sedna_api.core.node_report import (
     StoredReport,
     foldable,
 )
-from sedna_api.core.report import Report
+from edge_sidecars.sedna_api.core.report import Report
+from gm.hub.core.session import Cause, Session
+from lc.core import outbox
+from lc.core import session as lc_session
+from lc.core.outbox import Queue, Said
+from lc.core.send_window import Upstream
 
 NODE = "edge-a"
 KIND = "incrementallearningjob"

@@ -2,8 +2,8 @@
 
 import pytest
 
+from edge_sidecars.runtime.values import BadInput
 from gm.config.config import Mode, load
-from sidecar.values import BadInput
 
 
 def test_without_a_word_gm_stands_beside_its_sidecars_and_serves_lcs_while_it_leads() -> None:

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from gm.core.decision import EventNote
-from gm.events import MAX_MESSAGE, MAX_NAME, event
+from gm.controller.events import MAX_MESSAGE, MAX_NAME, event
+from gm.core.engine.plan import EventNote
 from tests.unit.gm.documents import document
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from gm.census import Census
-from gm.children import Children
-from gm.node_reports import NodeReports
-from sedna_api.core.node_report import NodeReport
-from sedna_api.core.report import Report
+from edge_sidecars.sedna_api.core.node_report import NodeReport
+from edge_sidecars.sedna_api.core.report import Report
+from gm.cache.children import Children
+from gm.cache.node_reports import NodeReports
+from gm.cache.state_counts import Census
 from tests.unit.gm.documents import NAMESPACE, document
 
 # ── children ──

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gm.informer_cache import InformerCache
-from sedna_api.core.document import Document
+from edge_sidecars.sedna_api.core.api_object import Document
+from gm.cache.informer_cache import InformerCache
 from tests.unit.gm.documents import document
 
 

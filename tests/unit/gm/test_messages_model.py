@@ -13,9 +13,9 @@ from collections.abc import Callable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lc.core.upstream import RESEND_AFTER
-from sedna_api.core.document import ObjectKey
-from sedna_api.core.node_report import NodeReport
+from edge_sidecars.sedna_api.core.api_object import ObjectKey
+from edge_sidecars.sedna_api.core.node_report import NodeReport
+from lc.core.send_window import RESEND_AFTER
 from tests.unit.gm.message_world import KIND, Api, Fold, Gm, Lc, fold
 
 GMS = 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from gm.work_queue import WorkQueue
+from gm.controller.work_queue import WorkQueue
 
 
 def test_a_key_that_waits_is_not_added_twice() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from edge_sidecars.runtime.values import BadInput
 from lc.config.config import Config, load
-from sidecar.values import BadInput
 
 GM = {"GM_ADDRESS": "gm.sedna:9000", "NODENAME": "edge-a"}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lc.mounted_secrets import Secrets
+from lc.files.mounted_secrets import Secrets
 
 
 @pytest.fixture

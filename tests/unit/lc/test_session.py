@@ -4,6 +4,17 @@ import json
 
 import pytest
 
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.messages import (
+    Ack,
+    Delete,
+    Drain,
+    Put,
+    Refused,
+    Rewound,
+    SnapshotEnd,
+    ToNode,
+)
 from lc.core.session import (
     Effect,
     KeepOnly,
@@ -14,17 +25,6 @@ from lc.core.session import (
     Session,
     Stored,
     hello,
-)
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.messages import (
-    Ack,
-    Delete,
-    Drain,
-    Put,
-    Refused,
-    Rewound,
-    SnapshotEnd,
-    ToNode,
 )
 
 KEY = ObjectKey("dataset", "shop", "d1")

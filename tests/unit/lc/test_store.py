@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.report import MAX_BODY, Malformed, Report
 from lc.store import Change, OutboxFull, Store, StoreUnavailable, files, open_store, tables
 from lc.store.database import Database
 from lc.store.failures import Damaged, DirectoryInUse, NewerSchema
 from lc.store.memory import MAX_OUTBOX
 from lc.store.writer import AGEING_INTERVAL, NOTES_KEPT
-from sedna_api.core.document import Document
-from sedna_api.core.report import MAX_BODY, Malformed, Report
 from tests.unit.lc.documents import dataset
 
 

@@ -4,18 +4,12 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from lc.core.unknown_jobs import (
-    AGEING_INTERVAL,
-    MAX_BYTES,
-    MAX_REPORTS,
-    PATIENCE,
-    UnknownJobs,
-)
-from lc.forwarder import Forwarder
-from lc.managers import WorkerInfo
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from lc.core.unknown_jobs import AGEING_INTERVAL, MAX_BYTES, MAX_REPORTS, PATIENCE, UnknownJobs
 from lc.store import open_store
-from lc.unknown_jobs import UnknownJobReports
-from sedna_api.core.document import Document, ObjectKey
+from lc.workers.forwarder import Forwarder
+from lc.workers.managers import WorkerInfo
+from lc.workers.unknown_jobs import UnknownJobReports
 from tests.unit.lc.documents import document
 
 JOB = document("federatedlearningjob", "job")

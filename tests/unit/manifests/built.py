@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from tests.controlplane.kustomize import kustomize
 from tests.unit.repository.checkout import ROOT
+from tools.harness.controlplane.kustomize import kustomize
 
 Json = dict[str, Any]
 

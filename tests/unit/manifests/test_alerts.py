@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from elector_sidecar.metrics import COMPONENT
-from tests.peers.promtool import require_promtool
 from tests.unit.manifests.built import MANIFESTS, Json
+from tools.harness.peers.promtool import require_promtool
 
 RULES = MANIFESTS / "monitoring" / "rules.yaml"
 # Seconds on a busy machine; a quiet one needs a tenth of one.

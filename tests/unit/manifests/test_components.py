@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.kustomize import NotBuilt, kustomize
 from tests.unit.manifests.built import (
     MANIFESTS,
     WORKLOADS,
@@ -15,6 +14,7 @@ from tests.unit.manifests.built import (
     workload,
     write_kustomization,
 )
+from tools.harness.controlplane.kustomize import NotBuilt, kustomize
 
 ELECTOR = "elector-sidecar"
 ACCOUNT = {"serviceAccountName": "shop"}

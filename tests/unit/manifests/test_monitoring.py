@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import yaml
 
 from elector_sidecar.metrics import COMPONENT
-from tests.controlplane.kustomize import kustomize
 from tests.unit.manifests.built import MANIFESTS, containers, of_kind, overlay
 from tests.unit.repository.checkout import document
+from tools.harness.controlplane.kustomize import kustomize
 
 FOLDER = MANIFESTS / "monitoring"
 METRIC = re.compile(r"\b(?:leader_election|elector|relay|gm|lc)_[a-z_]+\b")
 # Where each program says which metrics it has.
 SOURCES = (
     "elector-sidecar/elector_sidecar/metrics.py",
-    "relay-sidecar/relay_sidecar/metrics.py",
-    "gm/gm/metrics.py",
-    "lc/lc/metrics.py",
+    "relay-sidecar/relay_sidecar/telemetry/metrics.py",
+    "gm/gm/telemetry/metrics.py",
+    "lc/lc/telemetry/metrics.py",
 )
 
 

@@ -13,7 +13,6 @@ import elector_sidecar.config.flags
 import gm.config.flags
 import lc.config.flags
 import relay_sidecar.config.flags
-from tests.controlplane.kustomize import kustomize
 from tests.unit.manifests.built import (
     MANIFESTS,
     OVERLAYS,
@@ -26,6 +25,7 @@ from tests.unit.manifests.built import (
     overlay,
 )
 from tests.unit.repository.checkout import ROOT, block, document
+from tools.harness.controlplane.kustomize import kustomize
 
 PARSERS: dict[str, Any] = {
     "ELECTOR": elector_sidecar.config.flags.parser,
@@ -102,7 +102,7 @@ def test_images_are_ours_in_the_version_that_is_checked_out(name: str) -> None:
     assert {"elector-sidecar", "relay-sidecar", "gm", "lc"} == components
     assert {it.rpartition(":")[2] for it in images} == {_version()}
     for component in components:
-        assert component in (ROOT / "images" / "Dockerfile").read_text(encoding="utf-8")
+        assert component in (ROOT / "tools" / "images" / "Dockerfile").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", OVERLAYS)

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from tests.controlplane.audit import AuditEvent
 from tests.integration.manifests.confined import unused
+from tools.harness.controlplane.audit import AuditEvent
 
 WATCH = AuditEvent(
     audit_id="1",

@@ -6,10 +6,9 @@ twice, nothing backwards, ADDED only what is new and the others only what is the
 
 from dataclasses import dataclass, field
 
-from relay_sidecar.core.objects import EventType, Key, read_item
-from relay_sidecar.core.store import Change, Collection, Expired, transition
-
-from .upstream import Selector
+from edge_sidecars.apimachinery.objects import EventType, Key, read_item
+from edge_sidecars.apimachinery.store import Change, Collection, Expired, transition
+from tests.unit.relay.upstream import Selector
 
 
 @dataclass

@@ -7,9 +7,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
-from relay_sidecar.core.objects import Item, Key
-from relay_sidecar.core.resource_name import ResourceName
-from relay_sidecar.core.scope import Scope
+from edge_sidecars.apimachinery.objects import Item, Key
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.scope import Scope
 from relay_sidecar.journal import Journal, Moved, Replaced, Saved
 
 PODS = Scope(ResourceName("", "v1", "pods"))

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from relay_sidecar.core.objects import Event, Item, read_event, read_item
+from edge_sidecars.apimachinery.objects import Event, Item, read_event, read_item
 
 
 def metadata(

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from kubeapi import ApiError
+from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.kubeapi import ApiError
 from relay_sidecar.access import caller
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.access.caller import CallerAccess
-from relay_sidecar.core.attributes import Attributes
-from relay_sidecar.core.decisions import User
-from relay_sidecar.core.request import RequestInfo
-from relay_sidecar.core.status import Refused
+from relay_sidecar.core.authorization import User
+from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.journal.records import Kept
 
 HOUR = 3600.0

@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay_sidecar.config.config import Config, load
-from relay_sidecar.config.flags import GROUPS, parser
-from relay_sidecar.config.preload import preload
-from sidecar.values import (
+from edge_sidecars.runtime.values import (
     Address,
     BadInput,
     address,
@@ -19,6 +16,9 @@ from sidecar.values import (
     url,
     whole,
 )
+from relay_sidecar.config.config import Config, load
+from relay_sidecar.config.flags import GROUPS, parser
+from relay_sidecar.config.preload import preload
 
 POD = {"POD_NAMESPACE": "ns", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 TLS = ["--tls-cert-file=/c", "--tls-private-key-file=/k"]

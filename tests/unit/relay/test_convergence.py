@@ -11,10 +11,9 @@ from hypothesis.stateful import (
 
 from relay_sidecar.core.backoff import LONGEST_REFUSAL_DELAY
 from relay_sidecar.core.reflection import Trouble
-
-from .effort import play
-from .upstream import Selector, puts, writes
-from .world import World
+from tests.unit.relay.effort import play
+from tests.unit.relay.upstream import Selector, puts, writes
+from tests.unit.relay.world import World
 
 WIDE = [Selector(), Selector(app="web"), Selector(tier="front")]
 NARROW = [*WIDE, Selector(app="web", tier="front"), Selector(name="a")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay_sidecar.documents import SPACE, Document, Documents
+from relay_sidecar.documents.documents import SPACE, Document, Documents
 from relay_sidecar.journal import Journal, Saved
 from tests.unit.relay.journal_history import play
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay_sidecar.core.fields import FieldSelector
-from relay_sidecar.core.labels import LabelSelector
-from relay_sidecar.core.objects import Item
-from relay_sidecar.core.resource_name import ResourceName
-from relay_sidecar.core.scope import Scope
+from edge_sidecars.apimachinery.objects import Item
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.selection.fields import FieldSelector
+from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from relay_sidecar.journal import (
     Abandoned,
     DirectoryInUse,

@@ -8,18 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from relay_sidecar.core.objects import Item
+from edge_sidecars.apimachinery.objects import Item
 from relay_sidecar.journal import Journal, Kept, Moved, Replaced, Saved, Seen
-from tests.unit.relay.journal_history import (
-    cursors,
-    listed,
-    load,
-    moved,
-    play,
-    scope,
-    step,
-    until,
-)
+from tests.unit.relay.journal_history import cursors, listed, load, moved, play, scope, step, until
 
 A, B = scope("a"), scope("b")
 FILE = "journal.sqlite3"

@@ -9,19 +9,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from relay_sidecar.core.objects import Item
-from relay_sidecar.core.resource_name import ResourceName
-from relay_sidecar.core.scope import Scope
+from edge_sidecars.apimachinery.objects import Item
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.scope import Scope
 from relay_sidecar.journal import Dropped, Journal, Kept, Record, Replaced, Saved, Seen
-from tests.unit.relay.journal_history import (
-    cursors,
-    listed,
-    load,
-    moved,
-    play,
-    scope,
-    until,
-)
+from tests.unit.relay.journal_history import cursors, listed, load, moved, play, scope, until
 
 A, B, C = scope("a"), scope("b"), scope("c")
 FILE = "journal.sqlite3"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from relay_sidecar.kubeconfig_command import main
-from tests.controlplane.certificates import Authority
+from relay_sidecar.commands.kubeconfig import main
+from tools.harness.controlplane.certificates import Authority
 
 
 def printed(

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_sidecar.core.link import LATE, Link, Outcome
-
-from .effort import play
+from tests.unit.relay.effort import play
 
 NOW = 100.0
 FAILURES = [Outcome.REFUSED, Outcome.TIMED_OUT]

@@ -6,18 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from relay_sidecar.core.floor import Floor
-from relay_sidecar.core.objects import Failure, Page
-from relay_sidecar.core.scope import ResourceName, Scope
-from relay_sidecar.core.status import Refused
-from relay_sidecar.metrics import MAX_REFUSALS, Counters, measure
-from relay_sidecar.status import JournalStatus, LinkStatus, Outage, RelayStatus, StreamStatus
-from relay_sidecar.status_command import table
-from relay_sidecar.streams import Limits, Streams
+from edge_sidecars.apimachinery.objects import Failure, Page
+from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.runtime.metrics import Kind, render
+from relay_sidecar.commands.status import table
+from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.streams.streams import Limits, Streams
+from relay_sidecar.telemetry.metrics import MAX_REFUSALS, Counters, measure
+from relay_sidecar.telemetry.status import (
+    JournalStatus,
+    LinkStatus,
+    Outage,
+    RelayStatus,
+    StreamStatus,
+)
 from relay_sidecar.web.local_api import Upstream
-from sidecar.metrics import Kind, render
-
-from .samples import item
+from tests.unit.relay.samples import item
 
 SCOPE = Scope(ResourceName("", "v1", "pods"))
 PODS = StreamStatus(

@@ -8,19 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.core.objects import Item, Malformed, Page
-from relay_sidecar.core.reflection import (
-    Close,
-    Command,
-    List,
-    Reflection,
-    Trouble,
-    Wait,
-    Watch,
-)
-
-from .effort import play
-from .samples import item
+from edge_sidecars.apimachinery.objects import Item, Malformed, Page
+from relay_sidecar.core.reflection import Close, Command, List, Reflection, Trouble, Wait, Watch
+from tests.unit.relay.effort import play
+from tests.unit.relay.samples import item
 
 UP = 0.0
 

@@ -6,19 +6,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kubeapi import ApiError
-from relay_sidecar.core.floor import Floor
-from relay_sidecar.core.objects import Event, Item, Page
-from relay_sidecar.core.scope import ResourceName, Scope
-from relay_sidecar.core.status import expired
-from relay_sidecar.fanout import Watcher
-from relay_sidecar.metrics import Counters
-from relay_sidecar.reflectors import Reflectors
-from relay_sidecar.stream import Stream
-from relay_sidecar.streams import Limits, Streams
-from relay_sidecar.view import View
-
-from .samples import line, pod
+from edge_sidecars.apimachinery.objects import Event, Item, Page
+from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.status import expired
+from edge_sidecars.kubeapi import ApiError
+from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.streams.fanout import Watcher
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.streams import Limits, Streams
+from relay_sidecar.streams.view import View
+from relay_sidecar.telemetry.metrics import Counters
+from relay_sidecar.upstream.reflectors import Reflectors
+from tests.unit.relay.samples import line, pod
 
 PODS = Scope(ResourceName("", "v1", "pods"))
 TABLE = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"10"}}'

@@ -6,17 +6,16 @@ import math
 import os
 import weakref
 
-from relay_sidecar.core.floor import Floor
-from relay_sidecar.core.objects import Item, Page
-from relay_sidecar.core.scope import ResourceName, Scope
-from relay_sidecar.core.status import expired
-from relay_sidecar.core.store import Collection, fingerprint_of
-from relay_sidecar.fanout import Watcher
-from relay_sidecar.metrics import Counters
-from relay_sidecar.stream import MAX_BODIES, Stream, Told
-from relay_sidecar.view import View
-
-from .samples import bookmark, event, item
+from edge_sidecars.apimachinery.objects import Item, Page
+from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.status import expired
+from edge_sidecars.apimachinery.store import Collection, fingerprint_of
+from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.streams.fanout import Watcher
+from relay_sidecar.streams.stream import MAX_BODIES, Stream, Told
+from relay_sidecar.streams.view import View
+from relay_sidecar.telemetry.metrics import Counters
+from tests.unit.relay.samples import bookmark, event, item
 
 PODS = Scope(ResourceName("", "v1", "pods"))
 

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from relay_sidecar.run import _unforeseen
+from relay_sidecar.app import _unforeseen
 
 FATAL = "Fatal error on SSL protocol"
 

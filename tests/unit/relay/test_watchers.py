@@ -9,12 +9,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from relay_sidecar.core.objects import read_event, read_page
-from relay_sidecar.core.store import Collection, fingerprint_of
-
-from .effort import play
-from .informer import Informer
-from .upstream import Gone, Selector, Upstream, writes
+from edge_sidecars.apimachinery.objects import read_event, read_page
+from edge_sidecars.apimachinery.store import Collection, fingerprint_of
+from tests.unit.relay.effort import play
+from tests.unit.relay.informer import Informer
+from tests.unit.relay.upstream import Gone, Selector, Upstream, writes
 
 WRITES = st.lists(writes(), min_size=1, max_size=6)
 WIDE = [Selector(), Selector(app="web"), Selector(tier="front")]

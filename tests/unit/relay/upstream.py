@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from relay_sidecar.core.facets import Facets
-from relay_sidecar.core.objects import Item, Key
-
-from .samples import bookmark_line, encoded, line, pod
+from edge_sidecars.apimachinery.objects import Item, Key
+from edge_sidecars.apimachinery.selection.attrs import Facets
+from tests.unit.relay.samples import bookmark_line, encoded, line, pod
 
 NAMESPACE = "default"
 

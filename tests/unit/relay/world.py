@@ -9,17 +9,16 @@ watch was opened, or what came later.
 
 from dataclasses import dataclass
 
-from relay_sidecar.core.confirming import Confirming
-from relay_sidecar.core.objects import EventType, Malformed, read_event, read_page
+from edge_sidecars.apimachinery.objects import EventType, Malformed, read_event, read_page
+from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.status import expired
+from edge_sidecars.apimachinery.store import Collection, fingerprint_of
+from relay_sidecar.core.confirmation import Confirming
 from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
-from relay_sidecar.core.scope import ResourceName, Scope
-from relay_sidecar.core.status import expired
-from relay_sidecar.core.store import Collection, fingerprint_of
-from relay_sidecar.metrics import Counters
-from relay_sidecar.stream import Stream, Told
-
-from .informer import Informer
-from .upstream import Gone, Selector, Upstream, expired_line
+from relay_sidecar.streams.stream import Stream, Told
+from relay_sidecar.telemetry.metrics import Counters
+from tests.unit.relay.informer import Informer
+from tests.unit.relay.upstream import Gone, Selector, Upstream, expired_line
 
 PODS = Scope(ResourceName("", "v1", "pods"))
 # More commands than this at one moment are a loop.

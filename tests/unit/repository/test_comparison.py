@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from bench.gm.targets import LATENCIES, RATES
-from bench.relay import targets
-from bench.relay.fanout import HUNDRED, TEN, Fanout
 from tests.unit.repository.checkout import document, rows
+from tools.bench.gm.targets import LATENCIES, RATES
+from tools.bench.relay import targets
+from tools.bench.relay.fanout import HUNDRED, TEN, Fanout
 
 PAGE = "docs/comparison.md"
 MARKS = {"read", "tried", "told"}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from demo.pod import LEASE, RULES
 from elector_sidecar.config.config import Config, load, parser
 from elector_sidecar.core.timing import Timing
-from elector_sidecar.web.answers import FENCING_TOKEN_HEADER, PROBE_PATHS, VALID_UNTIL_HEADER
+from elector_sidecar.web.endpoints import FENCING_TOKEN_HEADER, PROBE_PATHS, VALID_UNTIL_HEADER
 from tests.unit.repository.checkout import DOCUMENTS, MANIFESTS, ROOT, block, document, section
+from tools.demo.pod import LEASE, RULES
 
 # By which the elector logs above DEBUG.
 TELLERS = ("logger.info", "logger.warning", "logger.error", "level", "self._complain")
@@ -35,7 +35,7 @@ def _long_flags() -> set[str]:
 def test_every_make_target_and_script_that_is_named_exists(name: str) -> None:
     text = document(name)
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.M)) <= _targets()
-    for script in re.findall(r"\bscripts/[a-z]+\b", text):
+    for script in re.findall(r"(?:tools/)?\bscripts/[a-z]+\b", text):
         assert (ROOT / script).is_file(), script
 
 
@@ -105,7 +105,7 @@ def test_the_help_lists_every_flag_of_the_table() -> None:
 
 
 def test_every_path_of_the_api_is_in_the_table_and_no_other() -> None:
-    source = document("elector-sidecar/elector_sidecar/web/answers.py")
+    source = document("elector-sidecar/elector_sidecar/web/endpoints.py")
     routes = set(re.findall(r'^\s+"(/[a-z]*)": \("(?:GET|POST)"', source, re.M))
     told = set(re.findall(r"`(?:GET|POST) (/[a-z]*)`", section("README.md", "HTTP")))
     assert routes == told
@@ -183,7 +183,12 @@ def test_every_message_of_the_electors_log_is_explained_and_no_other() -> None:
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG, in so many words, by what it shares with others too."""
     folders = [
-        ROOT / each for each in ("elector-sidecar/elector_sidecar", "sidecar/sidecar", "kubeapi")
+        ROOT / each
+        for each in (
+            "elector-sidecar/elector_sidecar",
+            "lib/edge_sidecars/runtime",
+            "lib/edge_sidecars/kubeapi",
+        )
     ]
     for path in (path for folder in folders for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

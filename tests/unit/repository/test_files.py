@@ -29,7 +29,7 @@ PROGRAMS = {
     "gm": "gm/gm/__main__.py",
     "lc": "lc/lc/__main__.py",
 }
-SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir())
+SCRIPTS = sorted(path.name for path in (ROOT / "tools" / "scripts").iterdir())
 
 
 def test_no_file_names_a_registry() -> None:
@@ -50,7 +50,7 @@ def test_no_file_names_a_path_of_this_machine() -> None:
             assert not found, f"{name} has {text[found.start() : found.start() + 80]!r}"
 
 
-@pytest.mark.parametrize("name", ["requirements/dev.txt", "requirements/elector.txt"])
+@pytest.mark.parametrize("name", ["tools/requirements/dev.txt", "tools/requirements/elector.txt"])
 def test_requirements_are_pinned_and_hashed_and_have_no_url(name: str) -> None:
     text = document(name)
     assert "://" not in text
@@ -67,7 +67,7 @@ def test_there_is_one_lock_file_per_purpose() -> None:
     assert not {name for name in names if name.endswith(".lock")}
 
 
-@pytest.mark.parametrize("name", [*(f"scripts/{script}" for script in SCRIPTS), ".ci/run"])
+@pytest.mark.parametrize("name", [*(f"tools/scripts/{script}" for script in SCRIPTS), ".ci/run"])
 def test_scripts_can_be_run_and_stop_at_the_first_error(name: str) -> None:
     assert os.access(ROOT / name, os.X_OK)
     lines = document(name).splitlines()

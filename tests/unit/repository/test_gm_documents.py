@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bench.gm.__main__ import FAMILIES
 from gm.config.config import Config, load
 from gm.config.flags import parser
-from gm.status import (
+from gm.telemetry.status import (
     Backlog,
     CollectionStatus,
     GmStatus,
@@ -18,6 +17,7 @@ from gm.status import (
     StateCount,
 )
 from tests.unit.repository.checkout import ROOT, document, section
+from tools.bench.gm.__main__ import FAMILIES
 
 MANUAL = "docs/gm.md"
 PACKAGE = ROOT / "gm" / "gm"
@@ -120,19 +120,14 @@ def test_every_message_of_the_log_is_explained() -> None:
 
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG by GM, and by what it shares with LC, in so many words."""
-    shared = (ROOT / "sedna-api" / "sedna_api").glob("follow.py")
-    for path in (*PACKAGE.rglob("*.py"), *shared, *(ROOT / "sidecar" / "sidecar").rglob("*.py")):
+    shared = (ROOT / "lib" / "edge_sidecars" / "sedna_api").glob("follow.py")
+    for path in (
+        *PACKAGE.rglob("*.py"),
+        *shared,
+        *(ROOT / "lib" / "edge_sidecars" / "runtime").rglob("*.py"),
+    ):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in (*LEVELS, "level"):
                 # `logger.log` has the level before its message.
                 words = [it.value for it in node.args[:2] if isinstance(it, ast.Constant)]
                 yield from map(str, words[:1])
-
-
-def test_the_map_names_each_module_of_gm() -> None:
-    text = section("CONTRIBUTING.md", "Map of the code")
-    top = [path.name for path in PACKAGE.iterdir() if path.suffix == ".py"]
-    folders = [f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()]
-    for name in (*top, *folders):
-        if name not in ("__init__.py", "version.py", "log.py"):
-            assert f"`{name}`" in text, name

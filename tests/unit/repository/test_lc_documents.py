@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from lc.config.config import Config, load
 from lc.config.flags import parser
+from lc.files.remote_files import Transfer
 from lc.link import LinkStatus
-from lc.remote import Transfer
-from lc.status import Counters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
 from lc.store.tables import Refusal
-from sedna_api.core.document import ObjectKey
+from lc.telemetry.status import Counters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
 from tests.unit.repository.checkout import ROOT, document, section
 
 MANUAL = "docs/lc.md"
@@ -109,8 +109,12 @@ def test_every_message_of_the_log_is_explained() -> None:
 
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG by LC, and by what it shares with GM, in so many words."""
-    shared = (ROOT / "sedna-api" / "sedna_api").glob("follow.py")
-    for path in (*PACKAGE.rglob("*.py"), *shared, *(ROOT / "sidecar" / "sidecar").rglob("*.py")):
+    shared = (ROOT / "lib" / "edge_sidecars" / "sedna_api").glob("follow.py")
+    for path in (
+        *PACKAGE.rglob("*.py"),
+        *shared,
+        *(ROOT / "lib" / "edge_sidecars" / "runtime").rglob("*.py"),
+    ):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in LEVELS:
                 # `logger.log` has the level before its message.

@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 import yaml
 
-from relay_sidecar.core import status as statuses
-from relay_sidecar.status import LINK_STATES
+from edge_sidecars.apimachinery import status as statuses
+from relay_sidecar.telemetry.status import LINK_STATES
 from tests.unit.repository.checkout import ROOT, document, rows, section
 
 OPERATIONS = "docs/operations.md"
 METRICS = {
     "Of the elector": "elector-sidecar/elector_sidecar/metrics.py",
-    "Of the relay": "relay-sidecar/relay_sidecar/metrics.py",
-    "Of GM": "gm/gm/metrics.py",
-    "Of LC": "lc/lc/metrics.py",
+    "Of the relay": "relay-sidecar/relay_sidecar/telemetry/metrics.py",
+    "Of GM": "gm/gm/telemetry/metrics.py",
+    "Of LC": "lc/lc/telemetry/metrics.py",
 }
 ELECTOR = ROOT / "elector-sidecar" / "elector_sidecar"
 RELAY = ROOT / "relay-sidecar" / "relay_sidecar"
 # Who makes a Status of words that the caller brings, and where among its arguments they are.
 SPOKEN = {"unavailable": 0, "too_many": 0}
 # Those that speak in kube-apiserver's words: of what the caller may not, of what it sent amiss.
-OF_KUBERNETES = ("attributes.py", "status.py", "list_options.py")
+OF_KUBERNETES = ("resource_attributes.py", "status.py", "list_options.py")
 # Of core/status.py: those that speak in kube-apiserver's words of what the client sent.
 OF_THE_CLIENT = {"bad_request", "not_found", "invalid", "not_acceptable"}
 
@@ -120,14 +120,14 @@ def _told(title: str, column: int) -> set[str]:
 
 
 def test_every_reason_of_the_elector_is_explained_and_no_other() -> None:
-    tenure = ELECTOR / "core" / "tenure.py"
+    tenure = ELECTOR / "core" / "lifecycle.py"
     reasons = _texts(_function(ELECTOR / "status.py", "_reason"))
     reasons |= _texts(_function(tenure, "_reason")) - {"not asked yet"}
     reasons |= _texts(_function(ELECTOR / "lease_client.py", "refusal")) - {"watch"}
     assert len(reasons) > 10
     reasons |= _enum(tenure, "Cause")
-    answers = _answers(ELECTOR / "web" / "answers.py") | _texts(
-        _function(ELECTOR / "web" / "answers.py", "_lack")
+    answers = _answers(ELECTOR / "web" / "endpoints.py") | _texts(
+        _function(ELECTOR / "web" / "endpoints.py", "_lack")
     )
     told = _told("What an elector says", 0)
     assert told == reasons | answers
@@ -151,7 +151,7 @@ def test_each_state_of_a_mains_health_is_told() -> None:
         for cells in rows(OPERATIONS, "What an elector says")
         if cells[0] == "`the main is not healthy: …`"
     )
-    states = _enum(ELECTOR / "core" / "tenure.py", "Health") - {"ok"}
+    states = _enum(ELECTOR / "core" / "lifecycle.py", "Health") - {"ok"}
     named = set(re.findall(r"`([^`]+)`", row[1]))
     assert named - {"--health-url"} == states | {"not asked yet"}
 
@@ -207,7 +207,9 @@ def _why(path: Path) -> str:
 
 
 def test_no_maker_of_a_refusal_is_left_out() -> None:
-    tree = ast.parse((RELAY / "core" / "status.py").read_text(encoding="utf-8"))
+    tree = ast.parse(
+        (ROOT / "lib/edge_sidecars/apimachinery/status.py").read_text(encoding="utf-8")
+    )
     makers = {
         it.name
         for it in tree.body
@@ -220,13 +222,13 @@ def test_no_maker_of_a_refusal_is_left_out() -> None:
 def test_what_the_relays_own_port_says_is_explained() -> None:
     told = _told("What a relay says", 0)
     said = _answers(RELAY / "web" / "own_endpoints.py")
-    said |= _texts(_function(RELAY / "status.py", "problem")) - set(LINK_STATES)
+    said |= _texts(_function(RELAY / "telemetry" / "status.py", "problem")) - set(LINK_STATES)
     assert len(said) == 4
     for text in said:
         assert any(_fits(text, each) or _fits(each, text) for each in told), text
     lacks = {
         ast.literal_eval(it.value)
-        for path in (RELAY / "relay.py", RELAY / "local_relay.py")
+        for path in ((RELAY / "wiring").glob("*relay.py"))
         for it in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(it, ast.Assign) and ast.unparse(it.targets[0]) == "self._lack"
     } - {""}

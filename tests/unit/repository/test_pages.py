@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.elector.__main__ import FAMILIES as OF_ELECTOR
-from bench.gm.__main__ import FAMILIES as OF_GM
-from bench.relay.__main__ import FAMILIES as OF_RELAY
+from edge_sidecars.local_apiserver.storage import FILE_NAME as ORIGIN
 from elector_sidecar.config.flags import parser as elector
 from gm.config.flags import parser as gm
 from lc.config.flags import parser as lc
 from lc.store.files import NAME as STORE
 from relay_sidecar.config.flags import parser as relay
 from relay_sidecar.journal.files import NAME as JOURNAL
-from relay_sidecar.origin.storage import FILE_NAME as ORIGIN
 from tests.unit.manifests.built import OVERLAYS
 from tests.unit.repository.checkout import DOCUMENTS, ROOT, document, rows
+from tools.bench.elector.__main__ import FAMILIES as OF_ELECTOR
+from tools.bench.gm.__main__ import FAMILIES as OF_GM
+from tools.bench.relay.__main__ import FAMILIES as OF_RELAY
 
 SECURITY, MODES = "docs/security.md", "docs/modes.md"
 PARSERS = {"elector": elector(), "relay": relay(), "gm": gm(), "lc": lc()}

@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
+from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
+from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
 from relay_sidecar.config.config import Config, load
 from relay_sidecar.config.flags import parser
-from relay_sidecar.kubeconfig_command import main as print_kubeconfig
-from relay_sidecar.origin.core.builtin.table import builtin_resources
-from relay_sidecar.status import JournalStatus, LinkStatus, Outage, RelayStatus, StreamStatus
+from relay_sidecar.telemetry.status import (
+    JournalStatus,
+    LinkStatus,
+    Outage,
+    RelayStatus,
+    StreamStatus,
+)
 from relay_sidecar.web.api import NEVER_KEPT
 from relay_sidecar.web.own_endpoints import OwnEndpoints
 from tests.unit.repository.checkout import MANIFESTS, ROOT, block, document, section
@@ -139,7 +145,7 @@ def test_every_message_of_the_log_is_explained() -> None:
 
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG, in so many words, by what it shares with others too."""
-    shared = (ROOT / each for each in ("sidecar/sidecar", "kubeapi"))
+    shared = (ROOT / each for each in ("lib/edge_sidecars/runtime", "lib/edge_sidecars/kubeapi"))
     for path in (path for each in (PACKAGE, *shared) for path in each.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if (
@@ -216,12 +222,3 @@ def test_a_package_names_each_of_its_modules(package: str) -> None:
     words = set(re.findall(r"\w+", ast.get_docstring(ast.parse(source)) or ""))
     modules = {path.stem for path in (PACKAGE / package).glob("*.py")} - {"__init__"}
     assert modules <= words
-
-
-def test_the_map_names_each_module_of_the_relay() -> None:
-    text = section("CONTRIBUTING.md", "Map of the code")
-    top = [path.name for path in PACKAGE.iterdir() if path.suffix == ".py"]
-    folders = [f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()]
-    for name in (*top, *folders):
-        if name not in ("__init__.py", "version.py", "log.py"):
-            assert f"`{name}`" in text, name

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from edge_sidecars.sedna_api.core import kinds
+from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import Kind, Merge, Problem, Rule
 from gm.core.tree import text
-from sedna_api.core import kinds
-from sedna_api.core.document import Json
 
 # What LC can count: lines, and lines below a header.
 FORMATS = ("txt", "csv")

@@ -2,9 +2,9 @@
 
 import json
 
+from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import Site, Value
 from gm.core.tree import flag, items, text
-from sedna_api.core.document import Json
 
 
 def of_job(site: Site) -> tuple[Value, ...]:

@@ -1,8 +1,8 @@
 """FeatureExtractionService: a Deployment with a model."""
 
+from edge_sidecars.sedna_api.core import kinds
 from gm.core.kind import Kind, Merge, Mounted, Rule, Setting, Site, Worker, Workload
 from gm.core.kinds.environment import kafka, lc_server, of_service
-from sedna_api.core import kinds
 
 # GM/controllers/featureextraction: FEPort
 _PORT = 6000

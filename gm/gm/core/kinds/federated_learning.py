@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from edge_sidecars.sedna_api.core import kinds
+from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import (
     Kind,
     Merge,
@@ -19,8 +21,6 @@ from gm.core.kinds.environment import lc_server, of_job
 from gm.core.names import service_name
 from gm.core.tree import items, mapping, text
 from gm.core.validation import url_problem
-from sedna_api.core import kinds
-from sedna_api.core.document import Json
 
 # GM/controllers/federatedlearning: aggPort
 PORT = 7363

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from edge_sidecars.sedna_api.core import kinds
+from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import (
     HotUpdate,
     Kind,
@@ -26,8 +28,6 @@ from gm.core.kinds.learning import (
 )
 from gm.core.tree import flag, mapping, number, part, text
 from gm.core.validation import trigger_problems
-from sedna_api.core import kinds
-from sedna_api.core.document import Json
 
 _INITIAL = ("spec", "initialModel", "name")
 _EVAL = ("spec", "evalSpec", "initialEvalModel", "name")

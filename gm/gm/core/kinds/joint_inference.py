@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from edge_sidecars.sedna_api.core import kinds
+from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import Kind, Merge, Mounted, Problem, Rule, Setting, Site, Value, Worker, Workload
 from gm.core.kinds.environment import hard_example_mining, lc_server, of_service
 from gm.core.names import service_name
 from gm.core.tree import mapping, number
-from sedna_api.core import kinds
-from sedna_api.core.document import Json
 
 # GM/controllers/jointinference: BigModelPort
 PORT = 5000

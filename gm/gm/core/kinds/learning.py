@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import Mounted, Problem, Setting, Site, Source
 from gm.core.kinds.environment import lc_server, of_job
 from gm.core.tree import objects, part, text
 from gm.core.validation import trigger_problems, url_problem
-from sedna_api.core.document import Json
 
 DATASET = ("spec", "dataset", "name")
 

@@ -2,6 +2,8 @@
 
 import posixpath
 
+from edge_sidecars.sedna_api.core import kinds
+from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import Kind, Merge, Mounted, Problem, Rule, Setting, Site, Value, Worker
 from gm.core.kinds.environment import lc_server, of_job
 from gm.core.kinds.learning import (
@@ -15,8 +17,6 @@ from gm.core.kinds.learning import (
 )
 from gm.core.rules.stages import TRAIN, output_models
 from gm.core.tree import text
-from sedna_api.core import kinds
-from sedna_api.core.document import Json
 
 # Where LC copies what is to be deployed, below outputDir.
 _DEPLOYED = "deploy/index.pkl"

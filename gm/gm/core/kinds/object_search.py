@@ -1,8 +1,8 @@
 """ObjectSearchService: tracking workers look for what a user asks for, others identify it again."""
 
+from edge_sidecars.sedna_api.core import kinds
 from gm.core.kind import Kind, Rule, Worker
 from gm.core.kinds.tracking import REID_WORKER, USER_WORKER, tracking_of_a_search
-from sedna_api.core import kinds
 
 OBJECT_SEARCH = Kind(
     resource=kinds.OBJECT_SEARCH_SERVICE,

@@ -1,8 +1,8 @@
 """ReidJob: one pod."""
 
+from edge_sidecars.sedna_api.core import kinds
 from gm.core.kind import Kind, Rule, Setting, Site, Worker
 from gm.core.kinds.environment import kafka, lc_server, of_job
-from sedna_api.core import kinds
 
 
 def _settings(site: Site) -> tuple[Setting, ...]:

@@ -1,9 +1,9 @@
 """VideoAnalyticsJob: one pod with a model, and a Service before it."""
 
+from edge_sidecars.sedna_api.core import kinds
 from gm.core.kind import Kind, Mounted, Rule, Setting, Site, Value, Worker
 from gm.core.kinds.environment import kafka, lc_server, of_job
 from gm.core.tree import text
-from sedna_api.core import kinds
 
 # GM/controllers/videoanalytics: VideoAnalyticsPort
 _PORT = 4000

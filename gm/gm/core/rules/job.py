@@ -11,14 +11,14 @@ generation it is. An unfinished job whose pod was deleted gets it back.
 
 from collections.abc import Sequence
 
-from gm.core.conditions import MISSING_REFERENCE
-from gm.core.draft import Draft
+from edge_sidecars.sedna_api.core.api_object import Json
+from gm.core.engine.conditions import MISSING_REFERENCE
+from gm.core.engine.reconcile_context import Draft
 from gm.core.rules.pods import Phase, failure, phase
 from gm.core.tree import number, text
 from gm.core.workers.children import Children, deletion, reconcile
 from gm.core.workers.manifests import Slot
 from gm.core.workers.slots import assembled, every_slot, worker_type
-from sedna_api.core.document import Json
 
 # Phases (FLJobPhase and others in Sedna's API).
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"

@@ -4,10 +4,10 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
-from gm.core.conditions import instant
+from edge_sidecars.sedna_api.core.api_object import Json
+from gm.core.engine.conditions import instant
 from gm.core.tree import mapping, number, objects, text
 from gm.core.workers.children import is_leaving
-from sedna_api.core.document import Json
 
 _LONGEST: Final = 200
 

@@ -3,8 +3,8 @@
 no condition --problem--> Failed --repaired--> Ready
 """
 
-from gm.core.conditions import READY
-from gm.core.draft import Draft
+from gm.core.engine.conditions import READY
+from gm.core.engine.reconcile_context import Draft
 
 
 def act(draft: Draft) -> None:

@@ -11,15 +11,15 @@ made again, one whose pod ended begins anew.
 from enum import Enum
 from typing import Final
 
-from gm.core.conditions import MISSING_REFERENCE, left
-from gm.core.draft import Draft
+from edge_sidecars.sedna_api.core.api_object import Json
+from gm.core.engine.conditions import MISSING_REFERENCE, left
+from gm.core.engine.reconcile_context import Draft
 from gm.core.kind import Workload
 from gm.core.rules.pods import Phase, failure, finished_at, is_ready, phase
 from gm.core.tree import number, objects, text
 from gm.core.workers.children import Children, deletion, is_leaving, reconcile
 from gm.core.workers.manifests import Slot
 from gm.core.workers.slots import assembled, every_slot
-from sedna_api.core.document import Json
 
 # Seconds before a pod that has ended is made again: Sedna's queue begins with 10 s.
 RESTART_PAUSE: Final = 10.0

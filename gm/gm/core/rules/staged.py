@@ -10,8 +10,16 @@ logs, older ones go.
 
 from typing import Final
 
-from gm.core.conditions import MISSING_REFERENCE, READY, REPLACED, REPLACING, instant, left
-from gm.core.draft import Draft
+from edge_sidecars.sedna_api.core.api_object import Json
+from gm.core.engine.conditions import (
+    MISSING_REFERENCE,
+    READY,
+    REPLACED,
+    REPLACING,
+    instant,
+    left,
+)
+from gm.core.engine.reconcile_context import Draft
 from gm.core.references import STAGE_NODES
 from gm.core.rules import stages
 from gm.core.rules.pods import Phase, failure, finished_at, phase
@@ -20,7 +28,6 @@ from gm.core.workers.children import Children, deletion, is_leaving, reconcile
 from gm.core.workers.manifests import Slot
 from gm.core.workers.slots import assembled, child_round, foreign_directories, slots, worker_type
 from gm.core.workers.storage import hot_update_file
-from sedna_api.core.document import Json
 
 # Seconds that the report of a pod that has ended may take: LC keeps it while it is cut off, but a
 # stage that nobody reports must not hold the job for ever.

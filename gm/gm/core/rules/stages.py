@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gm.core.conditions import COMPLETED, FAILED, READY, instant, left
-from gm.core.draft import Draft
+from edge_sidecars.sedna_api.core.api_object import Json
+from gm.core.engine.conditions import COMPLETED, FAILED, READY, instant, left
+from gm.core.engine.reconcile_context import Draft
 from gm.core.tree import mapping, number, objects, text
-from sedna_api.core.document import Json
 
 TRAIN: Final = "Train"
 EVAL: Final = "Eval"

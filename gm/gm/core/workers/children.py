@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gm.core.conditions import CHILD_REFUSED
-from gm.core.decision import Create, Delete, Replace
-from gm.core.draft import Draft
+from edge_sidecars.sedna_api.core.api_object import Json
+from gm.core.engine.conditions import CHILD_REFUSED
+from gm.core.engine.plan import Create, Delete, Replace
+from gm.core.engine.reconcile_context import Draft
 from gm.core.kind import Problem
 from gm.core.tree import copied, mapping, objects, text
 from gm.core.workers.manifests import spec_hash
-from sedna_api.core.document import Json
 
 # Seconds after which something that the API server has refused is tried again: what it refused may
 # be right by then, e.g. a quota. Sedna's queue begins with 10 s.

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from edge_sidecars.sedna_api.core.api_object import Json
+from edge_sidecars.sedna_api.core.kinds import API_VERSION
 from gm.core.kind import Kind, Site, Worker
 from gm.core.names import (
     APP_LABEL,
@@ -27,8 +29,6 @@ from gm.core.names import (
 )
 from gm.core.tree import copied, mapping, number, objects, part, text
 from gm.core.workers.storage import Storage, storage
-from sedna_api.core.document import Json
-from sedna_api.core.kinds import API_VERSION
 
 # Hexadecimal digits of the hash of a manifest: 64 bits.
 _DIGITS: Final = 16

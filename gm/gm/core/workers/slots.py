@@ -7,14 +7,14 @@ and on what was reported for the stage.
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from gm.core.draft import Draft
+from edge_sidecars.sedna_api.core.api_object import Json
+from gm.core.engine.reconcile_context import Draft
 from gm.core.kind import Kind, Rule, Site, Worker, Workload
 from gm.core.names import ROUND_LABEL
 from gm.core.references import references, worker_parts
 from gm.core.tree import mapping, text
 from gm.core.workers.manifests import Slot, autoscaler, deployment, pod, service, slot_name
 from gm.core.workers.storage import credentials, host_directories
-from sedna_api.core.document import Json
 
 
 def slots(kind: Kind, object_: Json, worker: Worker, *, round_: int | None = None) -> list[Slot]:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
+from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
+from gm.core.engine.view import SECRET
 from gm.core.kind import HotUpdate, Mounted, Setting, Source, Value
 from gm.core.names import digest
 from gm.core.tree import text
-from gm.core.view import SECRET
-from sedna_api.core.document import Json, ObjectKey
 
 DOWNLOADED_SCHEMES: Final = ("s3", "http", "https")
 _DATA: Final = "/home/data"

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from sedna_api.core.document import Document, ObjectKey
-from sedna_api.core.messages import Ack, Delete, Put, Refused, Rewound, SnapshotEnd
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.messages import Ack, Delete, Put, Refused, Rewound, SnapshotEnd
 
 Change = Put | Delete
 Message = Put | Delete | SnapshotEnd | Rewound | Ack | Refused

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.messages import Drain, Hello, Pace, Refused, ToNode
+from edge_sidecars.sedna_api.core.report import Report
 from gm.hub.core.send_queue import SendQueue
-from sedna_api.core.document import Document
-from sedna_api.core.messages import Drain, Hello, Pace, Refused, ToNode
-from sedna_api.core.report import Report
 
 
 class Cause(Enum):

@@ -10,17 +10,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lc.core.learning.fields import (
-    Malformed,
-    flag_at,
-    list_at,
-    mapping_at,
-    number_at,
-    text_at,
-)
+from edge_sidecars.sedna_api.core.kinds import LIFELONG_LEARNING_JOB
+from lc.core.learning.fields import Malformed, flag_at, list_at, mapping_at, number_at, text_at
 from lc.core.learning.stage import Stage
 from lc.core.learning.trigger import Trigger
-from sedna_api.core.kinds import LIFELONG_LEARNING_JOB
 
 __all__ = ["Condition", "Job", "Malformed"]
 

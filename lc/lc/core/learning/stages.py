@@ -29,12 +29,7 @@ from lc.core.learning.events import DeployBegun, EvalBegun, Event, GivenUp, HotU
 from lc.core.learning.job import Job
 from lc.core.learning.metrics import comparison
 from lc.core.learning.model import Model, fitting, models_in
-from lc.core.learning.samples import (
-    VERSIONS_KEPT,
-    Segment,
-    Version,
-    of_one_header,
-)
+from lc.core.learning.samples import VERSIONS_KEPT, Segment, Version, of_one_header
 from lc.core.learning.stage import Stage
 from lc.core.learning.state import State
 

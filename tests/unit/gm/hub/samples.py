@@ -2,9 +2,9 @@
 
 import json
 
-from sedna_api.core.document import Document
-from sedna_api.core.messages import Hello
-from sedna_api.core.report import Report
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.messages import Hello
+from edge_sidecars.sedna_api.core.report import Report
 
 
 def document(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from edge_sidecars.sedna_api.core.messages import Delete, Drain, Pace, Put, SnapshotEnd, ToNode
 from gm.hub.core.session import Cause, Ended
 from gm.hub.hub import Hub
 from gm.hub.stream import Stream
-from sedna_api.core.messages import Delete, Drain, Pace, Put, SnapshotEnd, ToNode
 from tests.integration.gm.streams import Cloud, Inbox, acknowledge, document
 from tests.unit.gm.hub.samples import hello, report
 

@@ -1,7 +1,7 @@
 """What waits on a stream: order, replacement, and which deletes are needed."""
 
+from edge_sidecars.sedna_api.core.messages import Ack, Delete, Put, Refused, Rewound, SnapshotEnd
 from gm.hub.core.send_queue import Message, SendQueue
-from sedna_api.core.messages import Ack, Delete, Put, Refused, Rewound, SnapshotEnd
 from tests.unit.gm.hub.samples import document
 
 

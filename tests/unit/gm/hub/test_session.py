@@ -2,10 +2,18 @@
 
 import pytest
 
-from gm.hub.core.history import FORGET_AFTER, PATIENCE, REWOUND_AFTER, History, Verdict
+from edge_sidecars.sedna_api.core.messages import (
+    Ack,
+    Drain,
+    Hello,
+    Put,
+    Refused,
+    SnapshotEnd,
+    ToNode,
+)
+from gm.hub.core.rebalancing import LIFETIME, YOUNG_LIFETIME, YOUTH, lifetime
+from gm.hub.core.restore_detection import FORGET_AFTER, PATIENCE, REWOUND_AFTER, History, Verdict
 from gm.hub.core.session import Cause, Session, flaw
-from gm.hub.core.shedding import LIFETIME, YOUNG_LIFETIME, YOUTH, lifetime
-from sedna_api.core.messages import Ack, Drain, Hello, Put, Refused, SnapshotEnd, ToNode
 from tests.unit.gm.hub.samples import document, hello, report
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from lc.core.learning.dataset import Dataset
 from lc.core.learning.job import Job
 from lc.core.learning.model import Model
+from lc.core.learning.next_command import Known
 from lc.core.learning.samples import Segment
-from lc.core.learning.turn import Known
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 NODE = "edge-a"

@@ -20,10 +20,10 @@ from lc.core.learning.commands import (
 from lc.core.learning.events import DeployBegun, EvalBegun, GivenUp, HotUpdated
 from lc.core.learning.job import Job
 from lc.core.learning.model import Model
+from lc.core.learning.next_command import Known, turn
 from lc.core.learning.samples import Version
 from lc.core.learning.stage import Stage
 from lc.core.learning.state import Outcome, State
-from lc.core.learning.turn import Known, turn
 from tests.unit.lc.learning.jobs import NOW, condition, job, known, later, output, samples
 
 PACE = Pace(gathered=NOW)

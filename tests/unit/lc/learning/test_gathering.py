@@ -12,7 +12,7 @@ from lc.core.learning.commands import Gather, Place
 from lc.core.learning.samples import Cursor, Segment
 from lc.core.learning.state import State
 from lc.learning import gathering
-from lc.learning.files import CHUNK, Halt, Halted
+from lc.learning.atomic_files import CHUNK, Halt, Halted
 from lc.learning.gathering import Unreadable, gather
 from lc.learning.spool import Spool
 

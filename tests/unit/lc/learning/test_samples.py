@@ -3,14 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lc.core.learning.samples import (
-    Segment,
-    appended,
-    counted,
-    for_training,
-    of_one_header,
-    opened,
-)
+from lc.core.learning.samples import Segment, appended, counted, for_training, of_one_header, opened
 
 
 def test_the_first_part_of_what_is_new_trains() -> None:

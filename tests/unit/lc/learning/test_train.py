@@ -19,19 +19,10 @@ from lc.core.learning.commands import (
 from lc.core.learning.dataset import Dataset
 from lc.core.learning.events import Returned, SegmentsLost, TrainBegun
 from lc.core.learning.model import Model
+from lc.core.learning.next_command import LONGEST_BACKOFF, Known, turn
 from lc.core.learning.samples import Cursor, Segment
 from lc.core.learning.state import Lent, Outcome, State
-from lc.core.learning.turn import LONGEST_BACKOFF, Known, turn
-from tests.unit.lc.learning.jobs import (
-    DATASET,
-    NOW,
-    condition,
-    job,
-    known,
-    later,
-    output,
-    samples,
-)
+from tests.unit.lc.learning.jobs import DATASET, NOW, condition, job, known, later, output, samples
 
 WAITING = condition("Train", "Waiting")
 # The data was looked at just now.

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.gm.operators.cluster import Cluster
-from tests.unit.gm.operators.samples import hot, incremental
+from tests.unit.gm.controller.cluster import Cluster
+from tests.unit.gm.controller.samples import hot, incremental
 from tests.unit.lc.learning.jobs import later
 from tests.unit.lc.learning.world import EVERY, PRECISIONS, World
 

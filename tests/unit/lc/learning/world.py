@@ -12,10 +12,10 @@ from typing import Any
 from lc.core.learning.commands import Begin, Body, Command, Gather, Note, Pace, Task, WriteSamples
 from lc.core.learning.events import Event, Gathered
 from lc.core.learning.job import Job
+from lc.core.learning.next_command import turn
 from lc.core.learning.outcome import Heard, hear
 from lc.core.learning.samples import Segment, for_training, opened
 from lc.core.learning.state import State
-from lc.core.learning.turn import turn
 from lc.core.worker_info import WorkerInfo
 from tests.unit.lc.learning.jobs import condition, document, known, later
 

@@ -1,0 +1,219 @@
+"""One process of the sidecar: startup, running, shutdown, in this order.
+
+Owns signals and exit codes. Answers HTTP before the first contact with the API server.
+"""
+
+import asyncio
+import socket
+import sys
+import uuid
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+from edge_sidecars.kubeapi import (
+    KEPT_FOR,
+    ApiServer,
+    Credentials,
+    InCluster,
+    Plain,
+    UnusableCredentials,
+)
+from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.process import obey_signals, tidy
+from edge_sidecars.runtime.web.listener import Listener
+from elector_sidecar.config.config import BadInput, Config, load, parser
+from elector_sidecar.elector import Elector
+from elector_sidecar.main_container import MainContainer
+from elector_sidecar.notifiers.lease_events import LeaseEvents
+from elector_sidecar.web.endpoints import Answers, WaitLimit
+from elector_sidecar.web.listener import DeafListener, connection_limit, listening, watch_over
+
+DEAF = 1
+BAD_INPUT = 2
+# Seconds at the end for label, events, notification and telemetry, all of them together; the Lease
+# is given up by then. The manual promises 2 s, with listeners and connections.
+FAREWELL = 1.5
+FAREWELL_POLL = 0.02
+VERSION = "0.2.0"
+# Bytes; a Lease, an Event and the pods with the leader label are shorter.
+LONGEST_ANSWER = 8 * 1024 * 1024
+# A connection that missed a renewal is not trusted with another.
+KEPT_PERIODS = 2.0
+# Long polls and streams of clients from outside of the pod: kubelet and Prometheus open none.
+MAX_STRANGERS = 16
+# Seconds from the first answer: a released Lease is taken by then, and nobody waits for us.
+TIDY_AFTER = 2.0
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    if not arguments and not environ.get("ELECTOR_LEASE"):
+        parser().print_usage(sys.stderr)
+        return BAD_INPUT
+    try:
+        config = load(arguments, environ, hostname=socket.gethostname())
+        setup(config.log_format, config.log_level)
+        credentials, config = _credentials(config)
+        return _run(config, credentials)
+    except (BadInput, UnusableCredentials) as error:
+        sys.stderr.write(f"elector-sidecar: {error}\n")
+        return BAD_INPUT
+
+
+def _run(config: Config, credentials: Credentials) -> int:
+    status = 0
+    try:
+        asyncio.run(_serve(config, credentials))
+    except* DeafListener as group:
+        logger.error("the listener is dead", extra=fields(error=group.exceptions[0]))
+        status = DEAF
+    return status
+
+
+def _credentials(config: Config) -> tuple[Credentials, Config]:
+    """Raises `UnusableCredentials`, or `BadInput` where no namespace is to be had."""
+    if config.kubeconfig is not None:
+        from dataclasses import replace
+
+        from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+
+        kubeconfig = Kubeconfig(config.kubeconfig, server=config.server, context=config.context)
+        namespace = config.namespace or kubeconfig.namespace
+        if not namespace:
+            raise BadInput(
+                f"--namespace is missing, and the context of {config.kubeconfig} names none"
+            )
+        pod_namespace = config.pod_namespace or namespace
+        return kubeconfig, replace(config, namespace=namespace, pod_namespace=pod_namespace)
+    if config.server is not None and config.server.startswith("http:"):
+        return Plain(config.server), config
+    return InCluster(config.server or "", config.service_account_dir), config
+
+
+async def _serve(config: Config, credentials: Credentials) -> None:
+    identity = f"{config.identity}_{uuid.uuid4()}"
+    server = ApiServer(
+        credentials,
+        user_agent=f"elector-sidecar/{VERSION} ({identity})",
+        kept_for=min(KEPT_PERIODS * config.timing.renew_interval, KEPT_FOR),
+        longest=LONGEST_ANSWER,
+    )
+    async with MainContainer() as main, AsyncExitStack() as stack:
+        stack.push_async_callback(server.close)
+        elector = Elector(config, server, main, identity=identity)
+        loop = asyncio.get_running_loop()
+        obey_signals(loop, elector.terminate, logger=logger)
+        listeners = _listeners(config, elector)
+        stack.push_async_callback(_close, listeners)
+        for listener in listeners:
+            await listener.open()
+        _say_hello(config, identity, server.url, listeners)
+        companions = await _companions(stack, config, elector, server, main)
+        loop.call_later(TIDY_AFTER, tidy)
+        async with asyncio.TaskGroup() as group:
+            beside = [
+                group.create_task(watch_over(listeners[0].bound, elector.listener_checked)),
+                *(group.create_task(companion.run()) for companion in companions),
+            ]
+            await elector.run()
+            await _settle(companions)
+            for task in beside:
+                task.cancel()
+
+
+class Companion(Protocol):
+    """Tells others what happened; never on the renewal path."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the present state has been told."""
+
+    async def close(self) -> None:
+        """Sends on what is still on its way."""
+
+
+async def _companions(
+    stack: AsyncExitStack, config: Config, elector: Elector, server: ApiServer, main: MainContainer
+) -> list[Companion]:
+    """Imported only where used: this container stands in every pod."""
+    companions: list[Companion] = [LeaseEvents(elector, server)]
+    if config.notify_url is not None:
+        from elector_sidecar.notifiers.notify_url import Notifier
+
+        companions.append(Notifier(elector, main, config.notify_url))
+    if config.leader_label is not None and config.pod_name is not None:
+        from elector_sidecar.notifiers.leader_label import LeaderLabel
+
+        key, value = config.leader_label
+        companions.append(
+            LeaderLabel(elector, server, pod_name=config.pod_name, key=key, value=value)
+        )
+    if config.otlp_endpoint is not None:
+        try:
+            from elector_sidecar.notifiers.otel import Telemetry
+        except ImportError as error:
+            # The variable may be meant for another container of the pod.
+            logger.warning(
+                "OTEL_EXPORTER_OTLP_ENDPOINT is not served", extra=fields(lack=error.msg)
+            )
+        else:
+            telemetry = Telemetry(elector)
+            stack.push_async_callback(telemetry.close)
+            companions.append(telemetry)
+    return companions
+
+
+async def _settle(companions: list[Companion]) -> None:
+    """Lets the last state be told, side by side, but waits for nobody longer than `FAREWELL`."""
+    tasks = [asyncio.create_task(_told(companion)) for companion in companions]
+    _, late = await asyncio.wait(tasks, timeout=FAREWELL)
+    for task in late:
+        task.cancel()
+
+
+async def _told(companion: Companion) -> None:
+    for _ in range(int(FAREWELL / FAREWELL_POLL)):
+        if companion.is_settled:
+            await companion.close()
+            return
+        await asyncio.sleep(FAREWELL_POLL)
+
+
+async def _close(listeners: list[Listener]) -> None:
+    await asyncio.gather(*(listener.close() for listener in listeners))
+
+
+def _listeners(config: Config, elector: Elector) -> list[Listener]:
+    """The first one is watched: it is the one that the main asks."""
+    addresses = (config.listen, config.contrib_listen, config.probe_listen)
+    limit = connection_limit(sum(address is not None for address in addresses))
+    most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_STRANGERS)
+    handlers = (
+        Answers(elector, WaitLimit(most)).handle,
+        Answers(elector, WaitLimit(most), strangers=WaitLimit(few)).handle_contrib,
+        Answers(elector, WaitLimit(few)).handle_probe,
+    )
+    return [
+        listening(address, handle, limit=limit, socket_mode=config.socket_mode)
+        for address, handle in zip(addresses, handlers, strict=True)
+        if address is not None
+    ]
+
+
+def _say_hello(config: Config, identity: str, url: str, listeners: list[Listener]) -> None:
+    for warning in config.warnings:
+        logger.warning(warning)
+    logger.info(
+        "contending",
+        extra=fields(
+            lease=f"{config.namespace}/{config.lease}",
+            identity=identity,
+            server=url,
+            listen=",".join(str(listener.bound) for listener in listeners),
+            lease_duration=config.timing.lease_duration,
+            **config.timing.tolerances(),
+        ),
+    )

@@ -1,9 +1,0 @@
-"""Where the elector logs."""
-
-import logging
-
-from sidecar.log import fields, setup
-
-__all__ = ["fields", "logger", "setup"]
-
-logger = logging.getLogger("elector")

@@ -1,0 +1,52 @@
+"""`--notify-url`: the /leader document is POSTed at each change of the election.
+
+Guarantee: the latest state is delivered at least once as long as the URL answers 2xx in the end;
+states that were overtaken meanwhile may be skipped. Off the renewal path.
+"""
+
+import asyncio
+
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
+from elector_sidecar.elector import Elector
+from elector_sidecar.main_container import MainContainer
+from elector_sidecar.status import Status
+
+TIMEOUT = 5.0
+# First retry after this, then twice as long each time up to the limit.
+RETRY_DELAY = 0.5
+RETRY_LIMIT = 10.0
+# Nobody waits for a change longer than this without looking.
+MAX_SLEEP = 60.0
+
+
+class Notifier:
+    def __init__(self, elector: Elector, main: MainContainer, url: str) -> None:
+        self._elector = elector
+        self._main = main
+        self._url = url
+        self._told: Status | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the present state has been delivered."""
+        status = self._elector.status(boottime())
+        return self._told is not None and status.is_same_state(self._told)
+
+    async def close(self) -> None:
+        """Nothing is on its way once it is settled."""
+
+    async def run(self) -> None:
+        delay = RETRY_DELAY
+        while True:
+            if self.is_settled:
+                await self._elector.changed(MAX_SLEEP)
+                continue
+            status = self._elector.status(boottime())
+            if await self._main.tell(self._url, status.json(), timeout=TIMEOUT):
+                self._told = status
+                delay = RETRY_DELAY
+                continue
+            logger.warning("notifying failed", extra=fields(url=self._url, retry_in=delay))
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, RETRY_LIMIT)

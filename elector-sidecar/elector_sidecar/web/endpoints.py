@@ -1,0 +1,265 @@
+"""The HTTP answers (contract, section 3).
+
+Guarantee (P1, P2): whatever depends on leadership is computed from a clock that is read after the
+request was parsed and after the last await of the handler. Bad input is a 400 that names it. Long
+polls and streams never take all connections of a listener, and none of another listener's.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from json import dumps
+
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.values import BadInput, seconds, whole
+from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.endpoints import READS, Route, json, metrics, options, served, text
+from elector_sidecar.core.lease import pod_name
+from elector_sidecar.elector import Elector
+from elector_sidecar.metrics import measure
+from elector_sidecar.status import Status
+from elector_sidecar.web.leader_stream import follow
+
+VALID_UNTIL_HEADER = "X-Leader-Valid-Until"
+FENCING_TOKEN_HEADER = "X-Leader-Fencing-Token"
+# A long poll longer than this says more about a typing error than about patience.
+MAX_WAIT = 3600.0
+# A long poll for more validity looks so often whether a renewal brought it.
+RENEWAL_POLL = 0.1
+MIN_COOLDOWN = 1.0
+DEFAULT_COOLDOWN = 10.0
+
+PROBE_PATHS = frozenset({"/readyz", "/eligible", "/livez", "/leader", "/metrics"})
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What /readyz is asked for, beyond leading: seconds, and the term's fencing token."""
+
+    min_remaining: float = 0.0
+    min_age: float = 0.0
+    wait: float = 0.0
+    token: int | None = None
+
+
+class WaitLimit:
+    """How many long polls and streams may be open at a time."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open = 0
+
+    @contextmanager
+    def place(self) -> Iterator[bool]:
+        """Whether there is one left."""
+        is_there = self._open < self.most
+        self._open += is_there
+        try:
+            yield is_there
+        finally:
+            self._open -= is_there
+
+
+class Answers:
+    """The handlers of one elector on one listener; `handle` serves the full API, `handle_probe`
+    the safe part. `strangers`: for clients of other machines, where the main asks on the same
+    listener."""
+
+    def __init__(
+        self, elector: Elector, waiting: WaitLimit, *, strangers: WaitLimit | None = None
+    ) -> None:
+        self._elector = elector
+        self._waiting = waiting
+        self._strangers = strangers
+        self._routes: dict[str, Route] = {
+            "/": ("GET", self._name),
+            "/leader": ("GET", self._leader),
+            "/readyz": ("GET", self._readyz),
+            "/eligible": ("GET", self._eligible),
+            "/livez": ("GET", self._livez),
+            "/healthz": ("GET", self._livez),
+            "/metrics": ("GET", self._metrics),
+            "/resign": ("POST", self._resign),
+        }
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await self._dispatch(request, self._routes.get(request.path))
+
+    async def handle_probe(self, request: web.BaseRequest) -> web.StreamResponse:
+        route = self._routes.get(request.path) if request.path in PROBE_PATHS else None
+        return await self._dispatch(request, route)
+
+    async def handle_contrib(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Contrib's listener: any path that is not ours, any method, is the leader's name.
+
+        It is often open to the pod's network, from where nobody may make the leader resign.
+        """
+        route = self._routes.get(request.path)
+        if route is None or request.path == "/":
+            name = await self._name(request)
+            return options(name, ", ".join(READS)) if request.method == "OPTIONS" else name
+        if request.path == "/resign" and not _is_local(request):
+            return text(403, "/resign is for this machine only: ask 127.0.0.1")
+        return await self._dispatch(request, route)
+
+    async def _dispatch(self, request: web.BaseRequest, route: Route | None) -> web.StreamResponse:
+        if route is None:
+            return text(404, f"unknown path {request.path!r}")
+        return await served(request, route)
+
+    async def _name(self, request: web.BaseRequest) -> web.StreamResponse:
+        holder = self._elector.status(boottime()).holder
+        # Contrib's bytes: json.Marshal of its only field, no newline.
+        return json(b'{"name":%s}' % _go_json(pod_name(holder)))
+
+    async def _leader(self, request: web.BaseRequest) -> web.StreamResponse:
+        watch = _query(request, "watch").get("watch")
+        if watch not in (None, "true", "false", "1", "0"):
+            raise BadInput(f"watch={watch!r}: write watch=true")
+        if watch in ("true", "1") and request.method == "GET":
+            limit = self._limit(request)
+            with limit.place() as is_there:
+                return await follow(self._elector, request) if is_there else _full(limit)
+        return json(self._elector.status(boottime()).json())
+
+    async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
+        demand = _demand(request)
+        if not demand.wait:
+            return await self._ready(demand)
+        limit = self._limit(request)
+        with limit.place() as is_there:
+            return await self._ready(demand) if is_there else _full(limit)
+
+    async def _ready(self, demand: Demand) -> web.StreamResponse:
+        deadline = boottime() + demand.wait
+        while True:
+            now = boottime()
+            status = self._elector.status(now)
+            lack = _lack(demand, status.remaining, status.term_seconds, status.view.fencing_token)
+            if lack is None and status.is_leader:
+                headers = {
+                    VALID_UNTIL_HEADER: f"{status.view.valid_until:.6f}",
+                    FENCING_TOKEN_HEADER: str(status.view.fencing_token),
+                }
+                return text(200, "ok", headers)
+            if now >= deadline:
+                return text(503, str(lack) if status.is_leader else f"not leader: {status.reason}")
+            await self._elector.changed(min(deadline - now, _patience(demand, status)))
+
+    def _limit(self, request: web.BaseRequest) -> WaitLimit:
+        if self._strangers is None or _is_local(request):
+            return self._waiting
+        return self._strangers
+
+    async def _eligible(self, request: web.BaseRequest) -> web.StreamResponse:
+        status = self._elector.status(boottime())
+        if status.is_eligible:
+            return text(200, "ok")
+        return text(503, f"not eligible: {status.reason}")
+
+    async def _livez(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._elector.is_wedged(boottime()):
+            return text(503, "the election loop is overdue by more than a lease duration")
+        return text(200, "ok")
+
+    async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
+        return metrics(measure(self._elector, boottime()))
+
+    async def _resign(self, request: web.BaseRequest) -> web.StreamResponse:
+        told = _query(request, "cooldown").get("cooldown")
+        cooldown = DEFAULT_COOLDOWN if told is None else _seconds("cooldown", told)
+        if cooldown < MIN_COOLDOWN:
+            raise BadInput(f"cooldown={told}: at least {MIN_COOLDOWN:g}s")
+        match await self._elector.resign(cooldown):
+            case None:
+                return text(409, f"not leader: {self._elector.status(boottime()).reason}")
+            case True:
+                return text(200, "released")
+            case _:
+                return text(503, "stopped leading; whether the Lease was released is unknown")
+
+
+def _full(limit: WaitLimit) -> web.Response:
+    return text(
+        503,
+        f"{limit.most} clients wait already: ask again, or without waiting",
+        {"Retry-After": "1"},
+    )
+
+
+def _lack(demand: Demand, remaining: float, age: float | None, token: int | None) -> str | None:
+    """What a leader lacks of the demand; None if nothing."""
+    if demand.token is not None and demand.token != token:
+        return f"another term: the fencing token is {token}, not {demand.token}"
+    if remaining < demand.min_remaining:
+        return f"only {remaining:.3f}s of validity left, {demand.min_remaining:g}s asked for"
+    if age is None or age < demand.min_age:
+        return f"the term is {age or 0.0:.3f}s old, {demand.min_age:g}s asked for"
+    return None
+
+
+def _patience(demand: Demand, status: Status) -> float:
+    """How long only a change of the state can meet the demand."""
+    age = status.term_seconds
+    if not status.is_leader or age is None:
+        return MAX_WAIT
+    if age < demand.min_age:
+        return demand.min_age - age
+    # A renewal is no change of state, but prolongs the validity.
+    return RENEWAL_POLL
+
+
+def _demand(request: web.BaseRequest) -> Demand:
+    query = _query(request, "min_remaining", "min_age", "wait", "token")
+    token = query.get("token")
+    try:
+        fencing_token = None if token is None else whole(token)
+    except BadInput as error:
+        raise BadInput(f"token: {error}, as fencingToken of /leader is") from error
+    wait = _seconds("wait", query.get("wait", "0"))
+    if wait > MAX_WAIT:
+        raise BadInput(f"wait={query['wait']}: at most {MAX_WAIT:g}s")
+    return Demand(
+        min_remaining=_seconds("min_remaining", query.get("min_remaining", "0")),
+        min_age=_seconds("min_age", query.get("min_age", "0")),
+        wait=wait,
+        token=fencing_token,
+    )
+
+
+def _query(request: web.BaseRequest, *known: str) -> dict[str, str]:
+    """An unknown parameter is refused: a misspelt condition must not read as none."""
+    query: dict[str, str] = {}
+    for key, value in request.query.items():
+        if key not in known:
+            raise BadInput(f"unknown parameter {key!r}: {request.path} takes {', '.join(known)}")
+        if key in query:
+            raise BadInput(f"parameter {key!r} is given twice")
+        query[key] = value
+    return query
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        return seconds(text)
+    except BadInput as error:
+        raise BadInput(f"{name}: {error}") from error
+
+
+def _is_local(request: web.BaseRequest) -> bool:
+    """Whether the client is on this machine: loopback, or a unix socket."""
+    if not request.remote:
+        return True
+    try:
+        return ip_address(request.remote.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _go_json(text: str) -> bytes:
+    """A JSON string as Go's encoding/json writes it: escaped for HTML and JavaScript."""
+    quoted = dumps(text, ensure_ascii=False)
+    for char in "<>&\u2028\u2029":
+        quoted = quoted.replace(char, f"\\u{ord(char):04x}")
+    return quoted.encode()

@@ -1,0 +1,153 @@
+"""One process of GM: startup, running, shutdown, in this order.
+
+Owns signals and exit codes. Answers on its own endpoints before anything else is reached.
+"""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import uvloop
+
+from edge_sidecars.kubeapi import ApiServer, Plain
+from edge_sidecars.runtime.flags import is_bare
+from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.process import first_cause, obey_signals, raise_descriptor_limit, tidy
+from edge_sidecars.runtime.values import Address, BadInput
+from edge_sidecars.runtime.version import VERSION
+from edge_sidecars.runtime.web.listener import Listener
+from gm.config.config import Config, load
+from gm.config.flags import PREFIX, parser
+from gm.controller.crd_check import UnfitDefinitions
+from gm.hub.token_review import TokenReviews
+from gm.web.listener import listening
+from gm.web.own_endpoints import OwnEndpoints
+from gm.wiring import GlobalManager
+
+BAD_INPUT = 2
+# Seconds from the start: what was imported and listed stays for good.
+TIDY_AFTER = 5.0
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    if is_bare(parser(), arguments, environ, prefix=PREFIX):
+        return BAD_INPUT
+    status = 0
+    try:
+        config = load(arguments, environ)
+        setup(config.log_format, config.log_level)
+        instance = environ.get("POD_NAME") or socket.gethostname()
+        uvloop.run(_serve(config, instance))
+    except* (BadInput, UnfitDefinitions) as group:
+        sys.stderr.write(f"gm: {first_cause(group)}\n")
+        status = BAD_INPUT
+    return status
+
+
+async def _serve(config: Config, instance: str) -> None:
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    obey_signals(loop, stopping.set, logger=logger)
+    raise_descriptor_limit()
+    async with AsyncExitStack() as stack:
+        gm = _global_manager(config, instance, stack)
+        own = listening(config.listen, OwnEndpoints(gm).handle)
+        await own.open()
+        stack.push_async_callback(own.close)
+        async with asyncio.TaskGroup() as group:
+            tasks: set[asyncio.Task[None]] = set()
+
+            def spawn(work: Coroutine[Any, Any, None]) -> None:
+                task = group.create_task(work)
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+
+            gm.start(spawn)
+            doors = await _open_doors(config, gm, stack)
+            _say_hello(config, own, doors)
+            loop.call_later(TIDY_AFTER, tidy)
+            await stopping.wait()
+            await gm.stop()
+            for task in tuple(tasks):
+                task.cancel()
+
+
+def _global_manager(config: Config, instance: str, stack: AsyncExitStack) -> GlobalManager:
+    def server(url: str) -> ApiServer:
+        user_agent = f"gm/{VERSION} ({instance})"
+        # Each operator's, the inbox's and the Events' at once.
+        it = ApiServer(Plain(url), user_agent=user_agent, max_idle=config.concurrency + 16)
+        stack.push_async_callback(it.close)
+        return it
+
+    return GlobalManager(
+        config,
+        api=server(config.api),
+        elector=server(config.elector),
+        relay=None if config.relay_status is None else server(config.relay_status),
+        instance=instance,
+    )
+
+
+async def _open_doors(
+    config: Config, gm: GlobalManager, stack: AsyncExitStack
+) -> dict[str, object]:
+    """Where LCs come; what was bound. Raises `BadInput`."""
+    if gm.hub is None or config.stream_listen is None:
+        return {}
+    # Imported only where used: gRPC is half of the memory.
+    from gm.hub.credentials import UnusableCertificate
+    from gm.hub.stream_server import CannotListen, StreamServer
+
+    streams: StreamServer = StreamServer(
+        gm.hub,
+        tls=_tls(config),
+        reviewer=(
+            TokenReviews(gm.api, timeout=config.request_timeout) if config.review_tokens else None
+        ),
+    )
+    try:
+        port = await streams.start(str(config.stream_listen))
+    except CannotListen as error:
+        raise BadInput(f"--stream-listen {error}; choose another address") from error
+    except UnusableCertificate as error:
+        raise BadInput(f"--tls-cert {config.tls_cert}: {error}") from error
+    stack.push_async_callback(streams.stop)
+    doors: dict[str, object] = {"streams": Address(config.stream_listen.host, port)}
+    if config.sedna_listen is not None:
+        from gm.hub.sedna_server import SednaServer
+
+        sedna = SednaServer(gm.hub)
+        try:
+            port = await sedna.start(config.sedna_listen.host, config.sedna_listen.port)
+        except CannotListen as error:
+            raise BadInput(f"--sedna-listen {error}; choose another address") from error
+        stack.push_async_callback(sedna.stop)
+        doors["sedna"] = Address(config.sedna_listen.host, port)
+    return doors
+
+
+def _tls(config: Config) -> Any:
+    if config.tls_cert is None or config.tls_key is None:
+        return None
+    from gm.hub.credentials import Tls
+
+    return Tls(config.tls_cert, config.tls_key, config.client_ca)
+
+
+def _say_hello(config: Config, own: Listener, doors: Mapping[str, object]) -> None:
+    for warning in config.warnings:
+        logger.warning(warning)
+    logger.info(
+        "managing",
+        extra=fields(
+            mode=config.mode.value,
+            namespaces=" ".join(config.namespaces) or "all",
+            api=config.api,
+            elector=config.elector,
+            listen=own.bound,
+            **doors,
+        ),
+    )

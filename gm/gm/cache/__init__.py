@@ -1,0 +1,1 @@
+"""The informers' caches of the Kubernetes API, and the indexes over them."""

@@ -1,0 +1,1 @@
+"""The controller: which object is reconciled when, and the writes that carry a plan out."""

@@ -1,0 +1,98 @@
+"""Every write of this GM: sent only while it may be, counted, and bounded in time.
+
+Owns rule G1's check. Guarantees: nothing is sent that may end after the lead has, as far as a
+clock can tell; what is refused for that reason raises `NotLeading` and was not sent. Writes bear
+our field manager, and none is ever sent twice.
+"""
+
+import json
+from collections import Counter
+from typing import Protocol
+
+import msgspec
+
+from edge_sidecars.kubeapi import ApiError, ApiServer
+from edge_sidecars.kubeapi.server import JSON, MERGE_PATCH
+from edge_sidecars.sedna_api.core.api_object import Json
+
+FIELD_MANAGER = "sedna-gm"
+# What the API server says when it is not the object's fault.
+TROUBLE = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class NotLeading(Exception):
+    """Nothing was sent."""
+
+
+class MayWrite(Protocol):
+    """Asked anew before each write."""
+
+    def __call__(self) -> bool: ...
+
+
+class Writes:
+    """`counts` by verb and outcome: `ok`, the status of a refusal, `unknown`, `not leading`."""
+
+    def __init__(self, api: ApiServer, may_write: MayWrite, *, timeout: float) -> None:
+        self._api = api
+        self._may_write = may_write
+        self._timeout = timeout
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    async def post(self, path: str, body: Json) -> bytes:
+        return await self._send("POST", path, body)
+
+    async def put(self, path: str, body: Json) -> bytes:
+        return await self._send("PUT", path, body)
+
+    async def patch(self, path: str, body: Json) -> bytes:
+        """A merge patch; with a resourceVersion among its metadata it can conflict."""
+        return await self._send("PATCH", path, body, content_type=MERGE_PATCH)
+
+    async def delete(self, path: str, *, uid: str, resource_version: str) -> bytes:
+        """Exactly this object in exactly this state."""
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": preconditions,
+            "propagationPolicy": "Background",
+        }
+        return await self._send("DELETE", path, body)
+
+    async def get(self, path: str) -> bytes:
+        """A live read: not from what the relay keeps, while its link is up."""
+        return await self._api.fetch("GET", path, timeout=self._timeout, kept=True)
+
+    async def _send(self, method: str, path: str, body: Json, *, content_type: str = JSON) -> bytes:
+        """Raises `NotLeading`, `ApiError`, `Unreachable`."""
+        if not self._may_write():
+            self.counts[method, "not leading"] += 1
+            raise NotLeading
+        params = None if method == "DELETE" else {"fieldManager": FIELD_MANAGER}
+        outcome = "unknown"
+        try:
+            answer = await self._api.fetch(
+                method,
+                path,
+                timeout=self._timeout,
+                params=params,
+                body=_encoded(body),
+                content_type=content_type,
+                kept=True,
+            )
+            outcome = "ok"
+            return answer
+        except ApiError as error:
+            outcome = str(error.status)
+            raise
+        finally:
+            self.counts[method, outcome] += 1
+
+
+def _encoded(body: Json) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        # Half a surrogate pair, from JSON within JSON: escaped, it is for the API server to judge.
+        return json.dumps(body, separators=(",", ":")).encode()

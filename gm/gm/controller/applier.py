@@ -1,0 +1,275 @@
+"""Carries out one decision: actions in their order, then labels and annotations, then the status.
+
+Owns rule G2 on the wire. Guarantees: a child that exists already counts as made only if it stands
+for what is wanted (`engine.stands_for`); deletions name uid and resourceVersion; labels and status
+are written under the resourceVersion that was decided at, and whoever wrote in between wins. After
+any failure nothing further is written: the object is decided again.
+"""
+
+import msgspec
+
+from edge_sidecars.kubeapi import ApiError, Conflict, NotFound
+from edge_sidecars.sedna_api.core.api_object import Document, Json
+from edge_sidecars.sedna_api.core.kinds import API_VERSION, MODEL, kind_named
+from gm.cache.children import CHILD_KINDS, ChildKind
+from gm.cache.informers import Directory
+from gm.controller.api_writes import Writes
+from gm.core.engine.engine import stands_for
+from gm.core.engine.plan import Create, Decision, Delete, PatchModelStatus, Replace
+from gm.core.engine.view import Rejection
+from gm.core.names import MANAGED_BY, MANAGER, SPEC_HASH
+from gm.core.tree import mapping, objects, text
+
+# The label of each node that an object concerns begins so
+# (edge_sidecars.sedna_api.core.node_label).
+NODE_LABELS = "sedna.io/node."
+# Of a child as it was asked for: bad request, forbidden by quota or admission, invalid.
+REJECTED = frozenset({400, 403, 422})
+# Seconds until somebody else's deletion of a child is looked at again.
+DELETION_POLL = 1.0
+
+_ANY = msgspec.json.Decoder()
+
+
+class DecideAgain(Exception):
+    """What was decided at is not what is: `after` seconds decide anew."""
+
+    def __init__(self, after: float = 0.0) -> None:
+        super().__init__(after)
+        self.after = after
+
+
+class Rejected(Exception):
+    """The API server will not have this child."""
+
+    def __init__(self, rejection: Rejection) -> None:
+        super().__init__(rejection.message)
+        self.rejection = rejection
+
+
+class Performer:
+    """`has_labels`: the nodes that an object concerns stand on it as labels."""
+
+    def __init__(self, writes: Writes, directory: Directory, *, has_labels: bool) -> None:
+        self._writes = writes
+        self._directory = directory
+        self._has_labels = has_labels
+
+    async def perform(self, document: Document, decision: Decision) -> None:
+        """Raises `DecideAgain`, `Rejected`, `NotLeading`, `ApiError`, `Unreachable`."""
+        for action in decision.actions:
+            match action:
+                case Create(manifest):
+                    await self._create(document, manifest)
+                case Replace(manifest):
+                    await self._replace(manifest)
+                case Delete():
+                    await self._delete(action)
+                case PatchModelStatus():
+                    await self._patch_model(action)
+        document = await self._mark(document, decision)
+        if decision.status is not None:
+            await self._write_status(document, decision.status)
+
+    # ── children ──
+
+    async def _create(self, owner: Document, manifest: Json) -> None:
+        kind = _child_kind(manifest)
+        namespace = text(manifest, "metadata", "namespace")
+        try:
+            raw = await self._writes.post(kind.collection(namespace), manifest)
+        except Conflict as error:
+            if error.reason != "AlreadyExists":
+                raise
+            await self._meet(owner, manifest)
+            return
+        except ApiError as error:
+            raise _rejection(error, manifest) from error
+        self._directory.learned(Document.parse(raw, kind.singular))
+
+    async def _meet(self, owner: Document, manifest: Json) -> None:
+        """Something of that name exists: ours, an older one of ours, or somebody else's."""
+        kind = _child_kind(manifest)
+        namespace, name = (
+            text(manifest, "metadata", "namespace"),
+            text(manifest, "metadata", "name"),
+        )
+        path = kind.path(namespace, name)
+        try:
+            found = Document.parse(await self._writes.get(path), kind.singular)
+        except NotFound as error:
+            raise DecideAgain from error
+        existing = found.json()
+        # Of others the watch tells nothing: what was learnt of them would stay for ever.
+        is_followed = text(existing, "metadata", "labels", MANAGED_BY) == MANAGER
+        if is_followed:
+            self._directory.learned(found)
+            if stands_for(existing, manifest, owner.uid):
+                return
+        if text(existing, "metadata", "deletionTimestamp"):
+            raise DecideAgain(DELETION_POLL)
+        if not _is_older_one(existing, manifest):
+            owner_kind = text(_controller(existing), "kind") or "nobody"
+            owner_name = text(_controller(existing), "name")
+            message = f"exists already and belongs to {owner_kind} {owner_name}".rstrip()
+            raise Rejected(Rejection(kind.kind, name, _spec_hash(manifest), message))
+        await self._remove(kind, found)
+        raise DecideAgain
+
+    async def _replace(self, manifest: Json) -> None:
+        kind = _child_kind(manifest)
+        namespace, name = (
+            text(manifest, "metadata", "namespace"),
+            text(manifest, "metadata", "name"),
+        )
+        path = kind.path(namespace, name)
+        try:
+            raw = await self._writes.put(path, manifest)
+        except Conflict as error:
+            await self._reread(path, kind.singular)
+            raise DecideAgain from error
+        except NotFound as error:
+            raise DecideAgain from error
+        except ApiError as error:
+            raise _rejection(error, manifest) from error
+        self._directory.learned(Document.parse(raw, kind.singular))
+
+    async def _delete(self, action: Delete) -> None:
+        kind = CHILD_KINDS[action.kind.lower()]
+        found = self._directory.collections[kind.singular].get(action.namespace, action.name)
+        if found is None or found.uid != action.uid:
+            raise DecideAgain
+        await self._remove(kind, found, resource_version=action.resource_version)
+
+    async def _remove(
+        self, kind: ChildKind, child: Document, *, resource_version: str = ""
+    ) -> None:
+        path = kind.path(child.namespace, child.name)
+        version = resource_version or str(child.resource_version)
+        try:
+            raw = await self._writes.delete(path, uid=child.uid, resource_version=version)
+        except NotFound:
+            self._directory.forgot(child)
+            return
+        except Conflict as error:
+            await self._reread(path, kind.singular)
+            raise DecideAgain from error
+        answer = _ANY.decode(raw)
+        if not text(answer, "metadata", "deletionTimestamp"):
+            self._directory.forgot(child)
+        elif text(answer, "metadata", "labels", MANAGED_BY) == MANAGER:
+            self._directory.learned(Document.parse(raw, kind.singular))
+
+    # ── objects ──
+
+    async def _patch_model(self, action: PatchModelStatus) -> None:
+        """A Model that is gone has no metrics."""
+        model = self._directory.get(action.key)
+        if model is None:
+            return
+        metrics = [dict(metric) for metric in action.metrics]
+        if mapping(model.json(), "status").get("metrics") == metrics:
+            return
+        status = {"metrics": metrics, "updateTime": action.update_time}
+        path = f"{MODEL.path(model.namespace, model.name)}/status"
+        await self._write_object(model, path, {"metadata": _version(model), "status": status})
+
+    async def _mark(self, document: Document, decision: Decision) -> Document:
+        """The object with its labels and annotations as they shall be."""
+        metadata = mapping(document.json(), "metadata")
+        labels = _changes(mapping(metadata, "labels"), decision.labels) if self._has_labels else {}
+        annotations = {
+            key: value or None
+            for key, value in decision.annotations.items()
+            if mapping(metadata, "annotations").get(key, "") != value
+        }
+        if not labels and not annotations:
+            return document
+        patch: Json = {"metadata": _version(document)}
+        patch["metadata"] |= {"labels": labels} if labels else {}
+        patch["metadata"] |= {"annotations": annotations} if annotations else {}
+        return await self._write_object(document, _path(document), patch)
+
+    async def _write_status(self, document: Document, status: Json) -> None:
+        """The API takes nothing but the status from there, whole."""
+        kind = kind_named(document.kind)
+        assert kind is not None
+        metadata = {"name": document.name, "namespace": document.namespace} | _version(document)
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": kind.kind,
+            "metadata": metadata,
+            "status": status,
+        }
+        await self._write_object(document, f"{_path(document)}/status", body, is_whole=True)
+
+    async def _write_object(
+        self, document: Document, path: str, body: Json, *, is_whole: bool = False
+    ) -> Document:
+        write = self._writes.put if is_whole else self._writes.patch
+        try:
+            raw = await write(path, body)
+        except Conflict as error:
+            await self._reread(_path(document), document.kind)
+            raise DecideAgain from error
+        except NotFound as error:
+            self._directory.forgot(document)
+            raise DecideAgain from error
+        written = Document.parse(raw, document.kind)
+        self._directory.learned(written)
+        return written
+
+    async def _reread(self, path: str, kind: str) -> None:
+        """The watch may be behind: without this the same would be decided until it is not."""
+        try:
+            self._directory.learned(Document.parse(await self._writes.get(path), kind))
+        except NotFound:
+            return
+
+
+def _child_kind(manifest: Json) -> ChildKind:
+    return CHILD_KINDS[text(manifest, "kind").lower()]
+
+
+def _spec_hash(manifest: Json) -> str:
+    return text(manifest, "metadata", "annotations", SPEC_HASH)
+
+
+def _rejection(error: ApiError, manifest: Json) -> ApiError | Rejected:
+    if error.status not in REJECTED:
+        return error
+    kind, name = text(manifest, "kind"), text(manifest, "metadata", "name")
+    return Rejected(Rejection(kind, name, _spec_hash(manifest), error.message))
+
+
+def _is_older_one(existing: Json, manifest: Json) -> bool:
+    """Made for this very object, by whomever, or by a GM for one of its kind and name: another
+    spec, or an object before it."""
+    has, wants = _controller(existing), _controller(manifest)
+    if has.get("uid") == wants.get("uid"):
+        return True
+    is_ours = text(existing, "metadata", "labels", MANAGED_BY) == MANAGER
+    return is_ours and all(has.get(key) == wants.get(key) for key in ("apiVersion", "kind", "name"))
+
+
+def _controller(tree: Json) -> Json:
+    """The reference to the owner; with no uid where there is none."""
+    references = objects(tree, "metadata", "ownerReferences")
+    return next((it for it in references if it.get("controller") is True), {"uid": ""})
+
+
+def _path(document: Document) -> str:
+    kind = kind_named(document.kind)
+    assert kind is not None
+    return kind.path(document.namespace, document.name)
+
+
+def _version(document: Document) -> Json:
+    return {"uid": document.uid, "resourceVersion": str(document.resource_version)}
+
+
+def _changes(present: Json, wanted: frozenset[str]) -> Json:
+    """Of the labels of nodes; all others are not ours."""
+    had = {key for key in present if key.startswith(NODE_LABELS)}
+    added: Json = dict.fromkeys(sorted(wanted - had), "")
+    return added | dict.fromkeys(sorted(had - wanted), None)

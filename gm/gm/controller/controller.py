@@ -1,0 +1,316 @@
+"""Decides about objects and carries decisions out, while this GM leads.
+
+Owns when an object is looked at: when it, its children, what it refers to or reports about it
+change, when a decision asked for it, and all of them when a term begins. Guarantees: one object at
+a time is decided once at a time; a failure of one delays only that one, with growing delays; what
+cannot be understood is logged and looked at again when it changes. Nothing is decided before
+everything is known, and nothing is written by one who does not lead.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from edge_sidecars.kubeapi import ApiError, Unreachable
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
+from edge_sidecars.sedna_api.core.redial import spread
+from gm.cache.informers import Directory
+from gm.cache.node_index import MISSHAPEN
+from gm.controller.api_writes import TROUBLE, NotLeading
+from gm.controller.applier import DecideAgain, Performer, Rejected
+from gm.controller.events import Events
+from gm.controller.leadership import Leadership
+from gm.controller.secret_lookup import Secrets
+from gm.controller.work_queue import WorkQueue
+from gm.core.engine.engine import decide, references
+from gm.core.engine.plan import Decision
+from gm.core.engine.view import SECRET, Rejection, View
+from gm.core.kind import Settings
+from gm.core.kinds.registry import KINDS
+
+# Seconds: trouble is over soon, or lasts.
+FIRST_RETRY = 0.2
+LONGEST_RETRY = 60.0
+# Where the trouble is the API server's, not the object's: once it is over, nobody waits for long.
+LONGEST_OUTAGE_RETRY = 5.0
+# What an API server in trouble is asked, until so many fail that LONGEST_RETRY comes first.
+RETRIES_A_SECOND = 100.0
+# Seconds until a child that was rejected is tried again where the decision does not say.
+REJECTED_FOR = 60.0
+# Seconds between two looks at a lead that is too short for a write.
+POLL = 0.1
+# What became of a decision that will be tried again, as metrics have it: not written, and what
+# nobody foresaw.
+FAILED = "failed"
+UNDECIDABLE = "undecidable"
+
+
+@dataclass
+class _Memory:
+    """What is remembered of an object between two decisions."""
+
+    uid: str = ""
+    failures: int = 0
+    rejections: tuple[Rejection, ...] = ()
+    rejected_until: float | None = None
+    # Reports that have no effect and do not stand in the status either: node, epoch, seq.
+    refused: frozenset[tuple[str, int, int]] = frozenset()
+    waits_for: str = ""
+
+
+class Operators:
+    """`outcomes` counts decisions by what became of them."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        leadership: Leadership,
+        performer: Performer,
+        events: Events,
+        secrets: Secrets,
+        *,
+        settings: Settings,
+        concurrency: int,
+    ) -> None:
+        self._directory = directory
+        self._leadership = leadership
+        self._performer = performer
+        self._events = events
+        self._secrets = secrets
+        self._settings = settings
+        self._concurrency = concurrency
+        self._queue: WorkQueue[ObjectKey] = WorkQueue()
+        self._memories: dict[ObjectKey, _Memory] = {}
+        self._busy = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        # There before the first one fails: Prometheus' increase() does not see a series begin.
+        self.outcomes: Counter[str] = Counter({FAILED: 0, UNDECIDABLE: 0})
+        self.folded = 0
+        self.refused = 0
+
+    @property
+    def waiting(self) -> int:
+        """Objects that are to be decided now."""
+        return len(self._queue)
+
+    @property
+    def retries(self) -> int:
+        """Objects that could not be written or decided and wait for another try."""
+        return self._queue.retries
+
+    @property
+    def held_back(self) -> int:
+        """Objects about which reports wait for others that have to come first."""
+        return sum(bool(it.waits_for) for it in self._memories.values())
+
+    async def idle(self) -> None:
+        """Returns when nothing is being written."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._directory.watch(self._touched)
+        self._leadership.subscribe(self._lead_changed)
+        await self._directory.synced()
+        self._lead_changed()
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._concurrency):
+                # A write may hang for as long as it is let: half of them are for the others.
+                group.create_task(self._work(failed_too=number >= self._concurrency // 2))
+
+    def _touched(self, key: ObjectKey) -> None:
+        if self._leadership.is_leader:
+            self._queue.add(key)
+
+    def _lead_changed(self) -> None:
+        self._queue.clear()
+        self._memories.clear()
+        self._secrets.forget()
+        if self._leadership.is_leader:
+            for key in self._directory.objects():
+                self._queue.add(key)
+
+    async def _work(self, *, failed_too: bool) -> None:
+        while True:
+            key = await self._queue.get(failed_too=failed_too)
+            self._busy += 1
+            self._idle.clear()
+            try:
+                outcome = await self._reconcile(key)
+            finally:
+                self._busy -= 1
+                if not self._busy:
+                    self._idle.set()
+                self._queue.done(key)
+            self.outcomes[outcome] += 1
+            # Where nothing was to be written nothing was waited for.
+            await asyncio.sleep(0)
+
+    # ── one object ──
+
+    async def _reconcile(self, key: ObjectKey) -> str:
+        """What became of it."""
+        document = self._directory.get(key)
+        if document is None:
+            self._memories.pop(key, None)
+            return "gone"
+        memory = self._memories.get(key)
+        if memory is None or memory.uid != document.uid:
+            memory = self._memories[key] = _Memory(document.uid)
+        if not self._leadership.may_act:
+            if self._leadership.is_leader:
+                self._queue.add_after(key, POLL)
+            return "not leading"
+        try:
+            decision = await self._decide(document, memory)
+            if decision is None:
+                return "deleting"
+            await self._performer.perform(document, decision)
+        except NotLeading:
+            self._queue.add_after(key, POLL)
+            return "not leading"
+        except DecideAgain as again:
+            self._queue.add_after(key, again.after)
+            return "again"
+        except Rejected as rejected:
+            return self._rejected(key, memory, rejected.rejection)
+        except Unreachable as error:
+            return self._failed(key, memory, str(error), longest=self._longest_outage_retry)
+        except ApiError as error:
+            is_trouble = error.status in TROUBLE
+            longest = self._longest_outage_retry if is_trouble else LONGEST_RETRY
+            asked = min(error.retry_after or 0.0, LONGEST_RETRY)
+            return self._failed(key, memory, str(error), longest=longest, at_least=asked)
+        except MISSHAPEN:
+            logger.exception("an object cannot be decided", extra=fields(object=str(key)))
+            self._retry(key, memory)
+            return UNDECIDABLE
+        self._performed(document, decision, memory)
+        return "written" if decision.status is not None or decision.actions else "nothing to do"
+
+    async def _decide(self, document: Document, memory: _Memory) -> Decision | None:
+        """None: it is being deleted."""
+        tree = document.json()
+        if tree["metadata"].get("deletionTimestamp"):
+            return None
+        if memory.rejected_until is not None and boottime() >= memory.rejected_until:
+            memory.rejections, memory.rejected_until = (), None
+        found = await self._references(document, tree)
+        view = View(
+            object=tree,
+            children=self._directory.children.of(document.uid),
+            pending=self._directory.reports.pending(document.uid),
+            references=found,
+            rejections=memory.rejections,
+            concerned=self._directory.placement.concerned(document.key),
+        )
+        kind = KINDS[document.kind]
+        return decide(kind, view, now=datetime.now(UTC), settings=self._settings)
+
+    async def _references(self, document: Document, tree: Json) -> Mapping[ObjectKey, Json | None]:
+        """What is referred to by what was found may lead further."""
+        kind = KINDS[document.kind]
+        found: dict[ObjectKey, Json | None] = {}
+        while missing := references(kind, tree, found) - found.keys():
+            for key in missing:
+                is_secret = key.kind == SECRET
+                found[key] = (
+                    await self._secrets.get(key, document)
+                    if is_secret
+                    else self._directory.reference(key)
+                )
+        return found
+
+    # ── what comes of it ──
+
+    def _performed(self, document: Document, decision: Decision, memory: _Memory) -> None:
+        memory.failures = 0
+        self.folded += decision.folded
+        self._note_refused(document, decision, memory)
+        if decision.waits_for and decision.waits_for != memory.waits_for:
+            logger.info(
+                "reports wait", extra=fields(object=str(document.key), why=decision.waits_for)
+            )
+        memory.waits_for = decision.waits_for
+        self._events.tell(document, decision.events)
+        again_in = decision.again_in
+        if memory.rejections and memory.rejected_until is None:
+            again_in = REJECTED_FOR if again_in is None else again_in
+            memory.rejected_until = boottime() + again_in
+        if again_in is not None:
+            self._queue.add_after(document.key, again_in)
+
+    def _note_refused(self, document: Document, decision: Decision, memory: _Memory) -> None:
+        """Once each, though a decision may find it again until it is pruned."""
+        found = {(it.node, it.report.epoch, it.report.seq): it for it in decision.refused}
+        for number, note in found.items():
+            if number not in memory.refused:
+                self.refused += 1
+                logger.info(
+                    "a report has no effect",
+                    extra=fields(
+                        object=str(document.key), node=note.node, seq=number[2], why=note.reason
+                    ),
+                )
+        memory.refused = frozenset(found)
+
+    def _rejected(self, key: ObjectKey, memory: _Memory, rejection: Rejection) -> str:
+        """Decided anew at once, for the object to say so; once more the same is a failure."""
+        if rejection in memory.rejections:
+            return self._failed(key, memory, rejection.message)
+        others = (it for it in memory.rejections if (it.kind, it.name) != _child(rejection))
+        memory.rejections = (*others, rejection)
+        memory.rejected_until = None
+        self._queue.add(key)
+        return "rejected"
+
+    def _failed(
+        self,
+        key: ObjectKey,
+        memory: _Memory,
+        why: str,
+        *,
+        longest: float = LONGEST_RETRY,
+        at_least: float = 0.0,
+    ) -> str:
+        delay = self._retry(key, memory, longest=longest, at_least=at_least)
+        logger.warning(
+            "an object could not be written",
+            extra=fields(object=str(key), why=why, delay=round(delay, 3)),
+        )
+        return FAILED
+
+    def _retry(
+        self,
+        key: ObjectKey,
+        memory: _Memory,
+        *,
+        longest: float = LONGEST_RETRY,
+        at_least: float = 0.0,
+    ) -> float:
+        """In how many seconds."""
+        # Those that failed together, because the API server was slow, do not come together again:
+        # all of them would be late each time.
+        chance = random.random()
+        delay = (
+            spread(memory.failures, first=FIRST_RETRY, longest=longest, chance=chance) + at_least
+        )
+        memory.failures += 1
+        self._queue.retry_after(key, delay)
+        return delay
+
+    @property
+    def _longest_outage_retry(self) -> float:
+        """Half of it is the mean."""
+        thinned = 2 * self._queue.retries / RETRIES_A_SECOND
+        return min(max(LONGEST_OUTAGE_RETRY, thinned), LONGEST_RETRY)
+
+
+def _child(rejection: Rejection) -> tuple[str, str]:
+    return rejection.kind, rejection.name

@@ -1,0 +1,94 @@
+"""What is to be done about one object: the commands that the engine hands to the shell.
+
+Owns the words only. The shell performs `actions` in order, then Events, labels and annotations, and
+writes `status` last, only if every action succeeded, with the resourceVersion that the decision was
+read at. So a status never tells of a child that could not be made, and a decision that was
+performed by half is simply decided again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
+from edge_sidecars.sedna_api.core.node_report import StoredReport
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make a child. AlreadyExists is success only if the other one `stands_for` this one."""
+
+    manifest: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove one child, with uid and resourceVersion as preconditions."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Put the manifest in the place of a child; it carries that child's uid and resourceVersion."""
+
+    manifest: Json
+
+
+@dataclass(frozen=True, slots=True)
+class PatchModelStatus:
+    """Merge `metrics` ([{key, value}]) and `update_time` (RFC 3339) into a Model's status."""
+
+    key: ObjectKey
+    metrics: tuple[Mapping[str, str], ...]
+    update_time: str
+
+
+Action: TypeAlias = Create | Delete | Replace | PatchModelStatus
+
+
+@dataclass(frozen=True, slots=True)
+class EventNote:
+    """An Event to be told about the object: CamelCase reason, one sentence."""
+
+    reason: str
+    message: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedNote:
+    """A report that was read and has no effect, for ever: which node's, and why."""
+
+    node: str
+    report: StoredReport
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do now; the same View at the same time gives the same.
+
+    `status` None: leave it. `labels`: all `sedna.io/node.*` labels that shall stand on the object;
+    others of that prefix are to go. `annotations`: to be set; an empty value removes. `again_in`:
+    seconds after which to decide again though nothing else changes. `folded` reports took effect,
+    `refused` had none; both are among `appliedReports` of the status. `waits_for`: why further
+    reports have to wait, "" if none does.
+    """
+
+    status: Json | None = None
+    actions: tuple[Action, ...] = ()
+    events: tuple[EventNote, ...] = ()
+    labels: frozenset[str] = frozenset()
+    annotations: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    again_in: float | None = None
+    folded: int = 0
+    refused: tuple[RefusedNote, ...] = ()
+    waits_for: str = ""

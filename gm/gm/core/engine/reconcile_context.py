@@ -1,0 +1,105 @@
+"""One decision while it is being made: what it starts from, and what has come together so far.
+
+Owns the collecting, so that rules only say what follows from what. Guarantees: the View is not
+changed; a status that equals the old one is no status; the object's own problems are told once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from edge_sidecars.sedna_api.core.api_object import Json
+from gm.core.engine.conditions import Log, timestamp
+from gm.core.engine.plan import Action, Create, Decision, EventNote, RefusedNote
+from gm.core.engine.view import View
+from gm.core.kind import Kind, Problem, Settings
+from gm.core.tree import copied, mapping, number, text
+
+
+@dataclass(slots=True)
+class Draft:
+    """`problems`: why nothing may be made of the object just now."""
+
+    kind: Kind
+    view: View
+    now: datetime
+    settings: Settings
+    status: Json
+    log: Log
+    problems: tuple[Problem, ...] = ()
+    actions: list[Action] = field(default_factory=list)
+    events: list[EventNote] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
+    again_in: float | None = None
+    folded: int = 0
+    refused: list[RefusedNote] = field(default_factory=list)
+    waits_for: str = ""
+
+    @classmethod
+    def of(cls, kind: Kind, view: View, *, now: datetime, settings: Settings) -> "Draft":
+        status = copied(mapping(view.object, "status"))
+        return cls(kind, view, now, settings, status, Log.of(status, now=now, times=kind.times))
+
+    @property
+    def subject(self) -> Json:
+        return self.view.object
+
+    @property
+    def job(self) -> str:
+        return text(self.subject, "metadata", "name")
+
+    @property
+    def generation(self) -> int:
+        return number(self.subject, "metadata", "generation")
+
+    @property
+    def timestamp(self) -> str:
+        return timestamp(self.now)
+
+    def again(self, seconds: float) -> None:
+        """Decide again after so long, or earlier if something else asks for it."""
+        seconds = max(seconds, 0.0)
+        self.again_in = seconds if self.again_in is None else min(self.again_in, seconds)
+
+    def note(self, reason: str, message: str, *, is_warning: bool = False) -> None:
+        self.events.append(EventNote(reason, message, is_warning))
+
+    def set_or_drop(self, field_: str, value: object) -> None:
+        """In the status; None: without the field."""
+        if value is None:
+            self.status.pop(field_, None)
+        else:
+            self.status[field_] = value
+
+    def stand(self, problems: Sequence[Problem]) -> None:
+        """These are why nothing is made of the object."""
+        if self.log.stand(problems):
+            problem = self.log.problem or {}
+            self.note(text(problem, "reason"), text(problem, "message"), is_warning=True)
+
+    def decision(self, labels: frozenset[str], annotations: Mapping[str, str]) -> Decision:
+        conditions = self.log.result()
+        if conditions:
+            self.status["conditions"] = conditions
+        old = mapping(self.subject, "status")
+        events = [*self._made(), *self.events]
+        return Decision(
+            status=self.status if self.status != old else None,
+            actions=tuple(self.actions),
+            events=tuple(events),
+            labels=labels,
+            annotations=annotations,
+            again_in=self.again_in,
+            folded=self.folded,
+            refused=tuple(self.refused),
+            waits_for=self.waits_for,
+        )
+
+    def _made(self) -> list[EventNote]:
+        """One Event for all that is created, as each costs a write."""
+        names = [
+            f"{text(it.manifest, 'kind')} {text(it.manifest, 'metadata', 'name')}"
+            for it in self.actions
+            if isinstance(it, Create)
+        ]
+        return [EventNote("SuccessfulCreate", f"Created {', '.join(names)}")] if names else []

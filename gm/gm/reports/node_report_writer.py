@@ -1,0 +1,141 @@
+"""Writes NodeReports: adds what nodes say, and takes out what objects have taken in.
+
+Owns the optimistic lock. Guarantees: nothing is written but on top of the version that was read,
+and on a conflict all is computed anew from a live read; what is pruned stands in the status of its
+object, or belongs to an object that is gone, or is not the node's any more, for certain: so it was
+here although this process had come further than the NodeReport.
+"""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from edge_sidecars.kubeapi import Conflict, NotFound
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.kinds import NODE_REPORT
+from edge_sidecars.sedna_api.core.node_report import (
+    Applied,
+    Entry,
+    Full,
+    Gap,
+    NodeReport,
+    Outcome,
+    RefusedReport,
+    applied_of,
+)
+from edge_sidecars.sedna_api.core.report import Malformed, Report
+from gm.cache.informers import Directory
+from gm.controller.api_writes import Writes
+
+# Each conflict means that another GM, or the pruning, was quicker.
+ATTEMPTS = 8
+
+
+class _Status(msgspec.Struct):
+    status: dict[str, msgspec.Raw] = {}
+
+
+_STATUS = msgspec.json.Decoder(_Status)
+_ANY = msgspec.json.Decoder()
+
+
+class Contended(Exception):
+    """Others were quicker each time."""
+
+
+class NodeReportWriter:
+    def __init__(self, directory: Directory, writes: Writes) -> None:
+        self._directory = directory
+        self._writes = writes
+        self.written = 0
+        self.conflicts = 0
+
+    async def store(
+        self, namespace: str, node: str, reports: Sequence[Report]
+    ) -> tuple[Outcome, ...]:
+        """What became of each, once the write was answered. Raises `NotLeading`, `ApiError`,
+        `Unreachable`, `Contended`: then nobody knows, and storing them again is harmless;
+        `Malformed` for a NodeReport that was edited by hand and cannot be read."""
+        base = self._directory.reports.get(namespace, node)
+        is_live = False
+        for _ in range(ATTEMPTS):
+            if base is None:
+                base, is_live = await self._read(namespace, node), True
+            start = base or NodeReport.new(
+                namespace, node, reports[0].store_id, epoch=int(time.time())
+            )
+            pruned = self.pruned(start)
+            after, outcomes = pruned.stored(reports)
+            if not is_live and any(isinstance(it, Full | Gap | RefusedReport) for it in outcomes):
+                # Another GM may have stored what is missing here.
+                base = None
+                continue
+            if after is start or await self._write(after):
+                return outcomes
+            base = None
+        raise Contended(f"NodeReport {namespace}/{node} is written by others all the time")
+
+    async def prune(self, report: NodeReport) -> bool:
+        """Whether anything was to be taken out, and was."""
+        after = self.pruned(report)
+        return after is not report and await self._write(after)
+
+    def pruned(self, report: NodeReport) -> NodeReport:
+        """Without what is applied and what is gone; the same where there is none."""
+        applied: dict[str, Applied] = {}
+        gone: set[str] = set()
+        version = int(report.resource_version or 0)
+        for uid, entry in report.entries.items():
+            key = self._directory.named(uid)
+            seen = self._directory.version_in(entry.kind, report.namespace)
+            is_past = self._directory.is_synced and seen >= version
+            if key is None and is_past and version:
+                gone.add(uid)
+            elif key is not None and entry.reports:
+                found = self._applied(key, report.node, entry, is_past=is_past)
+                if found is not None:
+                    applied[uid] = found
+        return report.pruned(applied, gone)
+
+    def _applied(self, key: ObjectKey, node: str, entry: Entry, *, is_past: bool) -> Applied | None:
+        """What may leave. All of a node's that the object does not concern any more, which no
+        status ever counts."""
+        if is_past and node not in self._directory.placement.nodes(key):
+            return Applied.of(node, entry.reports[-1])
+        document = self._directory.get(key)
+        return None if document is None else applied_by(document, node)
+
+    async def _read(self, namespace: str, node: str) -> NodeReport | None:
+        try:
+            raw = await self._writes.get(NODE_REPORT.path(namespace, node))
+        except NotFound:
+            return None
+        self._directory.learned(Document.parse(raw, NODE_REPORT.singular))
+        return NodeReport.parse(raw)
+
+    async def _write(self, report: NodeReport) -> bool:
+        """False: another was quicker."""
+        try:
+            if report.resource_version:
+                path = NODE_REPORT.path(report.namespace, report.node)
+                raw = await self._writes.patch(path, report.to_patch())
+            else:
+                path = NODE_REPORT.collection(report.namespace)
+                raw = await self._writes.post(path, report.to_json())
+        except (Conflict, NotFound):
+            self.conflicts += 1
+            return False
+        self.written += 1
+        self._directory.learned(Document.parse(raw, NODE_REPORT.singular))
+        return True
+
+
+def applied_by(document: Document, node: str) -> Applied | None:
+    """The last report of a node that the object has taken in."""
+    try:
+        status = _STATUS.decode(document.raw).status
+        told = {"appliedReports": _ANY.decode(status["appliedReports"])}
+        return applied_of(told).get(node)
+    except (KeyError, Malformed, msgspec.MsgspecError):
+        return None

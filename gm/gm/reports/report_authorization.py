@@ -1,0 +1,101 @@
+"""Whether a node may report about an object: only about what concerns it.
+
+Owns rule G7 for reports, and G5's look at what is really there. Guarantees: what is refused for
+good was refused by a live read of the object and of its Datasets, never because this process is
+behind, nor because of what was sent to the node; what the collections know to be right costs no
+read.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from edge_sidecars.kubeapi import NotFound
+from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
+from edge_sidecars.sedna_api.core.kinds import DATASET, kind_named
+from edge_sidecars.sedna_api.core.report import Malformed, Report, check
+from gm.cache.informers import Directory
+from gm.cache.node_index import MISSHAPEN, place_of
+from gm.controller.api_writes import Writes
+
+
+def malformed(report: Report) -> str:
+    """What is wrong with the report itself; "" for nothing."""
+    try:
+        check(report)
+    except Malformed as error:
+        return str(error)
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a report is refused for good."""
+
+    reason: str
+
+
+class Authority:
+    """`namespaces`: those that are looked after; none for all."""
+
+    def __init__(
+        self, directory: Directory, writes: Writes, *, namespaces: Collection[str]
+    ) -> None:
+        self._directory = directory
+        self._writes = writes
+        self._namespaces = namespaces
+
+    async def subject(self, node: str, report: Report) -> Document | Objection:
+        """The object that the report is about; a report without a uid is about whichever has the
+        name now. The same for all reports about one object. Raises `ApiError`, `Unreachable`."""
+        if self._namespaces and report.namespace not in self._namespaces:
+            return Objection(f"namespace {report.namespace} is not looked after by this GM")
+        key = ObjectKey(report.kind, report.namespace, report.name)
+        document = self._directory.concerned(node, key)
+        if document is not None and report.uid in ("", document.uid):
+            return document
+        return await self._live(node, key, report.uid)
+
+    async def _live(self, node: str, key: ObjectKey, uid: str) -> Document | Objection:
+        document = await self._read(key)
+        name = _described(key)
+        if document is None:
+            return Objection(f"{name} is gone")
+        if uid and document.uid != uid:
+            return Objection(f"{name} with uid {uid} is gone")
+        try:
+            is_concerned = await self._concerns(node, document)
+        except MISSHAPEN as error:
+            return Objection(f"{name} cannot be understood: {error!r}")
+        return document if is_concerned else Objection(f"{name} does not concern node {node}")
+
+    async def _concerns(self, node: str, document: Document) -> bool:
+        place = place_of(document, self._directory.reference)
+        if node in place.nodes or node in self._directory.placement.concerned(document.key):
+            return True
+        # A Dataset names its job's node, and may be newer than what this process knows of it.
+        found: Mapping[ObjectKey, Json | None] = {
+            key: None if (dataset := await self._read(key)) is None else dataset.json()
+            for key in place.references
+            if key.kind == DATASET.singular
+        }
+
+        def find(key: ObjectKey) -> Json | None:
+            return found[key] if key in found else self._directory.reference(key)
+
+        return bool(found) and node in place_of(document, find).nodes
+
+    async def _read(self, key: ObjectKey) -> Document | None:
+        """None: there is none."""
+        kind = kind_named(key.kind)
+        assert kind is not None
+        try:
+            raw = await self._writes.get(kind.path(key.namespace, key.name))
+        except NotFound:
+            return None
+        return Document.parse(raw, kind.singular)
+
+
+def _described(key: ObjectKey) -> str:
+    kind = kind_named(key.kind)
+    assert kind is not None
+    return f"{kind.kind} {key.namespace}/{key.name}"

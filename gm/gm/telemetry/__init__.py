@@ -1,0 +1,1 @@
+"""The /status document and the metrics of one GM."""

@@ -1,0 +1,294 @@
+"""All of GM put together: what is followed, who decides, who takes reports, and what is told.
+
+Owns the order in which parts begin and end. Guarantees: nothing is decided and nobody is served
+before the CRDs were looked at and everything was listed; at the end LCs are sent elsewhere first,
+then what is being written is waited for, and the lead is not used any more.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.version import VERSION
+from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
+from edge_sidecars.sedna_api.core.redial import Redial
+from edge_sidecars.sedna_api.follow import JSON, METADATA_ONLY, follow
+from gm.cache.children import AUTOSCALER, CHILD_KINDS, SELECTOR
+from gm.cache.informer_cache import ALL_NAMESPACES
+from gm.cache.informers import Directory
+from gm.config.config import Config, Mode
+from gm.controller import crd_check
+from gm.controller.api_writes import Writes
+from gm.controller.applier import Performer
+from gm.controller.controller import Operators
+from gm.controller.crd_check import MissingDefinitions
+from gm.controller.events import Events
+from gm.controller.leadership import Leadership
+from gm.controller.relay_link import Link
+from gm.controller.secret_lookup import Secrets
+from gm.core.engine.view import NODE
+from gm.core.kind import Settings
+from gm.hub.hub import Hub
+from gm.reports.node_report_gc import Pruning
+from gm.reports.node_report_writer import NodeReportWriter
+from gm.reports.report_authorization import Authority
+from gm.reports.report_queue import Inbox
+from gm.telemetry.metrics import Counters
+from gm.telemetry.status import (
+    Backlog,
+    CollectionStatus,
+    GmStatus,
+    LeaderStatus,
+    NodeStatus,
+    ReportCounts,
+    StateCount,
+)
+
+NODES = "/api/v1/nodes"
+# Seconds; CRDs are applied beside this process, or not at all.
+LONGEST_LOOK = 5.0
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class GlobalManager:
+    """`api` and `relay` are this pod's relay, `elector` its elector."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        api: ApiServer,
+        elector: ApiServer,
+        relay: ApiServer | None,
+        instance: str,
+    ) -> None:
+        timeout = config.request_timeout
+        self.config = config
+        self.api = api
+        self._began = boottime()
+        self._lack = "the CRDs were not looked at yet"
+        self.leadership = Leadership(elector, within=timeout)
+        self.link = Link(relay, self._link_changed)
+        self.directory = Directory(lambda: self.link.is_up, namespaces=config.namespaces)
+        self._writes = Writes(api, lambda: self.leadership.may_act, timeout=timeout)
+        self._report_writes = Writes(
+            api, lambda: self._is_any or self.leadership.may_act, timeout=timeout
+        )
+        self.events = Events(self._writes, instance=instance)
+        self.operators = Operators(
+            self.directory,
+            self.leadership,
+            Performer(self._writes, self.directory, has_labels=config.mode is Mode.RELAY),
+            self.events,
+            Secrets(
+                api,
+                timeout=timeout,
+                is_named=self.directory.is_named,
+                changed=self.directory.appeared,
+            ),
+            settings=Settings(
+                config.lc_server,
+                config.kb_server,
+                refused_namespaces=config.refused_namespaces,
+            ),
+            concurrency=config.concurrency,
+        )
+        # What an LC of Sedna's has said is nowhere else, whoever leads now.
+        self._late_writes = Writes(api, lambda: True, timeout=timeout)
+        self._writer = NodeReportWriter(self.directory, self._report_writes)
+        self._late_writer = NodeReportWriter(self.directory, self._late_writes)
+        authority = Authority(self.directory, self._report_writes, namespaces=config.namespaces)
+        self.inbox = Inbox(authority, self._writer, self._late_writer, may_serve=self._may_serve)
+        self._pruning = Pruning(self.directory, self._writer, lambda: self.leadership.may_act)
+        self.hub: Hub | None = None
+        if config.mode is not Mode.RELAY:
+            self.hub = Hub(
+                self.directory,
+                self.inbox,
+                may_serve=self._may_serve,
+                sheds=self._is_any,
+                may_wait=self._may_come_to_serve,
+            )
+            self.leadership.subscribe(self.hub.moved)
+
+    # ── its life ──
+
+    def start(self, spawn: Spawn) -> None:
+        """What runs until it is cancelled; the rest begins when the CRDs are fit."""
+        for work in (self.leadership.run(), self.link.run(), self._begin(spawn)):
+            spawn(work)
+
+    async def _begin(self, spawn: Spawn) -> None:
+        """Raises `UnfitDefinitions`."""
+        await self._look_at_definitions()
+        self._lack = ""
+        spawn(self.operators.run())
+        spawn(self.events.run())
+        if self.hub is not None:
+            spawn(self.inbox.run())
+            spawn(self._pruning.run())
+            spawn(self.hub.run())
+        for namespace in self.config.namespaces or (ALL_NAMESPACES,):
+            for kind in (*KINDS, NODE_REPORT):
+                spawn(self._follow(kind.singular, namespace, kind.collection(namespace)))
+            for child in CHILD_KINDS.values():
+                path = child.collection(namespace)
+                # Not every API has HorizontalPodAutoscalers, and few jobs want one.
+                is_optional = child is AUTOSCALER
+                chosen = {"labelSelector": SELECTOR}
+                spawn(
+                    self._follow(child.singular, namespace, path, chosen, is_optional=is_optional)
+                )
+        spawn(self._follow(NODE, ALL_NAMESPACES, NODES, accept=METADATA_ONLY))
+
+    async def _follow(
+        self,
+        kind: str,
+        namespace: str,
+        path: str,
+        params: dict[str, str] | None = None,
+        *,
+        accept: str = JSON,
+        is_optional: bool = False,
+    ) -> None:
+        sink = self.directory.collections[kind].sources[namespace]
+        await follow(
+            self.api,
+            path,
+            kind=kind,
+            sink=sink,
+            params=params,
+            accept=accept,
+            is_optional=is_optional,
+        )
+
+    async def _look_at_definitions(self) -> None:
+        redial = Redial(longest=LONGEST_LOOK)
+        while True:
+            try:
+                await crd_check.look(self.api, timeout=self.config.request_timeout)
+                return
+            except (MissingDefinitions, ApiError, Unreachable) as error:
+                delay = redial.failed(random.random())
+                if str(error) != self._lack:
+                    logger.warning("waiting for CRDs", extra=fields(why=str(error), delay=delay))
+                self._lack = str(error)
+            await asyncio.sleep(delay)
+
+    async def stop(self) -> None:
+        """LCs go elsewhere, what is being written ends, nothing more is begun."""
+        if self.hub is not None:
+            await self.hub.drain("this GM ends")
+            await self.inbox.flush()
+        self.leadership.stand_down()
+        await self.drained()
+
+    async def drained(self) -> None:
+        await self.leadership.ended()
+        await self.operators.idle()
+
+    @property
+    def _is_any(self) -> bool:
+        """Whether each GM serves LCs and takes their reports, not the leader alone."""
+        return self.config.mode is Mode.ACTIVE_ACTIVE
+
+    def _may_serve(self) -> bool:
+        return self._is_any or self.leadership.is_leader
+
+    def _may_come_to_serve(self) -> bool:
+        """Soon: it has just started, or whoever led is silent."""
+        is_next = self._is_any or self.leadership.is_leader or self.leadership.is_vacant
+        return is_next and (self.link.is_up or not self.directory.is_synced)
+
+    def _link_changed(self) -> None:
+        self.directory.moved()
+
+    # ── what it says ──
+
+    @property
+    def lack(self) -> str:
+        """Why LCs cannot be served and nothing decided; "" where they can."""
+        if self._lack:
+            return self._lack
+        missing = self.directory.missing
+        if missing:
+            return f"not listed yet: {', '.join(missing)}"
+        return "" if self.link.is_up else "the relay does not reach the API server"
+
+    def status(self) -> GmStatus:
+        now = boottime()
+        leadership, inbox = self.leadership, self.inbox
+        counts = self.directory.census.counts()
+        return GmStatus(
+            version=VERSION,
+            mode=self.config.mode.value,
+            uptime=now - self._began,
+            lack=self.lack,
+            leader=LeaderStatus(
+                is_leader=leadership.is_leader,
+                may_act=leadership.may_act,
+                holder=leadership.holder,
+                term=leadership.term,
+                terms=leadership.terms,
+                remaining=leadership.remaining,
+            ),
+            is_link_up=self.link.is_up,
+            backlog=Backlog(
+                objects=self.operators.waiting,
+                retries=self.operators.retries,
+                events=len(self.events),
+                reports=len(inbox),
+                node_reports=self.directory.reports.backlog,
+                held_back=self.operators.held_back,
+            ),
+            reports=ReportCounts(
+                stored=inbox.stored,
+                folded=self.operators.folded,
+                without_effect=self.operators.refused,
+                refused=inbox.refused,
+                lost=inbox.lost_reports,
+                last_refusal=inbox.last_refusal,
+            ),
+            nodes=self._nodes(),
+            jobs=[StateCount(kind, state, n) for (kind, state), n in sorted(counts.items())],
+            collections=[
+                CollectionStatus(kind, len(it), it.version, it.is_synced)
+                for kind, it in self.directory.collections.items()
+            ],
+        )
+
+    def _nodes(self) -> list[NodeStatus]:
+        if self.hub is None:
+            return []
+        return [
+            NodeStatus(
+                node=it.node,
+                transport=it.transport,
+                version=it.version,
+                age=it.age,
+                is_serving=it.is_serving,
+                backlog=it.backlog,
+                reports=it.reports,
+                last_report_age=it.last_report_age,
+            )
+            for it in self.hub.connected()
+        ]
+
+    def counters(self) -> Counters:
+        return Counters(
+            writes=sum(
+                (it.counts for it in (self._writes, self._report_writes, self._late_writes)),
+                Counter[tuple[str, str]](),
+            ),
+            decisions=self.operators.outcomes,
+            events_told=self.events.told,
+            events_dropped=self.events.dropped,
+            conflicts=self._writer.conflicts + self._late_writer.conflicts,
+            turned_away=0 if self.hub is None else self.hub.turned_away,
+        )

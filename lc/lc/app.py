@@ -1,0 +1,110 @@
+"""One process of LC: startup, running, shutdown, in this order.
+
+Owns signals and exit codes. Answers from its own store before GM, or the relay, is there.
+"""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+import uvloop
+
+from edge_sidecars.runtime.flags import is_bare
+from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.process import first_cause, obey_signals, tidy
+from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.version import VERSION
+from edge_sidecars.runtime.web.listener import Listener
+from lc.config.config import Config, load
+from lc.config.flags import PREFIX, SEDNA_TWINS, parser
+from lc.files.remote_files import Remote
+from lc.store import StoreUnavailable, open_store
+from lc.store.failures import Damaged, DirectoryInUse, NewerSchema
+from lc.web.authentication import Loopback, NodeDoor, TokenFile
+from lc.web.listener import connection_limit, listening
+from lc.wiring import LocalController
+
+FAILED = 1
+BAD_INPUT = 2
+# Seconds from the first answer: what was imported and loaded stays for good.
+TIDY_AFTER = 2.0
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    if is_bare(parser(), arguments, environ, prefix=PREFIX, others=SEDNA_TWINS.values()):
+        return BAD_INPUT
+    status = 0
+    try:
+        config = load(arguments, environ, hostname=socket.gethostname())
+        setup(config.log_format, config.log_level)
+        uvloop.run(_serve(config))
+    except* (BadInput, DirectoryInUse, NewerSchema) as group:
+        sys.stderr.write(f"lc: {first_cause(group)}\n")
+        status = BAD_INPUT
+    except* (Damaged, StoreUnavailable) as group:
+        logger.error("the store cannot be used", extra=fields(error=first_cause(group)))
+        status = FAILED
+    return status
+
+
+async def _serve(config: Config) -> None:
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    obey_signals(loop, stopping.set, logger=logger)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(config.data_dir))
+        remote = Remote()
+        stack.push_async_callback(remote.close)
+        controller = LocalController(config, store, remote)
+        controller.start()
+        async with asyncio.TaskGroup() as group:
+            listeners = _listeners(config, controller)
+            for listener in listeners:
+                await listener.open()
+                stack.push_async_callback(listener.close)
+            _say_hello(config, controller, listeners)
+            tasks = [group.create_task(each.run()) for each in controller.managers]
+            tasks.append(group.create_task(controller.unknown_jobs.run()))
+            tasks.append(group.create_task(controller.link.run()))
+            loop.call_later(TIDY_AFTER, tidy)
+            await stopping.wait()
+            # Workers first: what they have said is answered when it is durable.
+            for listener in listeners:
+                await listener.close()
+            for task in tasks:
+                task.cancel()
+
+
+def _listeners(config: Config, controller: LocalController) -> list[Listener]:
+    handle = controller.api.handle
+    count = 1 if config.node_listen is None else 2
+    limit = connection_limit(count)
+    listeners = [listening(config.listen, Loopback(handle).handle, limit=limit)]
+    if config.node_listen is not None and config.token_file is not None:
+        door = NodeDoor(handle, TokenFile(config.token_file))
+        listeners.append(listening(config.node_listen, door.handle, limit=limit))
+    return listeners
+
+
+def _say_hello(config: Config, controller: LocalController, listeners: list[Listener]) -> None:
+    status = controller.status()
+    if status.store.note:
+        logger.error(
+            "the store was broken: reports that waited in it are lost",
+            extra=fields(why=status.store.note, store=status.store.id),
+        )
+    logger.info(
+        "controlling",
+        extra=fields(
+            node=config.node,
+            mode=status.mode,
+            peer=config.api if config.is_relay else ",".join(map(str, config.gm_addresses)),
+            listen=",".join(str(listener.bound) for listener in listeners),
+            data=config.data_dir,
+            store=status.store.id,
+            objects=len(status.objects),
+            waiting=status.reports.waiting,
+            version=VERSION,
+        ),
+    )

@@ -1,0 +1,266 @@
+"""One learning job: asks the core what is to be done, does it, saves what follows, waits.
+
+Guarantees: the state and the report that follows from it are saved together, and only after the
+files are durable, so that a kill at any moment repeats a step and doubles or loses nothing. What
+fails is tried again, ever more seldom, and GM is told once it fails for long. A worker's report
+never waits for work on files.
+"""
+
+import asyncio
+import random
+from dataclasses import replace
+from datetime import datetime
+
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.redial import Redial
+from edge_sidecars.sedna_api.core.report import MAX_BODY
+from lc.core.learning.commands import (
+    Begin,
+    Body,
+    Command,
+    Gather,
+    Idle,
+    Note,
+    Pace,
+    Repeat,
+    encoded,
+    problem_report,
+)
+from lc.core.learning.events import Event, SegmentsLost
+from lc.core.learning.job import Job, Malformed
+from lc.core.learning.next_command import Known, turn
+from lc.core.learning.outcome import Heard, hear
+from lc.core.worker_info import WorkerInfo
+from lc.learning.file_access import Places, Reach, TaskFailed
+from lc.learning.job_state import Memory
+from lc.learning.spool import Spool
+from lc.learning.tasks import Tasks
+from lc.store import Store, StoreUnavailable
+from lc.workers.managers import Unfit
+
+# Seconds between two tries of what fails.
+FIRST_RETRY = 1.0
+LONGEST_RETRY = 60.0
+# Failures in a row after which GM is told: a disk may be busy for a moment.
+PATIENCE = 3
+
+
+class Pump:
+    """Of one job by its uid; another job of the same name has another one."""
+
+    def __init__(self, document: Document, store: Store, reach: Reach, *, spool: Spool) -> None:
+        self.document = document
+        self.note = "begins"
+        self._store = store
+        self._places = Places(reach, document.namespace, scratch=spool.folder)
+        self._spool = spool
+        self._tasks = Tasks(self._places, spool)
+        self._memory = Memory(document, store)
+        self._known = Known("", None, {})
+        self._job: Job | None = None
+        self._pace = Pace(told=datetime.now().astimezone())
+        self._woken = asyncio.Event()
+        self._retry = Redial(first=FIRST_RETRY, longest=LONGEST_RETRY)
+        self._failures = 0
+        self._is_problem_told = False
+        self._data_problem = ""
+        self._is_spool_checked = False
+        self._is_over = False
+
+    @property
+    def hot_update_config(self) -> str:
+        return self._job.hot_update_config if self._job is not None else ""
+
+    def told(self, document: Document, job: Job | None, known: Known, *, problem: str = "") -> None:
+        """As it is now; `job` None: it cannot be read."""
+        self.document, self._job, self._known = document, job, known
+        if job is None:
+            self.note = problem
+        self._woken.set()
+
+    def end(self) -> None:
+        """After what is being done: nothing here is left half done."""
+        self._is_over = True
+        self._woken.set()
+
+    async def worker_reported(self, info: WorkerInfo) -> None:
+        """Raises Unfit, StoreUnavailable."""
+        async with self._memory.alone():
+            if self._job is None:
+                raise Unfit(f"the job cannot be read: {self.note}")
+            try:
+                heard = hear(self._job, self._memory.state, info)
+            except Malformed as error:
+                raise Unfit(str(error)) from error
+            if not isinstance(heard, Heard):
+                logger.info(
+                    "report without effect",
+                    extra=fields(job=str(self.document.key), worker=info.name, reason=heard.reason),
+                )
+                return
+            if len(encoded(heard.report)) > MAX_BODY:
+                raise Unfit(f"more than {MAX_BODY} bytes are not reported")
+            await self._memory.save(self.document, heard.event, heard.report, worker=info.name)
+            logger.info(
+                "stage ended",
+                extra=fields(
+                    job=str(self.document.key),
+                    worker=info.name,
+                    stage=info.kind,
+                    status=info.status,
+                ),
+            )
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until `end`; what nobody foresaw is raised."""
+        while not self._is_over:
+            self._woken.clear()
+            if self._job is None:
+                await self._woken.wait()
+                continue
+            now = datetime.now().astimezone()
+            try:
+                await self._check_spool()
+                is_acked = not self._store.pending_of(self.document.uid)
+                known = replace(self._known, is_acked=is_acked)
+                command = turn(self._job, self._memory.state, known, pace=self._pace, now=now)
+                wait = await self._do(command, now)
+            except (TaskFailed, StoreUnavailable) as error:
+                wait = await self._failed(str(error))
+            if wait is None or wait > 0:
+                await self._pause(wait)
+
+    async def _do(self, command: Command, now: datetime) -> float | None:
+        """For how long nothing is to be done then."""
+        match command:
+            case Idle():
+                told = (command.note, self._data_problem)
+                self.note = "; ".join(each for each in told if each)
+                if command.judged_round:
+                    self._pace = replace(self._pace, judged=now, judged_round=command.judged_round)
+                return command.seconds
+            case Gather():
+                await self._gather(command, now)
+            case Repeat(report):
+                await self._repeat(report, now)
+            case Note(event, reason, report):
+                await self._settle(event, reason, report)
+            case Begin(tasks, event, reason, report):
+                for task in tasks:
+                    await self._tasks.perform(task)
+                await self._settle(event, reason, report)
+        await self._recovered()
+        return 0
+
+    async def _gather(self, command: Gather, now: datetime) -> None:
+        """Data that cannot be read holds up no stage that has what it needs."""
+        try:
+            reading = await self._tasks.gather(command)
+        except TaskFailed as error:
+            self._pace = replace(self._pace, gathered=now)
+            self._tell_of_data(str(error))
+            return
+        self._tell_of_data("")
+        event = reading.gathered
+        if event.samples or event.cursor != self._memory.state.cursor:
+            async with self._memory.alone():
+                await self._memory.save(self.document, event)
+        if event.samples:
+            logger.info(
+                "samples gathered",
+                extra=fields(job=str(self.document.key), samples=event.samples),
+            )
+        if reading.is_all:
+            self._pace = replace(self._pace, gathered=now)
+
+    def _tell_of_data(self, problem: str) -> None:
+        """Once; GM is told by whoever counts the dataset."""
+        if problem and problem != self._data_problem:
+            logger.warning(
+                "no samples can be gathered",
+                extra=fields(job=str(self.document.key), problem=problem),
+            )
+        self._data_problem = problem
+
+    async def _repeat(self, report: bytes, now: datetime) -> None:
+        await self._store.enqueue(
+            self.document, is_event=True, worker="", body=report, is_repeated=True
+        )
+        self._pace = replace(self._pace, told=now, repeats=self._pace.repeats + 1)
+        logger.warning("GM is told again", extra=fields(job=str(self.document.key)))
+
+    async def _settle(self, event: Event, reason: str, report: Body | None) -> None:
+        async with self._memory.alone():
+            await self._memory.save(self.document, event, report)
+        if report is not None:
+            self._pace = replace(self._pace, told=datetime.now().astimezone(), repeats=0)
+        logger.info(
+            "job goes on",
+            extra=fields(
+                job=str(self.document.key),
+                stage=report.get("phase", "") if report else "",
+                status=report.get("status", "") if report else "",
+                round=getattr(event, "round", 0),
+                reason=reason,
+            ),
+        )
+        await self._tidy()
+
+    async def _check_spool(self) -> None:
+        """Once, and after a failure: somebody may have removed what was kept there."""
+        if self._is_spool_checked:
+            return
+        lost = await self._places.in_thread(lambda: self._spool.lost(self._memory.state.segments))
+        if lost:
+            logger.warning(
+                "samples are gone from the spool",
+                extra=fields(job=str(self.document.key), files=", ".join(sorted(lost))),
+            )
+            async with self._memory.alone():
+                await self._memory.save(self.document, SegmentsLost(lost))
+        await self._tidy()
+        self._is_spool_checked = True
+
+    async def _tidy(self) -> None:
+        kept = self._memory.state.spool_files
+        await self._places.in_thread(lambda: self._spool.keep(kept))
+
+    async def _failed(self, problem: str) -> float:
+        self._failures += 1
+        self._is_spool_checked = False
+        self.note = problem
+        wait = self._retry.failed(random.random())
+        logger.warning(
+            "job cannot go on",
+            extra=fields(job=str(self.document.key), problem=problem, retry_in=wait),
+        )
+        if self._failures >= PATIENCE:
+            await self._tell_problem(problem)
+        return wait
+
+    async def _recovered(self) -> None:
+        self._failures = 0
+        self._retry.succeeded()
+        if self._is_problem_told:
+            await self._tell_problem("")
+
+    async def _tell_problem(self, problem: str) -> None:
+        condition = self._job.condition if self._job else None
+        if condition is None or condition.round is None:
+            return
+        body = encoded(problem_report(condition.stage, condition.round, problem))
+        try:
+            await self._store.enqueue(self.document, is_event=False, worker="", body=body)
+            self._is_problem_told = bool(problem)
+        except StoreUnavailable:
+            # It is this that is wrong, and the store says so itself.
+            return
+
+    async def _pause(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return

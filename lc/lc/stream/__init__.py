@@ -1,0 +1,1 @@
+"""Modes active-standby and active-active: the gRPC stream to GM."""

@@ -1,0 +1,178 @@
+"""LC's gRPC stream to GM: objects into the store, reports out of it.
+
+Owns dialling and redialling, for as long as it takes. Guarantees: what GM says takes effect in its
+order and ends the stream where the disk does not take it, so that the next snapshot brings it
+again; reports leave the store only when GM answered; a GM that is silent or half gone is left
+within ten seconds (keepalive, and the first message's time-out); every dial is a connection of its
+own, with certificates and token as they are now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import grpc
+import grpc.aio
+
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.report import Report
+from edge_sidecars.sedna_api.stream_codec import METHOD
+from lc.core.dial_policy import Reception
+from lc.link import LinkStatus
+from lc.store import Change, Store
+from lc.stream.stream_session import Ended, StreamSession
+
+# Seconds from dialling to the first message; GM lets an LC wait 5 s for its own watch.
+FIRST_MESSAGE_TIMEOUT: Final = 10.0
+# Bytes; as GM's bound for what it sends.
+MAX_TO_NODE: Final = 4 * 1024 * 1024
+# A Service without an address of its own names all GMs: each LC begins anywhere.
+_SERVICE_CONFIG: Final = {"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": True}}]}
+# https://github.com/grpc/grpc/blob/master/doc/keepalive.md. A ping without an answer ends the
+# connection after ping_timeout, which is a minute by default, whatever keepalive_timeout says.
+OPTIONS: Final = (
+    ("grpc.keepalive_time_ms", 5000),
+    ("grpc.keepalive_timeout_ms", 5000),
+    ("grpc.http2.ping_timeout_ms", 5000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_receive_message_length", MAX_TO_NODE),
+    ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
+    # Redialling is ours: no retries, and no back-off that an earlier channel has run up.
+    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    # A proxy for the pod's other traffic knows no HTTP/2 streams that last.
+    ("grpc.enable_http_proxy", 0),
+)
+
+Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, bytes]"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files. `authority` None: the system's; certificate and key come together."""
+
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """Raises `OSError`."""
+        authority, key, certificate = (
+            None if path is None else path.read_bytes()
+            for path in (self.authority, self.key, self.certificate)
+        )
+        return grpc.ssl_channel_credentials(authority, key, certificate)
+
+
+class StreamLink:
+    """`addresses`: GMs, host:port. `token_file` needs `tls`: a token is not said in the clear."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        node: str,
+        addresses: Sequence[str],
+        version: str,
+        redial_cap: float,
+        tls: Tls | None = None,
+        token_file: Path | None = None,
+    ) -> None:
+        if token_file is not None and tls is None:
+            raise ValueError(f"{token_file}: a token needs TLS")
+        self._store = store
+        self._node = node
+        self._version = version
+        self._tls = tls
+        self._token_file = token_file
+        self._reception = Reception(addresses, longest=redial_cap)
+        self._session: StreamSession | None = None
+        self._peer = ""
+        self._problem = "not connected yet"
+        self._changed_at = boottime()
+
+    def status(self) -> LinkStatus:
+        session = self._session
+        is_up = session is not None and session.served_since is not None
+        since = session.served_since if session and session.served_since else self._changed_at
+        return LinkStatus(is_up, self._peer, since, "" if is_up else self._problem)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._store.subscribe(self)
+        try:
+            while True:
+                self._peer = self._reception.address(random.random())
+                ended = await self._dial(self._peer)
+                delay = self._left(ended)
+                await asyncio.sleep(delay)
+        finally:
+            self._store.unsubscribe(self)
+
+    # The store's listener
+
+    def report_enqueued(self, report: Report) -> None:
+        if self._session is not None:
+            self._session.wake()
+
+    def object_changed(self, document: Document, change: Change) -> None:
+        """What this link itself has put."""
+
+    def object_gone(self, document: Document) -> None:
+        """What this link itself has removed."""
+
+    # Inside
+
+    def _left(self, ended: Ended) -> float:
+        delay = self._reception.ended(
+            served_for=ended.served_for, is_drained=ended.is_drained, chance=random.random()
+        )
+        told = fields(gm=self._peer, why=ended.reason, delay=round(delay, 3))
+        if ended.is_drained:
+            logger.info("GM sends this LC elsewhere", extra=told)
+        elif ended.served_for is not None or ended.reason != self._problem:
+            logger.warning("no GM", extra=told)
+        else:
+            logger.debug("no GM", extra=told)
+        if ended.served_for is not None:
+            self._changed_at = boottime()
+        self._problem = ended.reason
+        return delay
+
+    async def _dial(self, address: str) -> Ended:
+        try:
+            credentials = None if self._tls is None else self._tls.credentials()
+            metadata = self._metadata()
+        except OSError as error:
+            return Ended(f"{error.filename}: {error.strerror}")
+        channel = (
+            grpc.aio.insecure_channel(address, options=OPTIONS)
+            if credentials is None
+            else grpc.aio.secure_channel(address, credentials, options=OPTIONS)
+        )
+        session = StreamSession(self._store, peer=address, paced=self._reception.paced)
+        self._session = session
+        try:
+            method: Any = channel.stream_stream(METHOD)
+            call: Call = method(metadata=metadata)
+            return await session.run(
+                call, node=self._node, version=self._version, patience=FIRST_MESSAGE_TIMEOUT
+            )
+        finally:
+            self._session = None
+            await channel.close()
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        """Raises `OSError`."""
+        if self._token_file is None:
+            return ()
+        return (("authorization", f"Bearer {self._token_file.read_text().strip()}"),)

@@ -1,0 +1,1 @@
+"""The managers of objects by kind, and the reports of their workers."""

@@ -1,0 +1,99 @@
+"""What LC asks of whoever looks after one kind of object, and whose workers report to whom.
+
+Owns the port between the store and the worker API on one side and the kinds on the other. A manager
+is told of its objects in the order in which the store took them, after they are durable; what it
+says itself goes through `Store.enqueue`, so that it is durable when `worker_reported` returns.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.report import Report
+from lc.core.worker_info import WorkerInfo
+from lc.store import Change, Store
+
+__all__ = ["Manager", "Managers", "Unfit", "WorkerInfo"]
+
+
+class Unfit(Exception):
+    """What a worker says cannot be used; the message, for its author, says why."""
+
+
+class Manager(Protocol):
+    """Of one or more kinds; `run` works until it is cancelled, everything else returns soon."""
+
+    @property
+    def handles(self) -> frozenset[str]:
+        """Kinds, singular, whose workers report to it; nobody else handles them."""
+        ...
+
+    @property
+    def follows(self) -> frozenset[str]:
+        """Kinds whose objects it is told about: what it handles, and what these refer to."""
+        ...
+
+    def object_changed(self, document: Document) -> None:
+        """Also for each object that is there at the start, before `run`."""
+        ...
+
+    def object_gone(self, document: Document) -> None:
+        """As it was last. An object of the same name with another uid is told after this."""
+        ...
+
+    def check(self, info: WorkerInfo) -> None:
+        """Of a worker whose job is not known yet. Raises `Unfit` or `Malformed` for what
+        no job could use."""
+        ...
+
+    async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
+        """Returns when what follows from it is durable.
+
+        Raises `Unfit`, and `StoreUnavailable` and `OutboxFull` as the store does.
+        """
+        ...
+
+    def notes(self) -> Mapping[ObjectKey, str]:
+        """For people: how it stands with each object, in a few words."""
+        ...
+
+    async def run(self) -> None:
+        """Until cancelled; what nobody foresaw is raised, and ends the process."""
+        ...
+
+
+class Managers:
+    """Tells each manager of its objects, and finds the one that a worker reports to."""
+
+    def __init__(self, store: Store, managers: Sequence[Manager]) -> None:
+        self._store = store
+        self._managers = tuple(managers)
+        self._handling = {kind: each for each in self._managers for kind in each.handles}
+
+    def start(self) -> None:
+        """Tells what is there, and from now on what changes."""
+        for each in self._managers:
+            for kind in sorted(each.follows):
+                for document in self._store.objects(kind):
+                    each.object_changed(document)
+        self._store.subscribe(self)
+
+    def handling(self, kind: str) -> Manager | None:
+        """None: objects of this kind have nothing to do here."""
+        return self._handling.get(kind)
+
+    def notes(self) -> dict[ObjectKey, str]:
+        return {key: note for each in self._managers for key, note in each.notes().items()}
+
+    def object_changed(self, document: Document, change: Change) -> None:
+        for each in self._managers:
+            if document.kind in each.follows:
+                each.object_changed(document)
+
+    def object_gone(self, document: Document) -> None:
+        for each in self._managers:
+            if document.kind in each.follows:
+                each.object_gone(document)
+
+    def report_enqueued(self, report: Report) -> None:
+        """Whoever speaks to GM is told as well."""

@@ -1,0 +1,211 @@
+"""From aggregated discovery (KEP-3352) to the documents that it aggregates.
+
+Owns: what client-go does with the one document (discovery/aggregated_discovery.go, v0.36), told in
+the bytes of the many, for clients that ask for those. Guarantees: what upstream would have said,
+but for `storageVersionHash`, which the aggregated form leaves out; nothing about a group version
+that the aggregated form calls stale, for then it lists no resources of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from edge_sidecars.apimachinery.objects import Malformed
+
+# k8s.io/api/apidiscovery: v2 since Kubernetes 1.30, v2beta1 since 1.27.
+AGGREGATED: Final = tuple(
+    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+    for version in ("v2", "v2beta1")
+)
+
+
+class _Kind(Struct):
+    kind: str = ""
+    group: str = ""
+    version: str = ""
+
+
+class _Subresource(Struct, rename="camel"):
+    subresource: str
+    response_kind: _Kind | None = None
+    verbs: list[str] | None = None
+
+
+class _Resource(Struct, rename="camel"):
+    resource: str
+    scope: str
+    response_kind: _Kind | None = None
+    singular_resource: str = ""
+    verbs: list[str] | None = None
+    short_names: list[str] | None = None
+    categories: list[str] | None = None
+    subresources: list[_Subresource] | None = None
+
+
+class _Version(Struct):
+    version: str
+    resources: list[_Resource] | None = None
+    freshness: str = "Current"
+
+
+class _Meta(Struct):
+    name: str = ""
+
+
+class _Group(Struct):
+    metadata: _Meta
+    versions: list[_Version] | None = None
+
+
+class _GroupList(Struct):
+    items: list[_Group] | None = None
+
+
+class _ApiResource(Struct, rename="camel", omit_defaults=True):
+    """APIResource of meta/v1; defaults are what Go's omitempty leaves out."""
+
+    name: str
+    singular_name: str
+    namespaced: bool
+    kind: str
+    verbs: list[str]
+    group: str = ""
+    version: str = ""
+    short_names: list[str] = []
+    categories: list[str] = []
+
+
+class _GroupVersion(Struct, rename="camel"):
+    group_version: str
+    version: str
+
+
+class _ApiGroup(Struct, rename="camel", omit_defaults=True):
+    name: str
+    versions: list[_GroupVersion]
+    preferred_version: _GroupVersion
+    kind: str = ""
+    api_version: str = ""
+
+
+class _ApiGroupList(Struct, rename="camel"):
+    kind: str
+    api_version: str
+    groups: list[_ApiGroup]
+
+
+class _ApiResourceList(Struct, rename="camel", omit_defaults=True):
+    kind: str
+    group_version: str
+    resources: list[_ApiResource]
+    api_version: str = ""
+
+
+class _NamedGroup(Struct):
+    versions: list[_GroupVersion] | None = None
+
+
+class _NamedGroups(Struct):
+    groups: list[_NamedGroup] | None = None
+
+
+def parts_of_core(aggregated: bytes) -> dict[str, bytes]:
+    """By path: the resource lists below /api. Raises `Malformed`."""
+    return {
+        path: body
+        for group in _groups(aggregated)
+        for path, body in _resource_lists(group, "/api", is_core=True)
+    }
+
+
+def parts_of_groups(aggregated: bytes) -> dict[str, bytes]:
+    """By path: /apis itself, its groups, and their resource lists. Raises `Malformed`."""
+    found: dict[str, bytes] = {}
+    groups = []
+    for group in _groups(aggregated):
+        told = _api_group(group)
+        if told is None:
+            continue
+        groups.append(told)
+        path = f"/apis/{told.name}"
+        found[path] = _encoded(msgspec.structs.replace(told, kind="APIGroup", api_version="v1"))
+        found.update(_resource_lists(group, path, is_core=False))
+    found["/apis"] = _encoded(_ApiGroupList("APIGroupList", "v1", groups))
+    return found
+
+
+def group_version_paths(group_list: bytes) -> list[str]:
+    """Where the resource lists are, from the plain /apis. Raises `Malformed`."""
+    try:
+        groups = msgspec.json.decode(group_list, type=_NamedGroups).groups or ()
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from error
+    return [
+        f"/apis/{version.group_version}" for group in groups for version in group.versions or ()
+    ]
+
+
+def _groups(aggregated: bytes) -> list[_Group]:
+    try:
+        return msgspec.json.decode(aggregated, type=_GroupList).items or []
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from error
+
+
+def _api_group(group: _Group) -> _ApiGroup | None:
+    name = group.metadata.name
+    versions = [
+        _GroupVersion(f"{name}/{version.version}", version.version)
+        for version in group.versions or ()
+    ]
+    # The first is the preferred one (KEP-3352).
+    return _ApiGroup(name, versions, versions[0]) if name and versions else None
+
+
+def _resource_lists(group: _Group, folder: str, *, is_core: bool) -> Iterator[tuple[str, bytes]]:
+    for version in group.versions or ():
+        if version.freshness != "Current":
+            continue
+        name = version.version if is_core else f"{group.metadata.name}/{version.version}"
+        own = ("" if is_core else group.metadata.name, version.version)
+        resources = [told for one in version.resources or () for told in _api_resources(one, own)]
+        # kube-apiserver leaves the apiVersion out where it always has.
+        listed = _ApiResourceList("APIResourceList", name, resources, "" if is_core else "v1")
+        yield f"{folder}/{version.version}", _encoded(listed)
+
+
+def _api_resources(resource: _Resource, own: tuple[str, str]) -> Iterator[_ApiResource]:
+    """`own`: the group and version of the list."""
+    is_namespaced = resource.scope == "Namespaced"
+    kind = resource.response_kind
+    if kind is not None and kind.kind:
+        yield _ApiResource(
+            resource.resource,
+            resource.singular_resource,
+            is_namespaced,
+            kind.kind,
+            resource.verbs or [],
+            *_foreign(kind, own),
+            resource.short_names or [],
+            resource.categories or [],
+        )
+    for one in resource.subresources or ():
+        kind = one.response_kind or _Kind()
+        name = f"{resource.resource}/{one.subresource}"
+        yield _ApiResource(
+            name, "", is_namespaced, kind.kind, one.verbs or [], *_foreign(kind, own)
+        )
+
+
+def _foreign(kind: _Kind, own: tuple[str, str]) -> tuple[str, str]:
+    """Group and version where they are others: those of custom resources are told, yet never so."""
+    told = (kind.group, kind.version)
+    return ("", "") if told == own else told
+
+
+def _encoded(document: Struct) -> bytes:
+    return msgspec.json.encode(document) + b"\n"

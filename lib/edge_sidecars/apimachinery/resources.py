@@ -1,0 +1,265 @@
+"""What is known of a resource: the fields that select its objects, and what discovery tells.
+
+Owns: the table of kube-apiserver's own selectable fields, with its quirks; reading those of custom
+resources from OpenAPI v3, and resources from discovery. Knows nothing of selectors' grammar.
+Sources, all of Kubernetes 1.36: ToSelectableFields in pkg/registry/*/*/strategy.go (values),
+AddFieldLabelConversionFunc in pkg/apis/*/*/conversion.go (names); for all other built-in resources
+apimachinery's DefaultMetaV1FieldSelectorConversion; for custom ones apiextensions-apiserver's
+registry/customresource/strategy.go and apiserver/conversion/converter.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from edge_sidecars.apimachinery.go_format import quote
+from edge_sidecars.apimachinery.objects import Malformed
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.selection.attrs import Facets
+from edge_sidecars.apimachinery.selection.fields import NAME, NAMESPACE
+from edge_sidecars.apimachinery.status import Refused, bad_request
+
+# How the value of a field is read.
+Reader = Callable[[Facets], str]
+
+
+def _at(path: str, default: str = "") -> Reader:
+    """The member at a path; `default` is what Go's zero value prints as, where JSON omits it."""
+    return lambda facets: facets.field(path) or default
+
+
+def _same(*paths: str) -> dict[str, Reader]:
+    return {path: _at(path) for path in paths}
+
+
+def _event_source(facets: Facets) -> str:
+    return facets.field("source.component") or facets.field("reportingComponent")
+
+
+_NAMED = _same(NAME)
+_NAMESPACED = _same(NAME, NAMESPACE)
+_SIGNED = {**_NAMED, **_same("spec.signerName")}
+_POD_CERTIFICATE = {**_SIGNED, **_same("spec.podName", "spec.nodeName")}
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+_BUILT_IN: Final[Mapping[ResourceName, Mapping[str, Reader]]] = {
+    ResourceName("", "v1", "pods"): {
+        **_NAMESPACED,
+        **_same(
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ),
+        "spec.hostNetwork": _at("spec.hostNetwork", "false"),
+        "spec.host": _at("spec.nodeName"),
+        # Accepted, but never filled: it selects as if no pod had any.
+        "status.podIPs": lambda _: "",
+    },
+    ResourceName("", "v1", "nodes"): {
+        **_NAMED,
+        "spec.unschedulable": _at("spec.unschedulable", "false"),
+    },
+    ResourceName("", "v1", "namespaces"): {**_NAMED, **_same("status.phase")},
+    ResourceName("", "v1", "secrets"): {**_NAMESPACED, **_same("type")},
+    ResourceName("", "v1", "services"): {**_NAMESPACED, **_same("spec.clusterIP", "spec.type")},
+    ResourceName("", "v1", "replicationcontrollers"): {
+        **_NAMESPACED,
+        "status.replicas": _at("status.replicas", "0"),
+    },
+    ResourceName("", "v1", "events"): {
+        **_NAMESPACED,
+        **_same(*(f"involvedObject.{member}" for member in _REFERENCE)),
+        **_same("reason", "reportingComponent", "type"),
+        "source": _event_source,
+    },
+    ResourceName("events.k8s.io", "v1", "events"): {
+        **_NAMESPACED,
+        **_same(*(f"regarding.{member}" for member in _REFERENCE)),
+        **_same("reason", "reportingController", "type"),
+    },
+    ResourceName("batch", "v1", "jobs"): {
+        **_NAMESPACED,
+        "status.successful": _at("status.succeeded", "0"),
+    },
+    ResourceName("certificates.k8s.io", "v1", "certificatesigningrequests"): _SIGNED,
+    **{
+        ResourceName("certificates.k8s.io", version, plural): readers
+        for version in ("v1alpha1", "v1beta1")
+        for plural, readers in (
+            ("clustertrustbundles", _SIGNED),
+            ("podcertificaterequests", _POD_CERTIFICATE),
+        )
+    },
+    **{
+        ResourceName("resource.k8s.io", version, "resourceslices"): {
+            **_NAMED,
+            **_same("spec.nodeName", "spec.driver"),
+        }
+        for version in ("v1beta1", "v1beta2", "v1")
+    },
+}
+
+# The groups that kube-apiserver itself serves: pkg/controlplane/instance.go and
+# apiserver/aggregator.go. Whatever else it serves are custom resources or aggregated APIs.
+_BUILT_IN_GROUPS: Final = frozenset(
+    {
+        "",
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "apps",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "autoscaling",
+        "batch",
+        "certificates.k8s.io",
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "internal.apiserver.k8s.io",
+        "networking.k8s.io",
+        "node.k8s.io",
+        "policy",
+        "rbac.authorization.k8s.io",
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+        "storagemigration.k8s.io",
+    }
+)
+
+
+def known_fields(resource: ResourceName) -> frozenset[str] | None:
+    """The fields of a built-in resource; None where it is not built in: see OpenAPI."""
+    if readers := _BUILT_IN.get(resource):
+        return frozenset(readers)
+    return frozenset(_NAMESPACED) if resource.group in _BUILT_IN_GROUPS else None
+
+
+def fields_of(resource: ResourceName, facets: Facets) -> Callable[[str], str]:
+    """From a field's path to an object's value; "" where it has none."""
+    readers = _BUILT_IN.get(resource)
+    if readers is None:
+        return facets.field
+    return lambda path: readers[path](facets) if path in readers else ""
+
+
+def check_fields(
+    resource: ResourceName,
+    paths: Iterable[str],
+    *,
+    published: Collection[str] = (),
+    is_namespaced: bool = True,
+) -> None:
+    """Raises Refused as kube-apiserver does for the first field that it does not know.
+
+    Of a custom resource, `published` are the fields that OpenAPI tells of it.
+    """
+    known = known_fields(resource)
+    if known is None:
+        known = frozenset({NAME, *published, *((NAMESPACE,) if is_namespaced else ())})
+    for path in paths:
+        if path not in known:
+            raise Refused(bad_request(_unknown_field(resource, path)))
+
+
+def _unknown_field(resource: ResourceName, path: str) -> str:
+    if resource in _BUILT_IN and resource.group == "batch":
+        return f"field label {quote(path)} not supported for Job"
+    if resource in _BUILT_IN and resource.group == "resource.k8s.io":
+        return f"field label not supported for {resource.api_version}, Kind=ResourceSlice: {path}"
+    if resource in _BUILT_IN or resource.group not in _BUILT_IN_GROUPS:
+        return f"field label not supported: {path}"
+    return f'{quote(path)} is not a known field selector: only "{NAME}", "{NAMESPACE}"'
+
+
+# The documents that name resources
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceInfo:
+    """One resource of a group version, as discovery tells it."""
+
+    kind: str
+    is_namespaced: bool
+    verbs: frozenset[str]
+
+
+class _Resource(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = False
+    verbs: list[str] | None = None
+
+
+class _ResourceList(msgspec.Struct):
+    resources: list[_Resource] | None = None
+
+
+class _KindName(msgspec.Struct):
+    kind: str
+    group: str = ""
+    version: str = ""
+
+
+class _SelectableField(msgspec.Struct, rename="camel"):
+    field_path: str = ""
+
+
+class _Schema(msgspec.Struct):
+    kinds: list[_KindName] | None = msgspec.field(
+        default=None, name="x-kubernetes-group-version-kind"
+    )
+    fields: list[_SelectableField] | None = msgspec.field(
+        default=None, name="x-kubernetes-selectable-fields"
+    )
+
+
+class _Components(msgspec.Struct):
+    schemas: dict[str, _Schema] | None = None
+
+
+class _OpenApi(msgspec.Struct):
+    components: _Components | None = None
+
+
+def read_resource_list(body: bytes) -> dict[str, ResourceInfo]:
+    """By plural, subresources left out, from an APIResourceList. Raises Malformed."""
+    try:
+        told = msgspec.json.decode(body, type=_ResourceList).resources or ()
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from error
+    return {
+        resource.name: ResourceInfo(
+            resource.kind, resource.namespaced, frozenset(resource.verbs or ())
+        )
+        for resource in told
+        if "/" not in resource.name
+    }
+
+
+def selectable_fields(document: bytes) -> dict[tuple[str, str, str], frozenset[str]]:
+    """By (group, version, kind), of custom resources that have any, from an OpenAPI v3 document
+    of a group version. Raises Malformed."""
+    try:
+        components = msgspec.json.decode(document, type=_OpenApi).components
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from error
+    schemas = components.schemas if components is not None else None
+    return {
+        (kind.group, kind.version, kind.kind): frozenset(
+            field.field_path for field in schema.fields
+        )
+        for schema in (schemas or {}).values()
+        if schema.fields
+        for kind in schema.kinds or ()
+    }

@@ -1,0 +1,88 @@
+"""What selectors and promises ask of an object besides its key and version.
+
+Owns labels, the uid and fields by path; each is decoded when asked for, and only so far. Knows no
+resource: whose field is called how is not its business.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from edge_sidecars.apimachinery.objects import decode
+
+
+class _Facts(Struct, gc=False):
+    uid: str = ""
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(Struct, gc=False):
+    metadata: _Facts
+
+
+_LABELLED: Final = msgspec.json.Decoder(_Labelled)
+_TREE: Final = msgspec.json.Decoder(dict[str, object])
+
+
+class Facets:
+    """What selectors ask of an object; decoded when asked, and only so far."""
+
+    __slots__ = ("_facts", "_raw", "_tree")
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._facts: _Facts | None = None
+        self._tree: dict[str, object] | None = None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self._known().labels or {}
+
+    def field(self, path: str) -> str:
+        """The text of a scalar at a dotted path, as selectors compare it; "" where missing."""
+        if path == "metadata.name":
+            return self._known().name
+        if path == "metadata.namespace":
+            return self._known().namespace
+        return _text(self.value(path))
+
+    def value(self, path: str) -> object:
+        """Whatever stands at a dotted path (dict, list, str, int, float, bool), or None."""
+        if self._tree is None:
+            self._tree = decode(_TREE, self._raw)
+        value: object = self._tree
+        for name in path.split("."):
+            if not isinstance(value, dict):
+                return None
+            value = value.get(name)
+        return value
+
+    def _known(self) -> _Facts:
+        if self._facts is None:
+            self._facts = decode(_LABELLED, self._raw).metadata
+        return self._facts
+
+
+def uid(raw: bytes) -> str:
+    """metadata.uid; "" where missing."""
+    return decode(_LABELLED, raw).metadata.uid
+
+
+def _text(value: object) -> str:
+    """As Go prints it (k8s.io/client-go/util/jsonpath), which selectable fields of CRDs go by."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        # A JSON number with a fraction of zero is a valid integer.
+        case float() if value.is_integer():
+            return str(int(value))
+        case _:
+            return ""

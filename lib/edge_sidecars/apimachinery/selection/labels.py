@@ -1,0 +1,163 @@
+"""Label selectors: what they mean, which covers which, and their canonical text.
+
+Guarantees: equal selectors are equal values, whatever their spelling (order, `==`, `in (a)`); the
+canonical text parses back to the same value. Parsing and its messages are kube-apiserver's:
+label_parser. Source of the rules: k8s.io/apimachinery v0.36, pkg/labels/selector.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from edge_sidecars.apimachinery.go_format import parse_int64
+from edge_sidecars.apimachinery.lru import memo
+from edge_sidecars.apimachinery.selection.label_parser import BadSelector, Term, parse_terms
+
+__all__ = ["EVERYTHING", "BadSelector", "LabelSelector", "Operator", "Requirement"]
+
+# Selectors in use at one time on a node are few; a client that makes up new ones all the time must
+# not grow the process.
+CACHE_SIZE = 4096
+
+
+class Operator(StrEnum):
+    """`=`, `==` and `!=` are IN and NOT_IN with one value."""
+
+    IN = "in"
+    NOT_IN = "notin"
+    EXISTS = "exists"
+    DOES_NOT_EXIST = "!"
+    GREATER_THAN = ">"
+    LESS_THAN = "<"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Requirement:
+    """`values` are sorted and unique; of the comparing operators a single integer."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def admits(self, value: str | None) -> bool:
+        """Whether an object may have this value of the label, None where it lacks it."""
+        operator = self.operator
+        if operator is Operator.IN:
+            return value in self.values
+        if operator is Operator.NOT_IN:
+            return value not in self.values
+        if operator is Operator.EXISTS:
+            return value is not None
+        if operator is Operator.DOES_NOT_EXIST:
+            return value is None
+        number = None if value is None else _integer(value)
+        if number is None:
+            return False
+        bound = int(self.values[0])
+        return number > bound if operator is Operator.GREATER_THAN else number < bound
+
+    def implies(self, other: Requirement) -> bool:
+        """True only where all that this admits, the other admits."""
+        if self.key != other.key:
+            return False
+        operator = self.operator
+        if operator is Operator.IN:
+            return all(map(other.admits, self.values))
+        if operator is Operator.DOES_NOT_EXIST:
+            return other.admits(None)
+        if other.operator is Operator.NOT_IN:
+            if operator is Operator.NOT_IN:
+                return set(other.values) <= set(self.values)
+            return not any(map(self.admits, other.values))
+        if operator is Operator.NOT_IN:
+            return False
+        if other.operator is Operator.EXISTS:
+            return True
+        if operator is not other.operator:
+            return False
+        bound, limit = int(self.values[0]), int(other.values[0])
+        return bound >= limit if operator is Operator.GREATER_THAN else bound <= limit
+
+    def __str__(self) -> str:
+        if self.operator is Operator.EXISTS:
+            return self.key
+        if self.operator is Operator.DOES_NOT_EXIST:
+            return f"!{self.key}"
+        if self.operator in (Operator.GREATER_THAN, Operator.LESS_THAN):
+            return f"{self.key}{self.operator}{self.values[0]}"
+        if len(self.values) == 1:
+            return f"{self.key}{'=' if self.operator is Operator.IN else '!='}{self.values[0]}"
+        return f"{self.key} {self.operator} ({','.join(self.values)})"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All requirements hold; `requirements` are sorted and unique, see `of`."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    @staticmethod
+    def of(requirements: Iterable[Requirement]) -> LabelSelector:
+        return LabelSelector(tuple(sorted(set(requirements))))
+
+    @staticmethod
+    def parse(text: str) -> LabelSelector:
+        """Raises BadSelector."""
+        return _parse(text) if text else EVERYTHING
+
+    @property
+    def is_everything(self) -> bool:
+        return not self.requirements
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        for requirement in self.requirements:  # not all(...): this runs for each event and reader
+            if not requirement.admits(labels.get(requirement.key)):
+                return False
+        return True
+
+    def covers(self, other: LabelSelector) -> bool:
+        """True only where each object that the other selects is selected by this one."""
+        return all(map(other._implies, self.requirements))
+
+    def beyond(self, other: LabelSelector) -> LabelSelector:
+        """What of this selector does not follow from an object being selected by the other."""
+        rest = tuple(known for known in self.requirements if not other._implies(known))
+        return LabelSelector(rest)
+
+    def _implies(self, requirement: Requirement) -> bool:
+        return any(known.implies(requirement) for known in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+EVERYTHING = LabelSelector()
+
+
+@memo(CACHE_SIZE)
+def _parse(text: str) -> LabelSelector:
+    return LabelSelector.of(map(_requirement, parse_terms(text)))
+
+
+def _requirement(term: Term) -> Requirement:
+    values = tuple(sorted(set(term.values)))
+    match term.operator:
+        case "in" | "=" | "==":
+            return Requirement(term.key, Operator.IN, values)
+        case "notin" | "!=":
+            return Requirement(term.key, Operator.NOT_IN, values)
+        case "!":
+            return Requirement(term.key, Operator.DOES_NOT_EXIST)
+        case ">" | "<":
+            number = str(parse_int64(values[0]))
+            return Requirement(term.key, Operator(term.operator), (number,))
+    return Requirement(term.key, Operator.EXISTS)
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return parse_int64(text)
+    except ValueError:
+        return None

@@ -1,0 +1,204 @@
+"""Status objects, in kube-apiserver's words.
+
+Owns: how a refusal looks, and one maker for each refusal that the relay gives.
+Sources: k8s.io/apimachinery v0.36, pkg/api/errors/errors.go; k8s.io/apiserver v0.36,
+pkg/storage/errors.go and pkg/storage/etcd3/errors.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from edge_sidecars.apimachinery.go_format import json_text
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """`type` is a CauseType such as FieldValueForbidden; `field` is "" where none is to blame."""
+
+    type: str
+    message: str
+    field: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """`reason` is "" where kube-apiserver gives none. `retry_after` in seconds: the header
+    Retry-After is to be sent with it."""
+
+    code: int
+    reason: str
+    message: str
+    group: str = ""
+    kind: str = ""
+    name: str = ""
+    causes: tuple[Cause, ...] = ()
+    retry_after: int | None = None
+
+    @property
+    def details(self) -> dict[str, object]:
+        told: dict[str, object] = {"name": self.name, "group": self.group, "kind": self.kind}
+        if self.causes:
+            told["causes"] = [_cause(cause) for cause in self.causes]
+        if self.retry_after is not None:
+            told["retryAfterSeconds"] = self.retry_after
+        return {key: value for key, value in told.items() if value != ""}
+
+    def body(self) -> bytes:
+        told: dict[str, object] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "details": self.details,
+            "code": self.code,
+        }
+        # NewForbidden gives details in any case, of a path that is no resource empty ones.
+        kept = ("metadata", "details") if self.code == HTTPStatus.FORBIDDEN else ("metadata",)
+        filled = {key: value for key, value in told.items() if key in kept or value}
+        return json_text(filled).encode() + b"\n"
+
+    def event(self) -> bytes:
+        """The last line of a watch that ends for this."""
+        return b'{"type":"ERROR","object":%s}\n' % self.body().rstrip()
+
+
+class Refused(Exception):
+    """The request is answered with this Status."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(f"{status.code} {status.reason}: {status.message}")
+        self.status = status
+
+
+def bad_request(message: str) -> Status:
+    return Status(code=HTTPStatus.BAD_REQUEST, reason="BadRequest", message=message)
+
+
+def unauthorized() -> Status:
+    return Status(code=HTTPStatus.UNAUTHORIZED, reason="Unauthorized", message="Unauthorized")
+
+
+def forbidden(resource: str, name: str = "", *, group: str = "", why: str) -> Status:
+    """`resource` is the plural; empty for a path that is no resource."""
+    what = f"{_group_resource(group, resource)} " if resource else ""
+    named = f'"{name}" ' if resource and name else ""
+    return Status(
+        code=HTTPStatus.FORBIDDEN,
+        reason="Forbidden",
+        message=f"{what}{named}is forbidden: {why}" if what else f"forbidden: {why}",
+        group=group,
+        kind=resource,
+        name=name,
+    )
+
+
+def not_found(resource: str, name: str, *, group: str = "") -> Status:
+    """`resource` is the plural."""
+    return Status(
+        code=HTTPStatus.NOT_FOUND,
+        reason="NotFound",
+        message=f'{_group_resource(group, resource)} "{name}" not found',
+        group=group,
+        kind=resource,
+        name=name,
+    )
+
+
+def invalid(kind: str, causes: Iterable[Cause], *, group: str = "", name: str = "") -> Status:
+    """NewInvalid."""
+    told = tuple(causes)
+    messages = list(dict.fromkeys(map(str, told)))
+    joined = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    return Status(
+        code=HTTPStatus.UNPROCESSABLE_ENTITY,
+        reason="Invalid",
+        message=f'{_group_resource(group, kind)} "{name}" is invalid: {joined}',
+        group=group,
+        kind=kind,
+        name=name,
+        causes=told,
+    )
+
+
+def expired(asked: int | None = None, oldest: int | None = None) -> Status:
+    """A version that is gone: `asked`, where `oldest` is the lowest that still can be had."""
+    message = "The resourceVersion for the provided list is too old."
+    if asked is not None:
+        message = f"too old resource version: {asked}"
+        if oldest is not None:
+            message += f" ({oldest})"
+    return Status(code=HTTPStatus.GONE, reason="Expired", message=message)
+
+
+def expired_continue() -> Status:
+    """A continue token that nobody can honour any more: the client lists anew."""
+    message = (
+        "The provided continue parameter is too old to display a consistent list result. "
+        "You can start a new list without the continue parameter."
+    )
+    return Status(code=HTTPStatus.GONE, reason="Expired", message=message)
+
+
+def too_large_version(asked: int, current: int) -> Status:
+    """client-go lists anew without a version when it sees the cause."""
+    return Status(
+        code=HTTPStatus.GATEWAY_TIMEOUT,
+        reason="Timeout",
+        message=f"Timeout: Too large resource version: {asked}, current: {current}",
+        causes=(Cause("ResourceVersionTooLarge", "Too large resource version"),),
+        retry_after=1,
+    )
+
+
+def unavailable(message: str, retry_after: int = 1) -> Status:
+    """Certainly not done; client-go sends it again after `retry_after` seconds."""
+    return Status(
+        code=HTTPStatus.SERVICE_UNAVAILABLE,
+        reason="ServiceUnavailable",
+        message=message,
+        retry_after=retry_after,
+    )
+
+
+def timeout_outcome_unknown() -> Status:
+    """A write that may have been applied: without Retry-After, or client-go would send it again."""
+    return Status(
+        code=HTTPStatus.GATEWAY_TIMEOUT,
+        reason="Timeout",
+        message="Timeout: request did not complete within the allotted timeout",
+    )
+
+
+def too_many(message: str, retry_after: int = 1) -> Status:
+    return Status(
+        code=HTTPStatus.TOO_MANY_REQUESTS,
+        reason="TooManyRequests",
+        message=message,
+        retry_after=retry_after,
+    )
+
+
+def not_acceptable(media_types: Iterable[str]) -> Status:
+    """apiserver's negotiation/errors.go."""
+    return Status(
+        code=HTTPStatus.NOT_ACCEPTABLE,
+        reason="NotAcceptable",
+        message=f"only the following media types are accepted: {', '.join(media_types)}",
+    )
+
+
+def _group_resource(group: str, resource: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+def _cause(cause: Cause) -> dict[str, str]:
+    told = {"reason": cause.type, "message": cause.message, "field": cause.field}
+    return {key: value for key, value in told.items() if value}

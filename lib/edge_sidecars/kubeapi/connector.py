@@ -1,0 +1,122 @@
+"""How one connection to the API server is made, whether there is one, and how it is cut.
+
+Guarantees: a peer that vanishes is noticed by the kernel within some `USER_TIMEOUT`, whether bytes
+are on their way or not; a body is taken from its sender only as fast as the wire takes it. Used for
+one request at a time.
+"""
+
+import asyncio
+import socket
+
+import aiohttp
+from aiohappyeyeballs import AddrInfoType
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
+
+from edge_sidecars.kubeapi.resolver import Resolver
+
+# Seconds for which sent bytes may stay unacknowledged; client-go's HTTP/2 pings give up at 45.
+USER_TIMEOUT = 15
+# Seconds of silence before the kernel asks whether the peer is there, between two questions, and
+# after how many without an answer it is not.
+KEEPALIVE = (10, 5, 3)
+# Bytes that the kernel takes and does not send yet: it would take megabytes, and a deadline that
+# begins when the last byte of a body is handed over would begin long before that byte has left.
+UNSENT_LIMIT = 128 * 1024
+
+
+class Socket(socket.socket):
+    """One that never closes a descriptor which is not its own any more.
+
+    uvloop (0.23, create_connection) closes the descriptor of a connection that is reset before it
+    has taken the socket over, and then leaves the socket with its number; when that is collected,
+    it would close whatever has the number by then: a client's connection, or a file.
+    """
+
+    # Who else uses the descriptor: a loop of uvloop, from the moment at which it owns it.
+    _io_refs: int
+
+    def __del__(self) -> None:
+        if self._io_refs > 0:
+            self.detach()
+        elif self.fileno() >= 0:
+            self.close()
+
+
+class Dialer(aiohttp.TCPConnector):
+    """A connector with one connection, or none yet."""
+
+    def __init__(self, *, limit: int, keepalive_timeout: float, resolver: Resolver) -> None:
+        super().__init__(
+            limit=limit,
+            keepalive_timeout=keepalive_timeout,
+            resolver=resolver,
+            use_dns_cache=False,
+            socket_factory=self._socket,
+        )
+        # For streams that the peer may leave unread for as long as it likes: with a user time-out
+        # the kernel takes that for a peer that has vanished.
+        self.is_patient = False
+        self.is_connected = False
+        self.is_reused = False
+        # What is on its way is read while it comes, whatever becomes of the link meanwhile.
+        self.outlasts_cut = False
+        self._protocol: ResponseHandler | None = None
+        self._transport: asyncio.Transport | None = None
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        self.is_connected = False
+        connection = await super().connect(req, traces, timeout)
+        self.is_connected = True
+        self.is_reused = connection.protocol is self._protocol
+        self._protocol = connection.protocol
+        self._transport = connection.transport
+        return connection
+
+    @property
+    def peer_names(self) -> frozenset[str]:
+        """DNS names of the certificate at the other end, as far as it is verified."""
+        transport = self._transport
+        found = None if transport is None else transport.get_extra_info("peercert")
+        names = (found or {}).get("subjectAltName", ())
+        return frozenset(name for kind, name in names if kind == "DNS")
+
+    def cut(self) -> None:
+        """Ends the connection at once, whatever is on its way.
+
+        What aiohttp closed as well: TLS waits up to 30 s for the other end to agree, and a loop of
+        uvloop that is closed meanwhile waits for ever.
+        """
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    def end(self) -> None:
+        """The request is over: what cannot be used again is cut."""
+        self.outlasts_cut = False
+        if self._protocol is None or not self._protocol.is_connected():
+            self.cut()
+
+    def hand_over(self) -> None:
+        """The connection belongs to somebody else: it is not cut any more."""
+        self._transport = None
+
+    def _socket(self, address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        sock = Socket(family, kind, protocol)
+        idle, interval, count = KEEPALIVE
+        options = [
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count),
+            (socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_LIMIT),
+        ]
+        if not self.is_patient:
+            options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT * 1000))
+        for option in options:
+            sock.setsockopt(*option)
+        return sock

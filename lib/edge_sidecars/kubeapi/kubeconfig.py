@@ -1,0 +1,201 @@
+"""Credentials from a kubeconfig: what client-go does with its fields.
+
+Guarantees: tokens, certificates and keys stay in memory, no file is ever written. The kubeconfig
+and the files that it names are read again when they change, for the next request; what cannot be
+used leaves the last good content in use. Server, context and namespace are those of the start: a
+running sidecar does not move to another cluster. A token that cannot be read is a matter of the
+request, not of the start: what is known offline is answered without one.
+"""
+
+import base64
+import ssl
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from edge_sidecars.kubeapi.credentials import UnusableCredentials, checked_token, read_token
+from edge_sidecars.kubeapi.errors import Unreachable
+from edge_sidecars.kubeapi.exec_plugin import ExecPlugin
+from edge_sidecars.kubeapi.file_watcher import WatchedFiles, describe_failure, logger
+from edge_sidecars.kubeapi.kubeconfig_file import (
+    Context,
+    MissingPackage,
+    kubeconfig_paths,
+    read_context,
+)
+from edge_sidecars.kubeapi.tls import client_context, present
+from edge_sidecars.runtime.log import fields
+
+
+@dataclass(frozen=True)
+class _Contexts:
+    """`anonymous` is without a client certificate; it is `own` where there is none."""
+
+    own: ssl.SSLContext
+    anonymous: ssl.SSLContext
+
+
+@dataclass(frozen=True)
+class _User:
+    """What stands in the kubeconfig, and what is made of the files that it names."""
+
+    context: Context
+    contexts: WatchedFiles[_Contexts]
+    token: WatchedFiles[str] | None
+    constant: str | None  # the Authorization header without a tokenFile
+    plugin: ExecPlugin | None
+
+
+class Kubeconfig:
+    """A context of a kubeconfig, or of several with a colon between; default: the current one.
+
+    Raises `UnusableCredentials` naming the file.
+    """
+
+    def __init__(
+        self, path: Path, *, server: str | None = None, context: str | None = None
+    ) -> None:
+        self._paths = kubeconfig_paths(path)
+        self._name = context
+        self._override = server is not None
+        self._server = (server or "").rstrip("/")
+        self._is_made = False
+        self._told = ""  # the latest problem that was logged
+        self._plugin: ExecPlugin | None = None
+        self._of_plugin: tuple[_Contexts, tuple[bytes, bytes], ssl.SSLContext] | None = None
+        self._user = WatchedFiles(self._paths, self._read)
+        try:
+            found = self._user.get().context
+        except (OSError, ValueError) as error:
+            check = "" if isinstance(error, MissingPackage) else "; `kubectl config view` checks it"
+            told = describe_failure(error)
+            raise UnusableCredentials(f"--kubeconfig {path}: {told}{check}") from error
+        self._name = found.name
+        self._server = self._server or found.server
+        self._is_made = True
+        self.namespace: str | None = found.namespace
+
+    @property
+    def server(self) -> str:
+        return self._server
+
+    @property
+    def tls_server_name(self) -> str | None:
+        return self._user.get().context.tls_server_name if self._is_tls else None
+
+    def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
+        if not self._is_tls:
+            return None
+        user = self._user.get()
+        contexts = user.contexts.get()
+        if is_anonymous:
+            return contexts.anonymous
+        if user.plugin is None or user.plugin.newest is None or user.plugin.newest.pair is None:
+            return contexts.own
+        return self._with_pair(user, contexts, user.plugin.newest.pair)
+
+    async def authorization(self) -> str | None:
+        """Over plain HTTP none is sent, as client-go has it. Raises `Unreachable` where a token
+        file or an exec plugin gives nothing."""
+        if not self._is_tls:
+            return None
+        try:
+            found = await self._authorization(self._user.get())
+        except Unreachable as error:
+            if str(error) != self._told:
+                self._told = str(error)
+                logger.warning(
+                    "no credentials for the API server",
+                    extra=fields(server=self._server, why=self._told),
+                )
+            raise
+        self._told = ""
+        return found
+
+    async def _authorization(self, user: _User) -> str | None:
+        if user.token is not None:
+            try:
+                return f"Bearer {user.token.get()}"
+            except (OSError, ValueError) as error:
+                if user.constant is None:
+                    raise Unreachable(f"no token: {describe_failure(error)}") from error
+        if user.constant is not None or user.plugin is None:
+            return user.constant
+        credential = await user.plugin.credential()
+        if credential.pair is not None:
+            # A pair that cannot be used is known now, not in the middle of a request.
+            self._with_pair(user, user.contexts.get(), credential.pair)
+        return None if credential.token is None else f"Bearer {credential.token}"
+
+    def refused(self) -> None:
+        if self._plugin is not None:
+            self._plugin.refused()
+
+    @property
+    def _is_tls(self) -> bool:
+        return self._server.startswith("https:")
+
+    def _read(self) -> _User:
+        """Raises OSError or ValueError."""
+        context = read_context(self._paths, self._name)
+        if self._is_made and not self._override and context.server != self._server:
+            raise ValueError(f"{self._server} became another server: restart to go there")
+        files = [
+            source.path
+            for source in (context.authorities, context.certificate, context.key)
+            if source is not None and source.path is not None
+        ]
+        contexts = WatchedFiles(files, partial(_contexts, context))
+        contexts.get()
+        token = None
+        if context.token_file is not None:
+            token = WatchedFiles([context.token_file], partial(read_token, context.token_file))
+        constant = _constant(context)
+        if self._plugin is None or self._plugin.spec != context.plugin:
+            self._plugin = None if context.plugin is None else ExecPlugin(context.plugin)
+        return _User(context, contexts, token, constant, self._plugin)
+
+    def _with_pair(
+        self, user: _User, contexts: _Contexts, pair: tuple[bytes, bytes]
+    ) -> ssl.SSLContext:
+        """Raises `Unreachable` for a pair that cannot be used."""
+        made = self._of_plugin
+        if made is not None and made[0] is contexts and made[1] == pair:
+            return made[2]
+        try:
+            context = _trusting(user.context)
+            present(context, *pair)
+        except (OSError, ValueError) as error:
+            raise Unreachable(
+                f"the exec plugin's certificate: {describe_failure(error)}"
+            ) from error
+        self._of_plugin = contexts, pair, context
+        return context
+
+
+def _contexts(context: Context) -> _Contexts:
+    try:
+        anonymous = _trusting(context)
+        if context.certificate is None or context.key is None:
+            return _Contexts(anonymous, anonymous)
+        own = _trusting(context)
+        present(own, context.certificate.read(), context.key.read())
+    except (ssl.SSLError, ValueError) as error:
+        raise ValueError(f"its certificates: {describe_failure(error)}") from error
+    return _Contexts(own, anonymous)
+
+
+def _trusting(context: Context) -> ssl.SSLContext:
+    authorities = None if context.authorities is None else context.authorities.read()
+    return client_context(authorities, is_insecure=context.is_insecure)
+
+
+def _constant(context: Context) -> str | None:
+    if context.token is not None:
+        try:
+            return f"Bearer {checked_token(context.token)}"
+        except ValueError as error:
+            raise ValueError(f"token of its user: {error}") from None
+    if context.basic is None:
+        return None
+    return "Basic " + base64.b64encode(":".join(context.basic).encode()).decode()

@@ -1,0 +1,1 @@
+"""Bodies of writes: JSON, protobuf and patches, decoded into objects. Pure."""

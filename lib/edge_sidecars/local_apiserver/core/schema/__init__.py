@@ -1,0 +1,1 @@
+"""Schemas of built-in types and CRDs: structure, validation, defaulting, pruning. Pure."""

@@ -1,0 +1,132 @@
+"""A `status` command: asks a process on this machine for its document, and shows that to people.
+
+Knows no document: what its fields mean, and where the process listens, its component says.
+Guarantees: what is told of failures is one line on standard error; no proxy is asked; a table is
+aligned, with nothing behind its last column.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from edge_sidecars.runtime.flags import Parser
+from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.values import url as checked_url
+
+# Seconds; whoever does not answer on this machine within so many does not answer.
+TIMEOUT = 5.0
+FAILED = 1
+BAD_INPUT = 2
+
+Told = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Document:
+    """Which one is asked for. `noun` and `called` are words for the process: `relay`, `the relay`;
+    `fields` of it tell it from another's; `longest` is in bytes."""
+
+    path: str
+    noun: str
+    called: str
+    fields: frozenset[str]
+    longest: int
+
+    def ask(self, connection: HTTPConnection, url: str) -> Told:
+        """Closes the connection. Raises ValueError, with `url` for people."""
+        try:
+            with closing(connection):
+                connection.request("GET", self.path)
+                with connection.getresponse() as answer:
+                    if answer.status != HTTPStatus.OK:
+                        raise HTTPException(f"{answer.status} {answer.reason}")
+                    told = json.loads(answer.read(self.longest))
+        except (OSError, HTTPException) as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise ValueError(
+                f"no answer from {self.called} at {url}: {why}; name its --url"
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{self._is_none(url)}: {error}; name its --url") from error
+        if not isinstance(told, dict) or not self.fields.issubset(told):
+            raise ValueError(f"{self._is_none(url)}; name {self.called}'s --url")
+        return told
+
+    def _is_none(self, url: str) -> str:
+        return f"{url}{self.path} is no {self.noun}'s answer"
+
+
+@dataclass(frozen=True)
+class StatusCommand:
+    """`program` is its name for people. `url_of` tells what --url is of; `like` is an example of
+    one; `default_url` is where the process listens, by the environment: it raises `BadInput`."""
+
+    program: str
+    document: Document
+    url_of: str
+    like: str
+    default_url: Callable[[Mapping[str, str]], str]
+    table: Callable[[Told], str]
+
+    def run(self, arguments: list[str], environ: Mapping[str, str]) -> int:
+        """0 if the process answered, 1 if it did not, 2 for bad input."""
+        try:
+            options = self._parser(environ).parse_args(arguments)
+            connection = connection_to(options.url, like=self.like)
+            told = self.document.ask(connection, options.url)
+        except BadInput as error:
+            return self._failed(error, BAD_INPUT)
+        except ValueError as error:
+            return self._failed(error, FAILED)
+        if options.output == "json":
+            sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        else:
+            sys.stdout.write(self.table(told))
+        return 0
+
+    def _parser(self, environ: Mapping[str, str]) -> argparse.ArgumentParser:
+        default = self.default_url(environ)
+        it = Parser(prog=f"{self.program} status", allow_abbrev=False)
+        it.add_argument("--url", default=default, help=f"of {self.url_of}; default {default}")
+        it.add_argument("-o", "--output", choices=("table", "json"), default="table")
+        return it
+
+    def _failed(self, error: ValueError, status: int) -> int:
+        sys.stderr.write(f"{self.program} status: {error}\n")
+        return status
+
+
+def connection_to(url: str, *, like: str) -> HTTPConnection:
+    """Never through a proxy: it is this machine that is asked. Raises `BadInput`, which names what
+    a URL is to be `like`."""
+    parts = urlsplit(checked_url(url))
+    if parts.scheme != "http" or parts.hostname is None:
+        raise BadInput(f"--url {url!r} is not like {like}")
+    return HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, with every column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def age(seconds: float) -> str:
+    """Two units at most, as kubectl tells ages."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = [(days, "d"), (hours, "h"), (minutes, "m"), (rest, "s")]
+    while len(units) > 1 and not units[0][0]:
+        units.pop(0)
+    return "".join(f"{number}{unit}" for number, unit in units[:2] if number or unit == "s") or "0s"

@@ -1,0 +1,282 @@
+"""Follows one collection of the API through the relay on localhost: all objects, then each change.
+
+Owns the list and watch, and when to try again; keeps no object. Guarantees: a sink is told whole
+lists only, everything in the API's order, nothing twice unless with a new list; after a failure it
+goes on from the version that it has come to, and lists anew only where that is forgotten. Sinks
+are told between two awaits: what a sink does is done when the next line is read.
+Needs WatchList (KEP-3157): the relay has it, kube-apiserver since 1.32.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import Annotated, Final, Never, Protocol
+
+import msgspec
+
+from edge_sidecars.kubeapi import ApiError, ApiServer, NotFound, Unreachable, api_error
+from edge_sidecars.runtime.log import fields
+from edge_sidecars.sedna_api.core.api_object import Document, NotADocument, ObjectKey
+from edge_sidecars.sedna_api.core.redial import LONGEST, Redial
+
+logger = logging.getLogger(__name__)
+
+JSON: Final = "application/json"
+# What a watch of nodes or secrets needs of them.
+METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+# KEP-3157: the annotation of the bookmark behind the last object of the list.
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+# Seconds that a watch lasts, at random between these, so that not all end at one moment. As in
+# client-go (tools/cache/reflector.go: minWatchTimeout).
+WATCH_SECONDS: Final = (300, 600)
+# Seconds beyond that after which a server is believed to be frozen.
+WATCH_GRACE: Final = 30.0
+# A stream that ends sooner was of no use, whatever it brought: not to be opened again at once.
+SHORT_WATCH: Final = 1.0
+# What a version is refused with that is forgotten, or of another history: 400 and 504 are for
+# versions that are no such, or in the future (k8s.io/apiserver, ResourceVersionTooLarge).
+FORGOTTEN: Final = (400, 410, 504)
+# No object has a name with an underscore (RFC 1123 subdomain).
+NOBODY: Final = "metadata.name=_"
+
+
+class Sink(Protocol):
+    """Where a collection goes. Must not block."""
+
+    def replaced(self, documents: Sequence[Document], version: int) -> None:
+        """The whole collection at a version: what is not among them is gone."""
+
+    def changed(self, document: Document) -> None:
+        """Added or modified."""
+
+    def deleted(self, document: Document) -> None:
+        """Gone, or no more selected: its last state, at the version at which it left."""
+
+    def at(self, version: int) -> None:
+        """Nothing beyond what was told happened up to this version."""
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    # etcd's revisions are int64.
+    resource_version: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}$")]
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct, gc=False):
+    metadata: _Metadata
+
+
+class _Frame(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+class _Code(msgspec.Struct):
+    code: int = 500
+
+
+_FRAME: Final = msgspec.json.Decoder(_Frame)
+_BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
+_CODE: Final = msgspec.json.Decoder(_Code)
+
+
+async def follow(
+    api: ApiServer,
+    path: str,
+    *,
+    kind: str,
+    sink: Sink,
+    params: Mapping[str, str] | None = None,
+    accept: str = JSON,
+    open_timeout: float = 10.0,
+    longest_delay: float = LONGEST,
+    is_optional: bool = False,
+) -> Never:
+    """Until it is cancelled. `kind`: the lower-case singular of the documents; `params`: selectors.
+
+    `open_timeout` seconds may pass until an answer begins, `longest_delay` between two attempts.
+    `is_optional`: a server that does not know the kind (404) has no objects of it, until it does.
+    """
+    following = _Following(api, path, kind, sink, dict(params or {}), accept, open_timeout)
+    redial = Redial(longest=longest_delay)
+    told = ""
+    while True:
+        try:
+            await following.once()
+        except (ApiError, Unreachable) as error:
+            if following.was_useful:
+                redial.succeeded()
+                told = ""
+            is_forgotten = following.forgets(error)
+            if is_optional and isinstance(error, NotFound):
+                sink.replaced((), 0)
+            delay = max(redial.failed(random.random()), _wish(error, longest_delay))
+            # Once for a cause: while it lasts the first line says all.
+            level = logging.DEBUG if told == str(error) else logging.WARNING
+            told = str(error)
+            detail = fields(path=path, why=told, again_in=delay)
+            logger.log(
+                logging.INFO if is_forgotten else level, "collection interrupted", extra=detail
+            )
+            await asyncio.sleep(delay)
+        else:
+            redial.succeeded()
+            told = ""
+
+
+def _wish(error: ApiError | Unreachable, longest: float) -> float:
+    """How long the server asked to be left alone, in seconds."""
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    return min(asked or 0.0, longest)
+
+
+class _Following:
+    """One collection: `once` is one stream."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        path: str,
+        kind: str,
+        sink: Sink,
+        selectors: dict[str, str],
+        accept: str,
+        open_timeout: float,
+    ) -> None:
+        self._api = api
+        self._path = path
+        self._kind = kind
+        self._sink = sink
+        self._selectors = selectors
+        self._accept = accept
+        self._open_timeout = open_timeout
+        # What to list from, "0" being whatever the relay has, and what to watch from.
+        self._floor = "0"
+        self._version: int | None = None
+        # Of the list that is coming in.
+        self._listed: dict[ObjectKey, Document] | None = None
+        # The server may be another one now, or have another history.
+        self._is_doubtful = False
+        self.was_useful = False
+
+    def forgets(self, error: ApiError | Unreachable) -> bool:
+        """Whether to list anew: not older than what was told, or whatever is newest where that is
+        refused, since the history that it was of is not the server's."""
+        if not isinstance(error, ApiError):
+            self._is_doubtful = True
+            return False
+        if error.status not in FORGOTTEN:
+            return False
+        if self._version is not None:
+            self._floor, self._version = str(self._version), None
+        elif self._floor in ("", "0"):
+            return False
+        else:
+            self._floor = ""
+        return True
+
+    async def once(self) -> None:
+        """Returns when the server ended the stream in order, and it was of some use."""
+        self.was_useful = False
+        if self._is_doubtful and self._version is not None:
+            await self._verify(self._version)
+        self._is_doubtful = False
+        loop = asyncio.get_running_loop()
+        useful_at = loop.time() + SHORT_WATCH
+        seconds = random.randint(*WATCH_SECONDS)
+        lines = self._api.lines(
+            self._path,
+            open_timeout=self._open_timeout,
+            params=self._params(seconds),
+            accept=self._accept,
+        )
+        try:
+            async with asyncio.timeout(seconds + WATCH_GRACE), aclosing(lines):
+                async for line in lines:
+                    self._take(line)
+        except TimeoutError as error:
+            raise Unreachable(f"{self._path}: the watch did not end in time") from error
+        finally:
+            self.was_useful = loop.time() >= useful_at
+        if not self.was_useful:
+            raise Unreachable(f"{self._path}: the watch ended as soon as it had begun")
+
+    async def _verify(self, version: int) -> None:
+        """A watch from a version that the server has yet to reach would be silent; a list that is
+        to be as new is refused. This one has no object."""
+        selected = self._selectors.get("fieldSelector")
+        params = self._selectors | {
+            "fieldSelector": ",".join(filter(None, (selected, NOBODY))),
+            "resourceVersion": str(version),
+            "resourceVersionMatch": "NotOlderThan",
+        }
+        await self._api.fetch("GET", self._path, params=params, timeout=self._open_timeout)
+
+    def _params(self, seconds: int) -> dict[str, str]:
+        params = self._selectors | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }
+        if self._version is not None:
+            self._listed = None
+            return params | {"resourceVersion": str(self._version)}
+        self._listed = {}
+        return params | {
+            "resourceVersion": self._floor,
+            "resourceVersionMatch": "NotOlderThan",
+            "sendInitialEvents": "true",
+        }
+
+    def _take(self, line: bytes) -> None:
+        match self._read(line):
+            case "DELETED", Document() as document:
+                self._deleted(document)
+            case _, Document() as document:
+                self._changed(document)
+            case _, _Metadata() as metadata:
+                self._bookmark(int(metadata.resource_version), metadata.annotations or {})
+
+    def _read(self, line: bytes) -> tuple[str, Document | _Metadata]:
+        try:
+            frame = _FRAME.decode(line)
+            told = bytes(frame.object)
+            match frame.type:
+                case "ADDED" | "MODIFIED" | "DELETED":
+                    return frame.type, Document.parse(told, self._kind)
+                case "BOOKMARK":
+                    return frame.type, _BOOKMARK.decode(told).metadata
+                case "ERROR":
+                    raise api_error(_CODE.decode(told).code, told)
+        except (msgspec.MsgspecError, NotADocument) as error:
+            raise Unreachable(f"{self._path}: no event of a watch: {error}") from error
+        raise Unreachable(f"{self._path}: an event of type {frame.type!r:.80}")
+
+    def _changed(self, document: Document) -> None:
+        if self._listed is not None:
+            self._listed[document.key] = document
+            return
+        self._sink.changed(document)
+        self._version = document.resource_version
+
+    def _deleted(self, document: Document) -> None:
+        if self._listed is not None:
+            self._listed.pop(document.key, None)
+            return
+        self._sink.deleted(document)
+        self._version = document.resource_version
+
+    def _bookmark(self, version: int, annotations: Mapping[str, str]) -> None:
+        if self._listed is None:
+            self._sink.at(version)
+        elif INITIAL_EVENTS_END in annotations:
+            documents, self._listed = tuple(self._listed.values()), None
+            self._sink.replaced(documents, version)
+            detail = fields(path=self._path, objects=len(documents), version=version)
+            logger.info("collection listed", extra=detail)
+        else:
+            # Amid the list: it is not whole yet.
+            return
+        self._version = version

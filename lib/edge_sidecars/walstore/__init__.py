@@ -1,0 +1,1 @@
+"""SQLite in WAL mode: the files of a database."""

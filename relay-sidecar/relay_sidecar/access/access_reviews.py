@@ -1,0 +1,89 @@
+"""How upstream is asked about a caller: with that very token, which needs no further rights.
+
+SelfSubjectReview says whose it is (Kubernetes 1.28 and later), SelfSubjectAccessReview what that
+user may. Nothing is remembered here.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from edge_sidecars.kubeapi import ApiError, ApiTransport, TooLong, Unreachable, api_error
+from relay_sidecar.core.authorization import User
+from relay_sidecar.core.resource_attributes import Attributes
+
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+WHAT = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+# More than any review that was answered.
+MAX_ANSWER = 1024 * 1024
+# At a time: whoever comes with ever new tokens must not take all descriptors.
+MAX_REVIEWS = 32
+
+
+class Reviews:
+    """`timeout` in seconds, of one review. All raise `ApiError` and `Unreachable`."""
+
+    def __init__(self, transport: ApiTransport, *, timeout: float) -> None:
+        self._transport = transport
+        self._timeout = timeout
+        self._places = asyncio.Semaphore(MAX_REVIEWS)
+
+    async def who(self, token: str) -> User:
+        told = await self._post(
+            WHO,
+            token,
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+        )
+        user = told.get("userInfo")
+        if not isinstance(user, dict) or not user.get("username"):
+            raise Unreachable(f"a SelfSubjectReview without a user: {told!r:.80}")
+        extra = user.get("extra") or {}
+        return User(
+            name=str(user["username"]),
+            uid=str(user.get("uid") or ""),
+            groups=tuple(map(str, user.get("groups") or ())),
+            extra=tuple(sorted((str(key), tuple(map(str, extra[key]))) for key in extra)),
+        )
+
+    async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]:
+        """Whether it is allowed, and the authorizer's reason."""
+        told = await self._post(WHAT, token, attributes.review())
+        is_allowed = told.get("allowed") is True
+        if not is_allowed and told.get("evaluationError"):
+            # kube-apiserver answers 500 then, since nothing was decided.
+            raise ApiError(500, "InternalError", str(told["evaluationError"]))
+        return is_allowed, str(told.get("reason") or "")
+
+    async def _post(self, path: str, token: str, review: dict[str, object]) -> dict[str, Any]:
+        """The review's status."""
+        headers = [
+            ("Authorization", f"Bearer {token}"),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json"),
+        ]
+        body = json.dumps(review, separators=(",", ":")).encode()
+        async with (
+            self._places,
+            self._transport.exchange(
+                "POST",
+                path,
+                headers=headers,
+                body=body,
+                header_timeout=self._timeout,
+                is_decoded=True,
+                as_caller=True,
+            ) as answer,
+        ):
+            try:
+                content = await answer.read(limit=MAX_ANSWER, idle_timeout=self._timeout)
+            except TooLong as error:
+                raise Unreachable(f"the answer is no review: {error}") from error
+        if answer.status >= 300:
+            raise api_error(answer.status, content)
+        try:
+            told = json.loads(content)["status"]
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
+            raise Unreachable(f"the answer is no review: {content[:80]!r}") from error
+        if not isinstance(told, dict):
+            raise Unreachable(f"the answer is no review: {content[:80]!r}")
+        return told

@@ -1,0 +1,177 @@
+"""One process of the sidecar: startup, running, shutdown, in this order.
+
+Owns signals and exit codes. Answers before the first contact with upstream, from what was kept.
+"""
+
+import asyncio
+import ssl
+import sys
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import uvloop
+
+from edge_sidecars.kubeapi import Credentials, InCluster, Plain, UnusableCredentials
+from edge_sidecars.runtime.flags import is_bare
+from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.process import (
+    give_back_large_blocks,
+    obey_signals,
+    raise_descriptor_limit,
+    tidy,
+)
+from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.version import VERSION
+from edge_sidecars.runtime.web.listener import Listener
+from relay_sidecar.config.config import Config, load
+from relay_sidecar.config.flags import PREFIX, parser
+from relay_sidecar.web.certificate import ServingCertificate
+from relay_sidecar.web.listener import connection_limit, listening
+from relay_sidecar.web.own_endpoints import OwnEndpoints
+from relay_sidecar.wiring.relay import Relay, Spawn
+
+if TYPE_CHECKING:
+    from relay_sidecar.wiring.local_relay import LocalRelay
+
+BAD_INPUT = 2
+# Seconds from the first answer: what was imported and loaded stays for good.
+TIDY_AFTER = 2.0
+# Descriptors for kubelet, Prometheus and people.
+STATUS_CONNECTIONS = 64
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    if is_bare(parser(), arguments, environ, prefix=PREFIX):
+        return BAD_INPUT
+    status = 0
+    try:
+        config = load(arguments, environ)
+        setup(config.log_format, config.log_level)
+        uvloop.run(_serve(config))
+    except* (BadInput, UnusableCredentials) as group:
+        sys.stderr.write(f"relay-sidecar: {group.exceptions[0]}\n")
+        status = BAD_INPUT
+    return status
+
+
+async def _serve(config: Config) -> None:
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.set_exception_handler(_unforeseen)
+    obey_signals(loop, stopping.set, logger=logger)
+    async with AsyncExitStack() as stack:
+        credentials = None if config.is_local else _credentials(config)
+        tls = _tls(config)
+        # Lists of many megabytes come and go.
+        give_back_large_blocks()
+        descriptors = raise_descriptor_limit()
+        limit = connection_limit(
+            descriptors, wanted=2 * config.max_watchers, others=STATUS_CONNECTIONS
+        )
+        async with asyncio.TaskGroup() as group:
+            tasks: set[asyncio.Task[None]] = set()
+
+            def spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+                task = group.create_task(work)
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+                return task
+
+            relay = await _relay(config, credentials, stack, spawn)
+            own = listening(
+                config.status_listen, OwnEndpoints(relay).handle, limit=STATUS_CONNECTIONS
+            )
+            api = listening(config.listen, relay.api.handle, limit=limit, tls=tls)
+            for listener in (api, own):
+                await listener.open()
+                stack.push_async_callback(listener.close)
+            relay.start()
+            _say_hello(config, relay, api, own)
+            if config.otlp_endpoint is not None:
+                _export(relay, config, stack, spawn)
+            loop.call_later(TIDY_AFTER, tidy)
+            await stopping.wait()
+            # Clients first: what they have asked for may still be answered.
+            for listener in (api, own):
+                await listener.close()
+            for task in tuple(tasks):
+                task.cancel()
+
+
+def _export(
+    relay: "Relay | LocalRelay", config: Config, stack: AsyncExitStack, spawn: Spawn
+) -> None:
+    """Metrics and spans, over OTLP."""
+    try:
+        from relay_sidecar.telemetry.otel import Telemetry
+    except ImportError as error:
+        # The variable may be meant for another container of the pod.
+        logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is not served", extra=fields(lack=error.msg))
+        return
+    telemetry = Telemetry(relay, namespace=config.namespace, version=VERSION)
+    stack.push_async_callback(telemetry.close)
+    spawn(telemetry.run())
+
+
+async def _relay(
+    config: Config, credentials: Credentials | None, stack: AsyncExitStack, spawn: Spawn
+) -> "Relay | LocalRelay":
+    """Imported only where used: an edge node's memory is not for what it does not do."""
+    if credentials is None:
+        from relay_sidecar.wiring.local_relay import LocalRelay
+
+        return await LocalRelay.open(config, stack, spawn=spawn)
+    return await Relay.open(config, credentials, stack, spawn=spawn)
+
+
+def _credentials(config: Config) -> Credentials:
+    """Raises `UnusableCredentials`, or `BadInput` where callers' tokens would be readable."""
+    if config.kubeconfig is not None:
+        from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+
+        credentials = Kubeconfig(config.kubeconfig, server=config.server, context=config.context)
+        config.check_upstream(credentials.server)
+        return credentials
+    if config.server is not None and config.server.startswith("http:"):
+        return Plain(config.server)
+    return InCluster(config.server or "", config.service_account_dir)
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    if config.tls_cert_file is None or config.tls_private_key_file is None:
+        return None
+    return ServingCertificate(config.tls_cert_file, config.tls_private_key_file).context
+
+
+def _unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """uvloop's TLS calls it fatal that it wants to write to a connection which has just been lost
+    (sslproto.pyx, _process_outgoing); whoever has the connection is told of its end all the same.
+    One whose handshake was given up meanwhile does not even say that it is closing (loop.pyx,
+    create_connection).
+    """
+    transport: asyncio.BaseTransport | None = context.get("transport")
+    error = context.get("exception")
+    is_of_tls = context.get("message") == "Fatal error on SSL protocol"
+    is_given_up = isinstance(error, RuntimeError) and "the handler is closed" in str(error)
+    if is_of_tls and (is_given_up or (transport is not None and transport.is_closing())):
+        logger.debug("connection lost", extra=fields(why=error))
+        return
+    loop.default_exception_handler(context)
+
+
+def _say_hello(config: Config, relay: "Relay | LocalRelay", api: Listener, own: Listener) -> None:
+    for warning in config.warnings:
+        logger.warning(warning)
+    note = relay.status().journal.note
+    if note:
+        logger.warning("data was set aside", extra=fields(why=note))
+    logger.info(
+        "relaying",
+        extra=fields(
+            server=relay.status().link.server or "none: this is the origin",
+            listen=api.bound,
+            status=own.bound,
+            data=config.data_dir or "memory",
+            access="caller" if config.asks_callers else "own",
+        ),
+    )

@@ -1,0 +1,89 @@
+"""`relay-sidecar status`: the link, the streams and who reads them; a table or JSON.
+
+Asks the relay on this machine for its /status document, and shows it as it is.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from edge_sidecars.runtime.flags import Options
+from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
+from edge_sidecars.runtime.values import address
+from relay_sidecar.config.flags import DEFAULT_STATUS_LISTEN, PREFIX
+
+# Bytes; a /status document of 10,000 streams is shorter.
+MAX_ANSWER = 16 * 1024 * 1024
+_DOCUMENT = Document(
+    path="/status",
+    noun="relay",
+    called="the relay",
+    fields=frozenset({"version", "uptimeSeconds", "link", "journal", "streams", "watchers"}),
+    longest=MAX_ANSWER,
+)
+_TITLES = ("RESOURCE", "NAMESPACE", "SELECTOR", "STATE", "OBJECTS", "BYTES", "AGE", "WATCHERS")
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    """0 if a relay answered, 1 if none did, 2 for bad input."""
+    command = StatusCommand(
+        program="relay-sidecar",
+        document=_DOCUMENT,
+        url_of="--status-listen",
+        like=f"http://{DEFAULT_STATUS_LISTEN}",
+        default_url=_default_url,
+        table=table,
+    )
+    return command.run(arguments, environ)
+
+
+def table(told: Mapping[str, Any]) -> str:
+    """Of a /status document."""
+    link, journal = told["link"], told["journal"]
+    summary = [
+        ("RELAY", f"{told['version']}, up for {age(told['uptimeSeconds'])}"),
+        ("READY", "yes" if told["isReady"] else f"no: {told['lack']}"),
+        ("LINK", _link(link)),
+        ("JOURNAL", journal["failure"] or journal["directory"] or "memory"),
+        ("OBJECTS", f"{told['objects']} of {told['maxObjects']}"),
+        ("WATCHERS", f"{told['watchers']} of {told['maxWatchers']}"),
+    ]
+    if journal["note"]:
+        summary.append(("NOTE", journal["note"]))
+    lines = aligned(summary)
+    if told["streams"]:
+        lines += ["", *aligned([_TITLES, *map(_row, told["streams"])])]
+    return "\n".join(lines) + "\n"
+
+
+def _default_url(environ: Mapping[str, str]) -> str:
+    options = Options({}, environ, prefix=PREFIX)
+    listen = options.parsed("status_listen", address, address(DEFAULT_STATUS_LISTEN))
+    return f"http://{listen.dialled}"
+
+
+def _link(link: Mapping[str, Any]) -> str:
+    if link["server"] is None:
+        return "none: this relay is the origin"
+    if link["state"] == "unauthorized":
+        return f"up, but the relay's credentials are refused (401), to {link['server']}"
+    if link["isUp"]:
+        return f"up, to {link['server']}"
+    since = "" if link["downSeconds"] is None else f" for {age(link['downSeconds'])}"
+    if link["state"] == "relayed":
+        return f"down{since}, to {link['server']}, a relay that is cut off itself"
+    return f"down{since}, to {link['server']}"
+
+
+def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:
+    selectors = [stream["labelSelector"], stream["fieldSelector"]]
+    refusal = f": {stream['refusal']}" if stream["refusal"] else ""
+    return (
+        stream["resource"],
+        stream["namespace"] or "*",
+        "&".join(filter(None, selectors)) or "-",
+        f"{stream['state']}{refusal}",
+        str(stream["objects"]),
+        str(stream["bytes"]),
+        "-" if stream["ageSeconds"] is None else age(stream["ageSeconds"]),
+        str(stream["watchers"]),
+    )

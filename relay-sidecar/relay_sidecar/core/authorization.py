@@ -1,0 +1,311 @@
+"""What upstream has said about callers, and for how long that stands.
+
+Two facts make a decision: whose a token is, and what that user may. While upstream answers, each
+is good for `ttl` after upstream said it, and none from before the link was last down. While
+upstream does not answer, what was said up to `offline_ttl` before its last answer is good for
+`offline_ttl` of running time (`offline_clock`) after it, and for two `ttl` where upstream is there
+but does not manage to decide, whatever the token says of its end: no
+wall clock takes part. A refused token or a denial replaces what was known before, at once.
+
+    judge --> Standing        answer, until then
+          --> Ask             upstream, then judge again
+          --> Rejected        upstream refused the token
+          --> Unverifiable    nobody can be asked, and nothing recent enough is known
+
+While upstream does not answer, who may `get` in general (without a name, in that namespace or in
+all) may get each by its name, unless upstream denied that name. So upstream is asked about that
+beside what a caller wants (`Decisions.beside`): that it may list does not say that it may get.
+
+Tokens and what is decided stand here, and in what is kept, only as keyed hashes: who reads the
+journal can neither use nor guess them. Names of users are kept, for the messages. `now` is a boot
+clock.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
+from operator import attrgetter
+from typing import Final, TypeVar
+
+from edge_sidecars.apimachinery.lru import memo
+from relay_sidecar.core.expiring_map import Entry, Ledger
+from relay_sidecar.core.offline_clock import OfflineClock
+from relay_sidecar.core.resource_attributes import Attributes
+
+# Seconds for which a refused token is not asked about again: a caller that knows no better comes
+# back faster than that, and what mends a token takes longer.
+REJECTED_TTL = 3.0
+# So many `ttl` what upstream said stands where it is there, but does not manage to decide.
+FAILING_TTLS = 2
+# More callers than a node has pods, and more than they ask about.
+MAX_TOKENS = 2048
+MAX_DECISIONS = 16384
+_IDENTITY, _DECISION, _CLOCK = "user/", "right/", "clock"
+# How 0.1.0 kept them, with wall times.
+_OBSOLETE = ("identity/", "decision/")
+
+V = TypeVar("V")
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """The userInfo of a SelfSubjectReview; `extra` is sorted by key."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`user` is the name, `reason` the authorizer's."""
+
+    allowed: bool
+    user: str
+    reason: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """`who`: whose the token is has to be asked too."""
+
+    who: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Unverifiable:
+    pass
+
+
+Verdict = Standing | Ask | Rejected | Unverifiable
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """`user_key` stands for all of the user, groups included."""
+
+    user: str
+    user_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    allowed: bool
+    reason: str
+
+
+class Decisions:
+    """`salt` makes the hashes ours; with that of an earlier life, what it kept can be restored.
+    `clock` goes on from that life (`saved_clock`)."""
+
+    def __init__(self, *, salt: bytes, ttl: float, offline_ttl: float, clock: OfflineClock) -> None:
+        self._salt = salt
+        self._clock = clock
+        self._ttl = ttl
+        self._offline_ttl = offline_ttl
+        self._identities = Ledger(_Identity, life=offline_ttl, limit=MAX_TOKENS)
+        self._decisions = Ledger(_Decision, life=offline_ttl, limit=MAX_DECISIONS)
+        self._rejected: OrderedDict[str, float] = OrderedDict()
+        # On `clock`: what was said before is asked again as soon as upstream answers.
+        self._online_since = 0.0
+        self._obsolete: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._decisions)
+
+    def judge(
+        self,
+        token: str,
+        attributes: Attributes,
+        *,
+        now: float,
+        is_online: bool,
+        is_failing: bool = False,
+    ) -> Verdict:
+        """`is_failing`: upstream is there, but did not manage to decide: then only what it said
+        a moment ago stands in for that."""
+        token_key = self._hash(token)
+        if now - self._rejected.get(token_key, -math.inf) < REJECTED_TTL:
+            return Rejected()
+        who = self._good(self._identities.get(token_key), now, is_online=is_online)
+        if who is None:
+            return Ask(who=True) if is_online else Unverifiable()
+        what = self._decision(who.fact, attributes, now, is_online=is_online)
+        if what is None and not is_online:
+            what = self._in_general(who.fact, attributes, now)
+        if what is None:
+            return Ask(who=False) if is_online else Unverifiable()
+        if is_online:
+            left = self._ttl - (self._clock.read(now) - min(who.at, what.at))
+        else:
+            # The link may be back after another `ttl`.
+            left = min(self._ttl, self._offline_ttl - self._clock.without_contact(now))
+            if is_failing:
+                age = self._clock.read(now) - min(who.at, what.at)
+                left = min(left, FAILING_TTLS * self._ttl - age)
+                if left <= 0:
+                    return Unverifiable()
+        return Standing(what.fact.allowed, who.fact.user, what.fact.reason, now + left)
+
+    def beside(self, token: str, attributes: Attributes, *, now: float) -> Attributes | None:
+        """What upstream is to be asked about as well, so that it is known when nobody can be:
+        whether the caller may get what it wants to read, without regard to names."""
+        general = attributes.general_get()
+        if general is None or not isinstance(
+            self.judge(token, general, now=now, is_online=True), Ask
+        ):
+            return None
+        return general
+
+    def identified(self, token: str, user: User, *, now: float) -> None:
+        """Upstream says that the token is this user's."""
+        user_key = self._hash(json.dumps(astuple(user)))
+        token_key = self._hash(token)
+        self._rejected.pop(token_key, None)
+        self._clock.contact(now)
+        self._identities.learn(token_key, _Identity(user.name, user_key), now=self._clock.read(now))
+
+    def rejected(self, token: str, *, now: float) -> None:
+        """Upstream knows no such token."""
+        self._clock.contact(now)
+        token_key = self._hash(token)
+        self._identities.forget(token_key)
+        self._rejected[token_key] = now
+        self._rejected.move_to_end(token_key)
+        while len(self._rejected) > MAX_TOKENS:
+            self._rejected.popitem(last=False)
+
+    def decided(
+        self, token: str, attributes: Attributes, *, allowed: bool, reason: str, now: float
+    ) -> None:
+        """About the user whose the token was when it was last identified."""
+        self._clock.contact(now)
+        who = self._identities.get(self._hash(token))
+        if who is None:
+            return
+        key = self._decision_key(who.fact.user_key, attributes)
+        self._decisions.learn(key, _Decision(allowed, reason), now=self._clock.read(now))
+        if not allowed:
+            # That it may get in general is refuted with the first name that it may not.
+            for general in attributes.in_general():
+                key = self._decision_key(who.fact.user_key, general)
+                known = self._decisions.get(key)
+                if known is not None and known.fact.allowed:
+                    self._decisions.forget(key)
+
+    def connected(self, *, now: float) -> None:
+        """Upstream answers again: all is asked again."""
+        self._clock.contact(now)
+        self._online_since = self._clock.read(now)
+
+    def contact(self, *, now: float) -> None:
+        """Upstream answered then, and may have ceased to since: the machine may have slept."""
+        self._clock.contact(now)
+
+    # ── what outlives the process ──
+
+    def take_unkept(self, *, now: float) -> dict[str, bytes | None]:
+        """What is to be written since the last time; None is to be deleted."""
+        horizon = self._clock.contact_at
+        found = _joined(
+            self._identities.take_unkept(now=horizon), self._decisions.take_unkept(now=horizon)
+        )
+        found |= dict.fromkeys(self._obsolete)
+        self._obsolete.clear()
+        return found | ({_CLOCK: self._clock.record(now)} if found else {})
+
+    def clock_record(self, *, now: float) -> dict[str, bytes]:
+        """To be kept each minute while upstream does not answer."""
+        return {_CLOCK: self._clock.record(now)}
+
+    def snapshot(self, *, now: float) -> dict[str, bytes]:
+        """All that is to be kept, as if nothing had been written yet."""
+        known = _joined(self._identities.snapshot(), self._decisions.snapshot())
+        return known | self.clock_record(now=now)
+
+    def restore(self, kept: Mapping[str, bytes], *, now: float) -> None:
+        """What `take_unkept` gave in an earlier life with the same salt. Without the clock nothing
+        says how old it is."""
+        at = self._clock.read(now)
+        self._online_since = at
+        self._obsolete = {key for key in kept if key.startswith(_OBSOLETE)}
+        if self._clock.is_new:
+            self._obsolete |= {key for key in kept if key.startswith((_IDENTITY, _DECISION))}
+            return
+        self._identities.restore(_under(_IDENTITY, kept), now=at)
+        self._decisions.restore(_under(_DECISION, kept), now=at)
+
+    # ── inside ──
+
+    def _good(self, entry: Entry[F] | None, now: float, *, is_online: bool) -> Entry[F] | None:
+        """The entry, unless it is too old."""
+        if entry is None:
+            return None
+        if is_online:
+            age = self._clock.read(now) - entry.at
+            return entry if age < self._ttl and entry.at >= self._online_since else None
+        is_over = self._clock.without_contact(now) >= self._offline_ttl
+        is_stale = self._clock.contact_at - entry.at >= self._offline_ttl
+        return None if is_over or is_stale else entry
+
+    def _decision(
+        self, who: _Identity, attributes: Attributes, now: float, *, is_online: bool
+    ) -> Entry[_Decision] | None:
+        found = self._decisions.get(self._decision_key(who.user_key, attributes))
+        return self._good(found, now, is_online=is_online)
+
+    def _in_general(
+        self, who: _Identity, attributes: Attributes, now: float
+    ) -> Entry[_Decision] | None:
+        """That it may get whatever name, where upstream said so."""
+        for general in attributes.in_general():
+            found = self._decision(who, general, now, is_online=False)
+            if found is not None and found.fact.allowed:
+                return found
+        return None
+
+    def _decision_key(self, user_key: str, attributes: Attributes) -> str:
+        return self._hash(_text_of(user_key, *_texts(attributes)))
+
+    def _hash(self, text: str) -> str:
+        return hmac.digest(self._salt, text.encode(), "sha256").hex()
+
+
+# As astuple does for such fields, at a twentieth of its cost: each request asks.
+_texts: Final = attrgetter(*(field.name for field in fields(Attributes)))
+
+
+@memo(4096)
+def _text_of(*texts: str) -> str:
+    """Of a user's key, which is a hash, and what the user wants to do."""
+    return json.dumps(texts)
+
+
+def saved_clock(kept: Mapping[str, bytes]) -> bytes | None:
+    """The record of the earlier life's `OfflineClock`."""
+    return kept.get(_CLOCK)
+
+
+def _joined(identities: Mapping[str, V], decisions: Mapping[str, V]) -> dict[str, V]:
+    return {_IDENTITY + key: value for key, value in identities.items()} | {
+        _DECISION + key: value for key, value in decisions.items()
+    }
+
+
+def _under(prefix: str, kept: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {
+        key.removeprefix(prefix): value for key, value in kept.items() if key.startswith(prefix)
+    }

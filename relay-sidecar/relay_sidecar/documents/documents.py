@@ -1,0 +1,260 @@
+"""Discovery, OpenAPI and version: what upstream last said of what it serves, for offline use.
+
+Owns which paths are such documents, and which variant of one (JSON, aggregated, protobuf) a client
+gets. Guarantees: an answer is one that upstream gave, or follows from the aggregated discovery
+document where that is newer; half an answer or somebody else's page is not remembered; all of it
+outlasts a restart. Knows neither requests of clients nor when to ask upstream.
+"""
+
+import asyncio
+import gzip
+import re
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from edge_sidecars.apimachinery.accept import Clause, clauses
+from edge_sidecars.apimachinery.discovery import AGGREGATED, parts_of_core, parts_of_groups
+from edge_sidecars.apimachinery.objects import Malformed
+from edge_sidecars.runtime.log import fields, logger, sparing
+from relay_sidecar.core.answer_age import told_age
+from relay_sidecar.journal.records import Kept, Record
+
+# Of the journal's `Kept`.
+SPACE = "documents"
+OK = 200
+JSON = "application/json"
+# /openapi/v3 says this of its JSON.
+TEXT = "text/plain"
+# Bytes from which on packing is not the event loop's business.
+LARGE = 64 * 1024
+
+_DOCUMENT = re.compile(r"/version|/apis?(/[^/]+){0,2}|/openapi/v2|/openapi/v3(/.+)?")
+_NO_DOCUMENT = re.compile(r"/api/[^/]+/.*")
+_OPENAPI_PROTOBUF = re.compile(
+    r"application/com\.github\.proto-openapi\.spec\.v[23]\.v1\.0\+protobuf"
+)
+# What tells variants of one media type apart (k8s.io/apiserver, endpoints/handlers/negotiation).
+_PARAMETERS = ("g", "v", "as")
+
+
+class Document(Struct, frozen=True):
+    """`etag` as upstream quotes it, "" without; unix seconds: `since` then upstream has said these
+    bytes, `confirmed_at` for the last time."""
+
+    content_type: str
+    etag: str
+    gzipped: bytes
+    since: float
+    confirmed_at: float
+
+    def body(self) -> bytes:
+        return zlib.decompress(self.gzipped, 16 + zlib.MAX_WBITS)
+
+
+class Memory(Protocol):
+    async def commit(self, *records: Record) -> None:
+        """Returns when they are kept, or cannot be."""
+        ...
+
+
+class Documents:
+    """`saved` is the journal's `SPACE`."""
+
+    def __init__(self, memory: Memory, saved: Mapping[bytes, bytes]) -> None:
+        self._memory = memory
+        # By path, then by variant.
+        self._stored: dict[str, dict[str, Document]] = {}
+        # What was made of an aggregated document, by its path.
+        self._parts: dict[str, tuple[Document, dict[str, Document]]] = {}
+        for key, value in saved.items():
+            path, _, variant = key.decode().partition(" ")
+            document = msgspec.msgpack.decode(value, type=Document)
+            self._stored.setdefault(path, {})[variant] = document
+
+    @staticmethod
+    def is_kept(path: str) -> bool:
+        """Whether this is the path of such a document."""
+        canonical = _canonical(path)
+        return bool(_DOCUMENT.fullmatch(canonical) and not _NO_DOCUMENT.fullmatch(canonical))
+
+    def recall(self, path: str, accept: str) -> Document | None:
+        """What the client likes best of what is there; where it likes none of that, plain JSON."""
+        canonical = _canonical(path)
+        variants = list(self._stored.get(canonical, {}).values())
+        plain = next(filter(_is_plain, variants), None)
+        part = self._part(canonical)
+        if part is not None and (plain is None or plain.since < part.since):
+            variants = [part, *(one for one in variants if one is not plain)]
+        variants.sort(key=_is_plain, reverse=True)
+        for clause in clauses(accept or JSON):
+            for document in variants:
+                if _satisfies(document.content_type, clause):
+                    return document
+        return variants[0] if variants and _is_plain(variants[0]) else None
+
+    def stored(self, path: str, content_type: str) -> Document | None:
+        """Exactly this variant, as upstream said it."""
+        return self._stored.get(_canonical(path), {}).get(_variant(content_type))
+
+    async def remember(
+        self, path: str, status: int, headers: Mapping[str, str], body: bytes
+    ) -> bool:
+        """An answer to a GET; whether it is news. `body` is in the coding that the headers tell."""
+        told = {name.lower(): value for name, value in headers.items()}
+        canonical, content_type = _canonical(path), told.get("content-type", "")
+        coding = told.get("content-encoding", "identity").lower()
+        media = _media(content_type)
+        is_json = media == JSON or (media == TEXT and canonical == "/openapi/v3")
+        if (
+            status != OK
+            or not self.is_kept(canonical)
+            or not (is_json or _OPENAPI_PROTOBUF.fullmatch(media))
+            or coding not in ("identity", "gzip")
+        ):
+            return False
+        variant = _variant(content_type)
+        old = self._stored.get(canonical, {}).get(variant)
+        known = None if old is None else old.gzipped
+        work = (body, known, coding == "gzip", is_json)
+        gzipped = _packed(*work) if len(body) < LARGE else await asyncio.to_thread(_packed, *work)
+        if gzipped is None:
+            if sparing.allows("no JSON", canonical):
+                logger.warning(
+                    "upstream sent no JSON", extra=fields(path=canonical, bytes=len(body))
+                )
+            return False
+        now = time.time() - told_age(told.get("age"))
+        since = old.since if old is not None and old.gzipped == gzipped else now
+        document = Document(content_type, told.get("etag", ""), gzipped, since, now)
+        return await self._store(canonical, variant, document)
+
+    def confirm(self, path: str, content_type: str) -> None:
+        """Upstream says that this variant has not changed."""
+        variants, variant = self._stored.get(_canonical(path), {}), _variant(content_type)
+        if variant in variants:
+            now = time.time()
+            variants[variant] = msgspec.structs.replace(variants[variant], confirmed_at=now)
+
+    def records(self) -> Iterator[Kept]:
+        """All of it, for the journal."""
+        for path, variants in self._stored.items():
+            for variant, document in variants.items():
+                yield _record(path, variant, document)
+
+    async def _store(self, path: str, variant: str, document: Document) -> bool:
+        variants = self._stored.setdefault(path, {})
+        old, variants[variant] = variants.get(variant), document
+        if old is not None and old.gzipped == document.gzipped and old.etag == document.etag:
+            return False
+        outdated: list[str] = []
+        if path.startswith("/openapi/") and document.etag:
+            # There the ETag is one for all variants, so those that have another are old.
+            outdated = [name for name, one in variants.items() if one.etag != document.etag]
+            for name in outdated:
+                del variants[name]
+        await self._memory.commit(
+            _record(path, variant, document), *(_record(path, name, None) for name in outdated)
+        )
+        return True
+
+    def _part(self, path: str) -> Document | None:
+        """What the aggregated document says that the one at this path would."""
+        root = next((root for root in ("/api", "/apis") if _is_below(path, root)), None)
+        if root is None:
+            return None
+        aggregated = [
+            one
+            for content_type in AGGREGATED
+            if (one := self.stored(root, content_type)) is not None
+        ]
+        if not aggregated:
+            return None
+        newest = max(aggregated, key=lambda one: one.since)
+        known = self._parts.get(root)
+        if known is None or known[0] is not newest:
+            known = self._parts[root] = (newest, _parts(root, newest))
+        return known[1].get(path)
+
+
+def _parts(root: str, aggregated: Document) -> dict[str, Document]:
+    try:
+        read = parts_of_core if root == "/api" else parts_of_groups
+        parts = read(aggregated.body())
+    except Malformed as error:
+        if sparing.allows("discovery", root):
+            logger.warning(
+                "upstream's discovery cannot be read", extra=fields(path=root, why=error)
+            )
+        return {}
+    return {
+        path: Document(JSON, "", _gzip(body), aggregated.since, aggregated.confirmed_at)
+        for path, body in parts.items()
+    }
+
+
+def _packed(body: bytes, known: bytes | None, is_gzipped: bool, is_json: bool) -> bytes | None:
+    """The body gzipped, `known` where that is the same; None where it is not what it should be."""
+    try:
+        plain = zlib.decompress(body, 16 + zlib.MAX_WBITS) if is_gzipped else body
+        if is_json:
+            msgspec.json.decode(plain, type=msgspec.Raw)
+    except (zlib.error, ValueError, RecursionError):
+        return None
+    if known is not None and zlib.decompress(known, 16 + zlib.MAX_WBITS) == plain:
+        return known
+    return body if is_gzipped else _gzip(plain)
+
+
+def _gzip(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
+
+
+def _record(path: str, variant: str, document: Document | None) -> Kept:
+    value = None if document is None else msgspec.msgpack.encode(document)
+    return Kept(SPACE, f"{path} {variant}".encode(), value)
+
+
+def _canonical(path: str) -> str:
+    """Without the query, which names the version of an OpenAPI document that a client expects."""
+    return path.partition("?")[0].rstrip("/")
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root}/")
+
+
+def _media(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _variant(content_type: str) -> str:
+    """A content type without what does not tell variants apart."""
+    parameters = _parameters(content_type)
+    return ";".join((_media(content_type), *(f"{name}={parameters[name]}" for name in parameters)))
+
+
+def _parameters(content_type: str) -> dict[str, str]:
+    told = dict(part.strip().partition("=")[::2] for part in content_type.split(";")[1:])
+    return {name: told[name] for name in _PARAMETERS if name in told}
+
+
+def _is_plain(document: Document) -> bool:
+    """JSON that every client reads."""
+    return _variant(document.content_type) in (JSON, TEXT)
+
+
+def _satisfies(content_type: str, clause: Clause) -> bool:
+    main, _, subtype = _media(content_type).partition("/")
+    wanted = {name: clause.parameters[name] for name in _PARAMETERS if name in clause.parameters}
+    # kube-openapi, handler3/handler.go: "@" is an older spelling of the same.
+    of_clause = clause.subtype.replace("@v", ".v")
+    return (
+        clause.type in ("*", main)
+        and of_clause in ("*", subtype)
+        and wanted == _parameters(content_type)
+    )

@@ -1,0 +1,190 @@
+"""The published schemas of custom resources: which fields select, and when a schema has changed.
+
+An object's bytes can change with its schema while its version does not (pruning, defaults), so
+that whoever holds objects must list them anew. Guarantees: a change is told once for each resource
+whose own schema differs, also one that happened while the relay was off; it counts as told only
+when `changed` has returned. Works from what is kept while upstream is out of reach. Built-in
+resources, whose schemas come with the API server's release, are not looked at.
+"""
+
+import asyncio
+import zlib
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from edge_sidecars.apimachinery.objects import Malformed
+from edge_sidecars.apimachinery.openapi import PublishedSchema, read_hashes, read_schemas
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import known_fields
+from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.runtime.log import fields, logger
+from relay_sidecar.documents.documents import JSON, Document, Documents, Memory
+from relay_sidecar.documents.prefetch import Upstream, openapi_path, refresh
+from relay_sidecar.journal.records import Kept
+
+# Of the journal's `Kept`.
+SPACE = "schemas"
+# Seconds.
+POLL_INTERVAL = 30.0
+INDEX = "/openapi/v3"
+# Bytes on the wire for asking whether one document has changed; the index has no ETag.
+REVALIDATION = 700
+
+Changed = Callable[[frozenset[ResourceName]], Awaitable[None]]
+
+
+class Known(Struct, frozen=True):
+    """Of one group version: the document that was looked at, and what it said, by plural."""
+
+    edition: str
+    schemas: dict[str, PublishedSchema]
+
+
+class Schemas:
+    """`held` tells the resources of which objects are held; `changed` hears those that are to be
+    listed anew."""
+
+    def __init__(
+        self,
+        documents: Documents,
+        upstream: Upstream,
+        memory: Memory,
+        saved: Mapping[bytes, bytes],
+        *,
+        held: Callable[[], Iterable[ResourceName]],
+        changed: Changed,
+    ) -> None:
+        self._documents = documents
+        self._upstream = upstream
+        self._memory = memory
+        self._held = held
+        self._changed = changed
+        self._known = {
+            key.decode(): msgspec.msgpack.decode(value, type=Known) for key, value in saved.items()
+        }
+        # Group versions that were asked for since the last poll, and lack what was looked for.
+        self._missing: set[str] = set()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._woken = asyncio.Event()
+
+    async def published(self, resource: ResourceName) -> frozenset[str] | None:
+        """The fields by which a custom resource can be selected besides name and namespace; None
+        where nobody can tell."""
+        group_version = resource.api_version
+        if self._schema(resource) is None and group_version not in self._missing:
+            async with self._locks[group_version]:
+                await self._learn(resource)
+        schema = self._schema(resource)
+        return None if schema is None else schema.fields
+
+    async def run(self) -> None:
+        """Polls for ever."""
+        while True:
+            self._woken.clear()
+            with suppress(Unreachable):
+                await self.poll()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_INTERVAL):
+                    await self._woken.wait()
+
+    def wake(self) -> None:
+        """Upstream is in reach again, or objects of another resource are held."""
+        self._woken.set()
+
+    async def poll(self) -> None:
+        """Looks at the schemas of what is held. Raises `kubeapi.Unreachable`."""
+        self._missing.clear()
+        custom = {one.api_version for one in self._held() if known_fields(one) is None}
+        for group_version in await self._suspects(custom):
+            async with self._locks[group_version]:
+                await refresh(self._documents, self._upstream, openapi_path(group_version))
+                await self._look(group_version)
+
+    def records(self) -> Iterator[Kept]:
+        """All that is known, for the journal."""
+        for group_version, known in self._known.items():
+            yield _record(group_version, known)
+
+    async def _suspects(self, group_versions: set[str]) -> Iterable[str]:
+        """Those that may have changed: all, where asking for each costs less than the index."""
+        index = self._documents.recall(INDEX, JSON)
+        if index is None or len(index.body()) > REVALIDATION * len(group_versions):
+            return sorted(group_versions)
+        await refresh(self._documents, self._upstream, INDEX)
+        index = self._documents.recall(INDEX, JSON)
+        try:
+            hashes = {} if index is None else read_hashes(index.body())
+        except Malformed as error:
+            logger.warning("upstream's index of OpenAPI cannot be read", extra=fields(why=error))
+            hashes = {}
+        return [
+            one
+            for one in sorted(group_versions)
+            if one not in self._known
+            or hashes.get(openapi_path(one).removeprefix(f"{INDEX}/"))
+            != self._known[one].edition.strip('"')
+        ]
+
+    def _schema(self, resource: ResourceName) -> PublishedSchema | None:
+        known = self._known.get(resource.api_version)
+        return None if known is None else known.schemas.get(resource.plural)
+
+    async def _learn(self, resource: ResourceName) -> None:
+        """From what is kept; what is not there, upstream may have published since."""
+        group_version = resource.api_version
+        await self._look(group_version)
+        if self._schema(resource) is None:
+            with suppress(Unreachable):
+                await refresh(self._documents, self._upstream, openapi_path(group_version))
+            await self._look(group_version)
+        if self._schema(resource) is None:
+            self._missing.add(group_version)
+
+    async def _look(self, group_version: str) -> None:
+        """Whether the document that is there is another than the one that was looked at."""
+        document = self._document(group_version)
+        before = self._known.get(group_version)
+        if document is None or (before is not None and before.edition == _edition(document)):
+            return
+        try:
+            schemas = await asyncio.to_thread(lambda: read_schemas(document.body()))
+        except Malformed as error:
+            logger.warning(
+                "a document of OpenAPI cannot be read",
+                extra=fields(group_version=group_version, why=error),
+            )
+            return
+        differing = () if before is None else _differing(before.schemas, schemas)
+        if differing:
+            group, _, version = group_version.rpartition("/")
+            names = frozenset(ResourceName(group, version, plural) for plural in differing)
+            logger.info("schemas changed", extra=fields(resources=", ".join(map(str, names))))
+            await self._changed(names)
+        known = self._known[group_version] = Known(_edition(document), schemas)
+        await self._memory.commit(_record(group_version, known))
+
+    def _document(self, group_version: str) -> Document | None:
+        return self._documents.recall(openapi_path(group_version), JSON)
+
+
+def _differing(
+    before: Mapping[str, PublishedSchema], after: Mapping[str, PublishedSchema]
+) -> list[str]:
+    """The plurals that both have. What is new holds no objects, and what is gone ends by itself."""
+    return [
+        plural
+        for plural in before.keys() & after.keys()
+        if before[plural].digest != after[plural].digest
+    ]
+
+
+def _edition(document: Document) -> str:
+    return document.etag or f"{zlib.crc32(document.body()):08x}"
+
+
+def _record(group_version: str, known: Known) -> Kept:
+    return Kept(SPACE, group_version.encode(), msgspec.msgpack.encode(known))

@@ -1,0 +1,1 @@
+"""Streams: what is cached of upstream, and what reads and watches it."""

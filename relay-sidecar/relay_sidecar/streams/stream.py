@@ -1,0 +1,305 @@
+"""One stream: the objects, window and cursor of one upstream list+watch, and who reads it.
+
+Moved only by its own events, in order. Whoever waits for it to get somewhere is told in the
+moment it does. Knows neither how events come nor what is answered from them.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from edge_sidecars.apimachinery.objects import Event, EventType, Failure, Item, Page
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.status import Status
+from edge_sidecars.apimachinery.store import Change, Collection
+from relay_sidecar.streams.fanout import Feed
+from relay_sidecar.streams.list_encoder import ListBody
+from relay_sidecar.streams.view import View
+from relay_sidecar.telemetry.metrics import Counters
+
+# Bodies of lists that are kept for whoever asks for the same: of few views, since selectors are
+# the clients', and while the link is cut nothing moves that would make them old.
+MAX_BODIES = 8
+
+
+class Told(Struct, frozen=True):
+    """A list of upstream: its version, and the fingerprint of its objects, None where it did not
+    tell all. When it was asked for: by the clock that nobody sets, and as wall time; and where the
+    stream stood then."""
+
+    version: int
+    fingerprint: int | None
+    asked_at: float
+    asked_at_wall: float
+    cursor: int
+
+
+class Stream:
+    """What it holds is known to have been upstream's state at `confirmed_at` (wall time, outlasts a
+    restart) and at `known_at` (of the clock that nobody sets; of this process only), and since then
+    while it is live."""
+
+    def __init__(
+        self, scope: Scope, collection: Collection, counters: Counters, *, now: float
+    ) -> None:
+        self.scope = scope
+        self.collection = collection
+        self.list_kind = ""
+        self.api_version = ""
+        self.confirmed_at = 0.0
+        self.known_at = -math.inf
+        self.used_at = now
+        # Objects here may differ from upstream's at the same version: only a list helps.
+        self.is_doubtful = False
+        self.lists = 0
+        # How often all that it held turned out to be of no history.
+        self.turns = 0
+        # Nobody moves it any more, and nobody finds it.
+        self.is_dropped = False
+        self.refusal: Failure | None = None
+        # Upstream did not manage its last list, while the link was up.
+        self.is_failing = False
+        # What upstream held, and this stream is not known to have held since.
+        self._expected: Told | None = None
+        # A version, and the fingerprint of what upstream and this stream held then.
+        self._equal = (0, 0)
+        # The stream that told its watchers the rest, when it was closed last.
+        self.successor: Stream | None = None
+        # The successor's `turns` then.
+        self.successor_turns = 0
+        # Told of the version that watchers are told next.
+        self.on_told: Callable[[int], None] | None = None
+        self._counters = counters
+        self._feeds: dict[View, Feed] = {}
+        self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
+        # What was asked of this very state: the objects in order, and the bodies of lists.
+        self._sorted: list[Item] | None = None
+        self._bodies: dict[View, ListBody] = {}
+
+    @property
+    def kind(self) -> str:
+        """Of one object."""
+        return self.collection.kind
+
+    @property
+    def watchers(self) -> int:
+        return sum(len(feed.watchers) for feed in self._feeds.values())
+
+    @property
+    def is_read(self) -> bool:
+        """Somebody watches it, or waits for it to get somewhere."""
+        return bool(self._waiters) or self.watchers > 0
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Somebody waits for it to get somewhere."""
+        return bool(self._waiters)
+
+    @property
+    def is_watched_whole(self) -> bool:
+        """Somebody watches all of it."""
+        return any(view.only is None and feed.watchers for view, feed in self._feeds.items())
+
+    @property
+    def equal_at(self) -> int:
+        """A version at which upstream held just what is held here now, or 0.
+
+        The cursor of a quiet stream moves with bookmarks only. One that comes to hold something
+        else before it gets beyond that version is older than it again: what came and went between
+        is told to watchers all the same, so that the cursor stays where it is.
+        """
+        version, fingerprint = self._equal
+        return version if fingerprint == self.collection.fingerprint else 0
+
+    @property
+    def version(self) -> int:
+        """Of what is held: the highest that is known."""
+        return max(self.collection.cursor, self.equal_at)
+
+    def items(self) -> Sequence[Item]:
+        """In kube-apiserver's order, that of etcd's keys."""
+        if self._sorted is None:
+            objects = self.collection.objects
+            self._sorted = [objects[key] for key in sorted(objects, key="/".join)]
+        return self._sorted
+
+    def body(self, view: View) -> ListBody:
+        """The list as of now; made once for all that ask for the same."""
+        body = self._bodies.get(view)
+        if body is None or body.version != self.version:
+            self._bodies.pop(view, None)
+            while len(self._bodies) >= MAX_BODIES:
+                del self._bodies[next(iter(self._bodies))]
+            body = self._bodies[view] = ListBody(
+                self.items(),
+                view,
+                kind=self.list_kind,
+                api_version=self.api_version,
+                version=self.version,
+            )
+        return body
+
+    def growth(self, events: Iterable[Event]) -> int:
+        """How many objects more there are after these events."""
+        objects = self.collection.objects
+        last = {e.item.key: e.type is not EventType.DELETED for e in events if e.item is not None}
+        return sum(is_there - (key in objects) for key, is_there in last.items())
+
+    # ── moves ──
+
+    def replace(self, page: Page, *, gone: Status) -> None:
+        """A whole list. Who watches cannot be told what happened between, and begins again."""
+        was_synced = self.collection.is_synced
+        self.is_doubtful = self.is_failing = False
+        self.lists += 1
+        self.list_kind, self.api_version = page.kind, page.api_version
+        self._sorted = None
+        self._bodies.clear()
+        # By convention a list's kind is that of its items with "List" behind.
+        kind = page.kind.removesuffix("List")
+        self.collection.replace(page.items, page.version, kind=kind, api_version=page.api_version)
+        self.refusal = None
+        self._expected, self._equal = None, (0, 0)
+        if was_synced:
+            self._counters.relists += 1
+            self.end_watchers(gone)
+        self._tell()
+
+    def apply(self, events: Iterable[Event]) -> None:
+        changes: list[Change] = []
+        marked = False
+        for event in events:
+            change = self.collection.apply(event)
+            if change is not None:
+                changes.append(change)
+            marked = event.type is EventType.BOOKMARK
+        self.publish(changes)
+        if marked:
+            cursor = self.collection.cursor
+            feeds = self._feeds.values()
+            # Whoever is told a version is shown nothing older by another stream.
+            if self.on_told is not None and any(feed.has_listeners for feed in feeds):
+                self.on_told(cursor)
+            for feed in feeds:
+                feed.bookmark(cursor, self.kind, self.api_version)
+        self._come_up()
+        self._tell()
+
+    def publish(self, changes: Sequence[Change]) -> None:
+        """The collection has changed by these."""
+        self._counters.events_received += len(changes)
+        self._bodies.clear()
+        if changes:
+            self._sorted = None
+            if self.on_told is not None and self.watchers:
+                self.on_told(changes[-1].version)
+            for feed in self._feeds.values():
+                feed.publish(changes)
+
+    def expect(self, told: Told) -> None:
+        """Upstream held this: so will this stream, or it has gone beyond."""
+        if self._expected is None or told.version >= self._expected.version:
+            self._expected = told
+            self._come_up()
+            self._tell()
+
+    def was_equal(self, version: int) -> None:
+        """Upstream held at `version` just what is held here: what a former run knew."""
+        self._equal = (version, self.collection.fingerprint)
+
+    def known(self, *, known_at: float, confirmed_at: float) -> None:
+        """Upstream held then what is held here, or this is newer. The wall clock may have been set
+        back since the last time: the other one tells which is later."""
+        if known_at > self.known_at:
+            self.known_at, self.confirmed_at = known_at, confirmed_at
+        else:
+            self.confirmed_at = max(self.confirmed_at, confirmed_at)
+
+    def forget(self, *, gone: Status) -> None:
+        """Nothing that it holds is of upstream's history."""
+        self.collection.clear()
+        self.turns += 1
+        self.known_at, self.confirmed_at = -math.inf, 0.0
+        self._expected, self._equal = None, (0, 0)
+        self._sorted = None
+        self._bodies.clear()
+        self.end_watchers(gone)
+        self._tell()
+
+    def accepted(self) -> None:
+        """Upstream lets the relay watch this."""
+        self.refusal = None
+        self._tell()
+
+    def refuse(self, failure: Failure) -> None:
+        """Upstream does not let the relay read this: whoever waits learns it."""
+        self.refusal = failure
+        self._tell()
+
+    def end_watchers(self, status: Status | None) -> None:
+        """`status` goes to each as its last event; without, the watch just ends."""
+        last = None if status is None else status.event()
+        for feed in tuple(self._feeds.values()):
+            feed.end(last)
+        self._feeds.clear()
+
+    def move_watchers(self, successor: "Stream") -> bool:
+        """Whether each watcher goes on at the other stream, where it loses and repeats nothing: the
+        window there holds the version up to which this one has told all, and that stream has come
+        so far itself, so that nobody waits or is shown what was before."""
+        collection = self.collection
+        if self.is_doubtful or not collection.is_whole:
+            return False
+        held = successor.collection
+        if held.window_start > collection.cursor or held.cursor < collection.cursor:
+            return False
+        self.successor, self.successor_turns = successor, successor.turns
+        for feed in tuple(self._feeds.values()):
+            feed.move(collection.cursor)
+        self._feeds.clear()
+        return True
+
+    # ── readers ──
+
+    def feed(self, view: View) -> Feed:
+        if view not in self._feeds:
+            self._feeds = {v: feed for v, feed in self._feeds.items() if feed.watchers}
+            self._feeds[view] = Feed(view, self._counters)
+        return self._feeds[view]
+
+    async def until(self, is_so: Callable[[], bool], *, timeout: float | None = None) -> bool:
+        """Whether it became so (it is asked after each move) within `timeout` seconds."""
+        if is_so():
+            return True
+        if timeout is not None and timeout <= 0:
+            return False
+        waiter = (is_so, asyncio.get_running_loop().create_future())
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter[1]
+        except TimeoutError:
+            return is_so()
+        finally:
+            self._waiters.discard(waiter)
+        return True
+
+    def _come_up(self) -> None:
+        told = self._expected
+        if told is None:
+            return
+        is_equal = told.fingerprint == self.collection.fingerprint
+        if is_equal and told.version > self._equal[0]:
+            self._equal = (told.version, told.fingerprint or 0)
+        if is_equal or self.collection.cursor >= told.version:
+            self._expected = None
+            self.known(known_at=told.asked_at, confirmed_at=told.asked_at_wall)
+
+    def _tell(self) -> None:
+        for waiter in tuple(self._waiters):
+            if not waiter[1].done() and waiter[0]():
+                waiter[1].set_result(None)
+
+    nudge = _tell

@@ -1,0 +1,34 @@
+"""What is done from time to time: streams that nobody reads are closed, later forgotten; closed is
+also what a wider one serves as well.
+
+Knows when, not how.
+"""
+
+import asyncio
+import time
+
+from relay_sidecar.streams.stream_journal import Keeping
+from relay_sidecar.streams.streams import Streams
+
+# Seconds between rounds.
+ROUND = 10.0
+
+
+async def keep_house(streams: Streams, keeping: Keeping) -> None:
+    """Until it is cancelled."""
+    told: dict[object, float] = {}
+    while True:
+        await asyncio.sleep(min(ROUND, max(streams.limits.idle_timeout / 4, 0.1)))
+        now = time.monotonic()
+        streams.close_covered(now=now)
+        streams.close_idle(now=now)
+        # While cut off nothing could take their place, and the clock may have been wrong.
+        unused = streams.unused(now=now) if streams.is_up else []
+        for stream in unused:
+            streams.drop(stream, None)
+        await keeping.dropped(*unused)
+        # A minute's precision is plenty for `--retain`.
+        used = [s for s in streams if s.used_at - told.get(s, -60.0) >= 60.0]
+        told = {stream: told.get(stream, -60.0) for stream in streams}
+        told |= {stream: stream.used_at for stream in used}
+        await keeping.used(*used)

@@ -1,0 +1,167 @@
+"""What is measured about one relay, computed at the scrape.
+
+Owns the counters too: what only grows is counted where it happens, because streams and watchers
+come and go.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from edge_sidecars.runtime.metrics import Kind, Metric
+from relay_sidecar.telemetry.status import LINK_STATES, RelayStatus, StreamStatus
+
+Source = Literal["cache", "upstream"]
+# Whoever makes up others must not grow the process.
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+# Nor may whoever asks for resources that there are not; a cluster has one or two hundred.
+MAX_REFUSALS = 500
+
+
+@dataclass
+class Counters:
+    """`requests`: by method, status code and who answered; `refusals`: streams that were refused,
+    by resource and status code. Events are lines of watches, received from upstream and sent to all
+    watchers together."""
+
+    requests: Counter[tuple[str, int, Source]] = field(default_factory=Counter)
+    refusals: Counter[tuple[str, int]] = field(default_factory=Counter)
+    events_received: int = 0
+    events_sent: int = 0
+    bytes_received: int = 0
+    link_changes: int = 0
+    relists: int = 0
+    slow_watchers: int = 0
+
+    def answered(self, method: str, code: int, source: Source) -> None:
+        self.requests[method if method in METHODS else "other", code, source] += 1
+
+    def refused(self, resource: str, code: int) -> None:
+        """A list or watch of the relay's own, by upstream or, 429, for want of room here."""
+        is_told = (resource, code) in self.refusals or len(self.refusals) < MAX_REFUSALS
+        self.refusals[resource if is_told else "other", code] += 1
+
+
+def measure(status: RelayStatus, counters: Counters) -> list[Metric]:
+    return [*_state(status), *_of_streams(status.streams), *_counted(counters)]
+
+
+def _state(status: RelayStatus) -> list[Metric]:
+    journal = status.journal
+    return [
+        _gauge("relay_link_up", "1 if upstream is within reach.", status.link.is_up),
+        Metric(
+            "relay_link_state",
+            Kind.GAUGE,
+            "1 for the state of the link, 0 for the others.",
+            tuple(({"state": it}, float(it == status.link.state)) for it in LINK_STATES),
+        ),
+        _gauge(
+            "relay_link_down_seconds",
+            "Seconds since upstream went out of reach; 0 while it is within.",
+            status.link.down_for or 0.0,
+        ),
+        _gauge(
+            "relay_journal_failed",
+            "1 if what is kept cannot be written at present.",
+            journal.failure is not None,
+        ),
+        _gauge("relay_watchers", "Watches that are open.", status.watchers),
+        _gauge("relay_watchers_limit", "--max-watchers.", status.max_watchers),
+        _gauge("relay_objects_limit", "--max-objects.", status.max_objects),
+    ]
+
+
+def _of_streams(streams: Sequence[StreamStatus]) -> list[Metric]:
+    labelled = [(_labels(stream), stream) for stream in streams]
+    states = Counter(stream.state for stream in streams)
+
+    def gauge(name: str, text: str, values: Sequence[float | None]) -> Metric:
+        samples = zip((labels for labels, _ in labelled), values, strict=True)
+        told = tuple((labels, float(value)) for labels, value in samples if value is not None)
+        return Metric(name, Kind.GAUGE, text, told)
+
+    return [
+        Metric(
+            "relay_streams",
+            Kind.GAUGE,
+            "Upstream lists and watches that are kept, by state.",
+            tuple(({"state": state}, float(count)) for state, count in sorted(states.items())),
+        ),
+        gauge(
+            "relay_stream_objects", "Objects that a stream holds.", [it.objects for it in streams]
+        ),
+        gauge("relay_stream_bytes", "Their size.", [it.size_bytes for it in streams]),
+        gauge(
+            "relay_stream_age_seconds",
+            "Seconds since upstream last said that nothing is missing, unless idle.",
+            # Nobody reads it: its upstream watch was ended on purpose.
+            [None if it.state == "idle" else it.age for it in streams],
+        ),
+        gauge("relay_stream_watchers", "Watches that read it.", [it.watchers for it in streams]),
+    ]
+
+
+def _counted(counters: Counters) -> list[Metric]:
+    return [
+        Metric(
+            "relay_requests_total",
+            Kind.COUNTER,
+            "Answers by method, status code and source: what is kept here, or upstream.",
+            tuple(
+                ({"method": method, "code": str(code), "source": source}, float(count))
+                for (method, code, source), count in sorted(counters.requests.items())
+            ),
+        ),
+        Metric(
+            "relay_stream_refusals_total",
+            Kind.COUNTER,
+            "Streams that upstream refused, by status code; 429: --max-objects was reached.",
+            tuple(
+                ({"resource": resource, "code": str(code)}, float(count))
+                for (resource, code), count in sorted(counters.refusals.items())
+            ),
+        ),
+        _counter("relay_events_received_total", "Events from upstream.", counters.events_received),
+        _counter(
+            "relay_events_sent_total", "Events to all watchers together.", counters.events_sent
+        ),
+        _counter(
+            "relay_upstream_received_bytes_total",
+            "Bytes of lists and watches from upstream.",
+            counters.bytes_received,
+        ),
+        _counter(
+            "relay_link_changes_total",
+            "How often upstream went out of reach or came back.",
+            counters.link_changes,
+        ),
+        _counter(
+            "relay_relists_total",
+            "Lists after the first of a stream: upstream no longer knew its version.",
+            counters.relists,
+        ),
+        _counter(
+            "relay_slow_watchers_closed_total",
+            "Watches that were ended because their reader fell behind.",
+            counters.slow_watchers,
+        ),
+    ]
+
+
+def _labels(stream: StreamStatus) -> dict[str, str]:
+    return {
+        "resource": stream.resource,
+        "namespace": stream.namespace,
+        "label_selector": stream.label_selector,
+        "field_selector": stream.field_selector,
+    }
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return Metric(name, Kind.GAUGE, text, (({}, float(value)),))
+
+
+def _counter(name: str, text: str, value: int) -> Metric:
+    return Metric(name, Kind.COUNTER, text, (({}, float(value)),))

@@ -1,0 +1,241 @@
+"""Keeps asking upstream whether it is there, and tells whoever wants to know when that changes.
+
+The judgement is `core.link`'s. A probe has a connection that nobody else uses at that moment, and a
+hard deadline, so that a black hole is noticed as surely as a refusal.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from yarl import URL
+
+from edge_sidecars.kubeapi import ApiTransport, TooLong, Unreachable
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger, sparing
+from relay_sidecar.core.link import NOBODY_THERE, SERVER, UNAUTHORIZED, Link, Outcome
+from relay_sidecar.core.probe_request import Probing, Reply
+from relay_sidecar.telemetry.status import LinkState, Outage
+
+# Anybody may ask for it, and a relay that is upstream answers it too.
+PATH = "/livez"
+MAX_ANSWER = 64 * 1024
+# Enough for what a flapping link does between two looks of whoever follows it.
+OUTAGES_KEPT = 16
+
+
+class LinkProbe:
+    """`on_change` is called with each new verdict."""
+
+    def __init__(self, transport: ApiTransport, link: Link) -> None:
+        self.on_change: Callable[[bool], None] | None = None
+        # Called when this process stood still for a while.
+        self.on_standstill: Callable[[], None] | None = None
+        self._transport = transport
+        self._link = link
+        # Behind a path there is a gateway.
+        self._probing = Probing(may_be_brief=URL(transport.url).path == "/")
+        self._told: bool | None = None
+        self._told_state: LinkState | None = None
+        # Upstream answers the relay's own credentials with 401.
+        self._is_unauthorized = False
+        # Unix time, and that of the clock that nobody sets.
+        self._down_at: tuple[float, float] | None = None
+        self._outages: deque[Outage] = deque(maxlen=OUTAGES_KEPT)
+        self._kick = asyncio.Event()
+        self._known = asyncio.Event()
+        self.changes = 0
+        # Unix time of the latest answer.
+        self.answered_at = 0.0
+
+    @property
+    def is_up(self) -> bool:
+        return self._link.is_up(boottime())
+
+    @property
+    def is_behind(self) -> bool:
+        """This process stood still, and `on_standstill` is about to be called."""
+        return self._link.is_behind(boottime())
+
+    @property
+    def may_be_up(self) -> bool:
+        """It is, or nobody knows yet: what is asked for in the first moments is tried."""
+        return self.is_up or not self._link.is_known
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Upstream, or another relay that tells what it keeps."""
+        return self.may_be_up or self.is_relayed
+
+    @property
+    def is_relayed(self) -> bool:
+        return self._link.is_relayed(boottime())
+
+    @property
+    def state(self) -> LinkState:
+        if self.is_up:
+            return "unauthorized" if self._is_unauthorized else "up"
+        return "relayed" if self.is_relayed else "down"
+
+    @property
+    def heard_at(self) -> float:
+        """When upstream answered last, by the boot clock."""
+        return self._link.heard_at
+
+    @property
+    def down_for(self) -> float | None:
+        """Seconds; None while it is up, or nobody knows yet."""
+        now = boottime()
+        since = self._link.down_since(now)
+        return None if since is None else now - since
+
+    @property
+    def outages(self) -> tuple[Outage, ...]:
+        """Those that are over, the newest last."""
+        return tuple(self._outages)
+
+    @property
+    def is_known(self) -> bool:
+        return self._link.is_known
+
+    async def known(self, timeout: float) -> None:
+        """Returns when there is a first verdict, or after `timeout` seconds."""
+        if self._known.is_set():
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._known.wait()
+
+    def met(self, outcome: Outcome) -> None:
+        """A request of anybody met with this."""
+        self._look_back()
+        if outcome is Outcome.ANSWERED:
+            self.answered_at = time.time()
+        due = self._link.wake_at
+        self._link.met(outcome, boottime())
+        self._tell()
+        if self._link.wake_at < due:
+            self._kick.set()
+
+    def authenticated(self, status: int) -> None:
+        """Upstream answered a request that bears the relay's own credentials with this."""
+        if status == UNAUTHORIZED:
+            if sparing.allows(UNAUTHORIZED):
+                logger.warning(
+                    "upstream refuses the relay's credentials",
+                    extra=fields(server=self._transport.url, status=status),
+                )
+            self._is_unauthorized = True
+        elif self._is_unauthorized and status not in NOBODY_THERE:
+            self._is_unauthorized = False
+            sparing.forget(UNAUTHORIZED)
+            logger.info(
+                "upstream takes the relay's credentials again",
+                extra=fields(server=self._transport.url),
+            )
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            self._kick.clear()
+            self._look_back()
+            delay = self._link.wake_at - boottime()
+            if delay > 0:
+                try:
+                    async with asyncio.timeout(delay):
+                        await self._kick.wait()
+                except TimeoutError:
+                    pass
+                continue
+            self._link.probing(boottime())
+            outcome = await self._probe()
+            self._look_back()
+            if outcome is Outcome.ANSWERED:
+                self.answered_at = time.time()
+            self._link.probed(outcome, boottime())
+            self._tell()
+
+    def _look_back(self) -> None:
+        """Before anything that came after a standstill counts."""
+        if self.is_behind:
+            self._link.looked_back(boottime())
+            if self.on_standstill is not None:
+                self.on_standstill()
+
+    async def _probe(self) -> Outcome:
+        try:
+            async with asyncio.timeout(self._link.probe_timeout):
+                return await self._ask()
+        except TimeoutError:
+            return Outcome.TIMED_OUT
+        except (Unreachable, TooLong) as error:
+            is_late = isinstance(error.__cause__, TimeoutError)
+            return Outcome.TIMED_OUT if is_late else Outcome.REFUSED
+
+    async def _ask(self) -> Outcome:
+        if self._probing.is_brief(in_doubt=self._is_in_doubt or self._is_unauthorized):
+            reply = await self._exchange("OPTIONS", "*", is_bare=True)
+            # Others may have met with a failure meanwhile.
+            if self._probing.briefly_answered(reply) and not self._is_in_doubt:
+                return Outcome.ANSWERED
+        reply = await self._exchange("GET", PATH)
+        if reply.status in NOBODY_THERE:
+            is_relay = reply.headers.get("Server") == SERVER
+            return Outcome.RELAYED if is_relay else Outcome.REFUSED
+        self.authenticated(reply.status)
+        self._probing.answered(reply)
+        return Outcome.ANSWERED
+
+    @property
+    def _is_in_doubt(self) -> bool:
+        return self._link.is_in_doubt(boottime())
+
+    async def _exchange(self, method: str, target: str, *, is_bare: bool = False) -> Reply:
+        async with self._transport.exchange(
+            method, target, header_timeout=self._link.probe_timeout, is_bare=is_bare
+        ) as answer:
+            await answer.read(limit=MAX_ANSWER)
+            return Reply(answer.status, answer.headers, answer.peer_names)
+
+    def _tell(self) -> None:
+        is_up = self.is_up
+        if not self._link.is_known:
+            return
+        self._tell_state(is_up=is_up)
+        if is_up == self._told:
+            return
+        if self._told is not None:
+            self.changes += 1
+        self._told = is_up
+        self._known.set()
+        self._note_outage(is_up=is_up)
+        if self.on_change is not None:
+            self.on_change(is_up)
+
+    def _tell_state(self, *, is_up: bool) -> None:
+        state: LinkState = "up" if is_up else "relayed" if self.is_relayed else "down"
+        before, self._told_state = self._told_state, state
+        if state == before:
+            return
+        told = fields(server=self._transport.url)
+        match state:
+            case "up":
+                logger.info("upstream is reached", extra=told)
+            case "relayed":
+                logger.info("upstream is a relay that is cut off itself", extra=told)
+            case _:
+                logger.info("upstream is out of reach", extra=told)
+        if before == "relayed" and state == "down":
+            # What was asked of the relay above waits in vain.
+            self._transport.cut()
+
+    def _note_outage(self, *, is_up: bool) -> None:
+        now = boottime()
+        if not is_up:
+            began = self._link.down_since(now) or now
+            self._down_at = time.time() - (now - began), began
+        elif self._down_at is not None:
+            (wall, began), self._down_at = self._down_at, None
+            self._outages.append(Outage(wall, now - began))

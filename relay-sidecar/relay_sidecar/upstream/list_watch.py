@@ -1,0 +1,109 @@
+"""Lists and watches of upstream, as the reflectors ask for them.
+
+Lists come compressed, watches in whole lines, as many at a time as have arrived. Each answer of
+an API server is evidence that the link is there, each failure that it may not be.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from urllib.parse import urlencode
+
+from edge_sidecars.kubeapi import Answer, ApiTransport, Unreachable, api_error
+from relay_sidecar.core.link import NOBODY_THERE, Outcome
+
+# Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
+MAX_PAGE = 512 * 1024 * 1024
+
+
+class UpstreamSource:
+    """`met` is told what each request met with, `authenticated` the status of each answer, to the
+    relay's own credentials; `received` how many bytes came."""
+
+    def __init__(
+        self,
+        transport: ApiTransport,
+        *,
+        met: Callable[[Outcome], None],
+        authenticated: Callable[[int], None],
+        received: Callable[[int], None],
+    ) -> None:
+        self._transport = transport
+        self._met = met
+        self._authenticated = authenticated
+        self._received = received
+
+    async def page(
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        timeout: float,
+        accept: str = "application/json",
+        arrived: Callable[[bytearray], None] | None = None,
+        aged: Callable[[float], None] | None = None,
+    ) -> bytearray:
+        try:
+            async with self._transport.exchange(
+                "GET",
+                _target(path, params),
+                header_timeout=timeout,
+                headers=(("Accept", accept), ("Accept-Encoding", "gzip")),
+                is_decoded=True,
+            ) as answer:
+                self._heard(answer)
+                age = answer.headers.get("Age", "")
+                if aged is not None and age.isascii() and age.isdigit():
+                    aged(float(age))
+                # In place: joining parts would need the memory of a big list twice.
+                body = bytearray()
+                async for chunk in answer.chunks(idle_timeout=timeout):
+                    body += chunk
+                    if len(body) > MAX_PAGE:
+                        raise Unreachable(f"{path}: a list of over {MAX_PAGE} bytes")
+                    if arrived is not None and answer.status < 300:
+                        arrived(body)
+        except Unreachable as error:
+            late = isinstance(error.__cause__, TimeoutError)
+            self._met(Outcome.TIMED_OUT if late else Outcome.REFUSED)
+            raise
+        _check(answer, body)
+        self._received(len(body))
+        return body
+
+    async def batches(
+        self, path: str, params: Mapping[str, str], *, open_timeout: float
+    ) -> AsyncGenerator[Sequence[bytes], None]:
+        async with self._transport.exchange(
+            "GET",
+            _target(path, params),
+            header_timeout=open_timeout,
+            headers=(("Accept", "application/json"), ("Accept-Encoding", "identity")),
+            is_fresh=True,
+        ) as answer:
+            self._heard(answer)
+            if answer.status >= 300:
+                _check(answer, await answer.read(limit=1024 * 1024, idle_timeout=open_timeout))
+            yield []
+            async for lines in answer.batches():
+                self._met(Outcome.ANSWERED)
+                self._received(sum(map(len, lines)))
+                yield lines
+
+    def _heard(self, answer: Answer) -> None:
+        self._authenticated(answer.status)
+        self._has_met(answer)
+
+    def _has_met(self, answer: Answer) -> None:
+        """What a gateway says when nobody is there is no sign of the API server; nor is it one of
+        its absence: an API server says the same of what it cannot do now. Another relay that
+        tells an age has not reached the API server."""
+        if answer.status not in NOBODY_THERE and "Age" not in answer.headers:
+            self._met(Outcome.ANSWERED)
+
+
+def _target(path: str, params: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(params)}" if params else path
+
+
+def _check(answer: Answer, body: bytes | bytearray) -> None:
+    if answer.status >= 300:
+        raise api_error(answer.status, bytes(body), retry_after=answer.headers.get("Retry-After"))

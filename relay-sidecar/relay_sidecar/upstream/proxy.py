@@ -1,0 +1,342 @@
+"""Requests of clients, passed on to upstream as they are, and their answers.
+
+Guarantees: no write is sent twice; a client learns whether one was certainly not sent (503) or may
+have happened (504, without Retry-After, or client-go would send it again); an answer that breaks
+off upstream breaks off here; whoever leaves takes the exchange along. While the link is down
+nothing is tried. Looks into no body.
+"""
+
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from aiohttp import hdrs
+from aiohttp.http import HttpVersion11
+from multidict import CIMultiDict
+
+from edge_sidecars.apimachinery.accept import takes_gzip
+from edge_sidecars.apimachinery.status import (
+    Refused,
+    Status,
+    bad_request,
+    timeout_outcome_unknown,
+    unavailable,
+)
+from edge_sidecars.kubeapi import Answer, ApiTransport, Dropped, NotSent, TooLong, Unreachable
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.access.admission import CALLER, Caller
+from relay_sidecar.core.link import NOBODY_THERE, Outcome
+from relay_sidecar.upstream import tunnel
+from relay_sidecar.upstream.buffered_response import Fetched, answer_of, beginning, fetched
+from relay_sidecar.upstream.hop_headers import asks_for_upgrade, drop_websocket_token, end_to_end
+from relay_sidecar.upstream.streaming import write_part
+from relay_sidecar.upstream.upload import Upload, upload
+
+__all__ = ["IS_PASSED_ON", "Fetched", "Proxy", "answer_of"]
+
+# Set on a request that upstream was asked about.
+IS_PASSED_ON = web.RequestKey("is_passed_on", bool)
+# RFC 9110, 9.2.1.
+READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+# What the next server must not hear: to whom we speak, we say ourselves.
+_OURS = (hdrs.HOST, hdrs.AUTHORIZATION, hdrs.EXPECT)
+# Bytes of an answer that is to be remembered: 100,000 objects of 3 KB.
+MAX_ANSWER = 512 * 1024 * 1024
+# Bytes; kube-apiserver's limit of a body (MaxRequestBodyBytes) is 3 MiB.
+MAX_KEPT_BODY = 8 * 1024 * 1024
+# Bytes; a shorter body is taken whole before the request begins: over a connection that is kept.
+SHORT_BODY = 256 * 1024
+# Seconds; kube-apiserver's --request-timeout, which what is not a watch never exceeds by itself.
+LONGEST_REQUEST = 60.0
+
+
+# Seconds between two pieces of a long answer that is passed on: an API server makes a MiB of a list
+# in some milliseconds.
+GATHER = 0.002
+
+
+# struct linger {on, seconds}, socket(7): closing sends a reset.
+RESET = struct.pack("ii", 1, 0)
+
+
+class Credentials(Protocol):
+    def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]: ...
+
+
+class Proxy:
+    """`is_up` tells whether upstream can be asked, `is_relayed` that it is another relay which is
+    cut off itself, `met` hears what each request met with; seconds."""
+
+    def __init__(
+        self,
+        transport: ApiTransport,
+        access: Credentials,
+        *,
+        connect_timeout: float,
+        is_up: Callable[[], bool],
+        is_relayed: Callable[[], bool] = lambda: False,
+        met: Callable[[Outcome], None],
+    ) -> None:
+        self._transport = transport
+        self._access = access
+        self._connect_timeout = connect_timeout
+        self._is_up = is_up
+        self._is_relayed = is_relayed
+        self._met = met
+
+    @property
+    def is_up(self) -> bool:
+        return self._is_up()
+
+    @property
+    def is_relayed(self) -> bool:
+        return self._is_relayed()
+
+    async def fetch(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> Fetched:
+        """The whole answer to a read. Raises `Unreachable`, and `Refused` for what is too long."""
+        return await self._whole(
+            request,
+            None,
+            accept=accept,
+            header_timeout=header_timeout,
+            idle_timeout=header_timeout,
+        )
+
+    async def stream(
+        self,
+        request: web.BaseRequest,
+        *,
+        accept: str | None,
+        header_timeout: float,
+        idle_timeout: float,
+        may_pass: Callable[[bytes], bool],
+        passed: Callable[[bytes], None],
+    ) -> web.StreamResponse | Fetched:
+        """The answer to a read as it comes, where `may_pass` says so of its first bytes, unpacked:
+        then `passed` hears each piece of one that is not packed. Else the whole answer.
+
+        Raises `Unreachable` where nothing was handed on, and `Refused` for what is too long.
+        """
+        headers = self._headers(request)
+        is_packed = takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, ""))
+        headers[hdrs.ACCEPT_ENCODING] = "gzip" if is_packed else "identity"
+        if accept is not None:
+            headers[hdrs.ACCEPT] = accept
+        response: web.StreamResponse | None = None
+        try:
+            async with self._asked(request, headers, None, header_timeout=header_timeout) as answer:
+                chunks = answer.chunks(idle_timeout=idle_timeout)
+                chunk = await anext(chunks, b"")
+                if answer.status != HTTPStatus.OK or not may_pass(beginning(answer, chunk)):
+                    rest = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
+                    return await fetched(answer, chunk + rest, limit=MAX_ANSWER)
+                # A probe that is late on a busy machine breaks nothing off that still comes.
+                answer.outlast_cut()
+                response = _begun(request, answer)
+                await response.prepare(request)
+                while chunk:
+                    if hdrs.CONTENT_ENCODING not in answer.headers:
+                        passed(chunk)
+                    await write_part(request, response, chunk)
+                    await answer.gather(GATHER)
+                    chunk = await anext(chunks, b"")
+                await response.write_eof()
+                return response
+        except TooLong as error:
+            raise Refused(_too_long(request, error)) from error
+        except Unreachable:
+            if response is None or not response.prepared:
+                raise
+            _break_off(request)
+            return response
+
+    async def write(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> Fetched:
+        """The whole answer to a write. Raises `Refused`."""
+        body = upload(request)
+        try:
+            self._check_link()
+            whole = None if body is None else await body.whole(limit=MAX_KEPT_BODY)
+            answer = await self._whole(
+                request,
+                whole,
+                accept=accept,
+                header_timeout=header_timeout,
+                idle_timeout=LONGEST_REQUEST,
+            )
+            return replace(answer, asked=whole or b"")
+        except Unreachable as error:
+            raise Refused(_of_write(error)) from error
+
+    async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The answer as it comes. Raises `Unreachable` for a read of which nothing was answered,
+        `Refused` for a write."""
+        body = upload(request)
+        try:
+            self._check_link()
+            if body is None or not body.is_within(SHORT_BODY):
+                return await self._as_it_comes(request, body)
+            return await self._as_it_comes(request, await body.whole(limit=SHORT_BODY))
+        except Unreachable as error:
+            if body is not None and body.failure is not None:
+                raise body.failure from error
+            if request.method in READS:
+                raise
+            raise Refused(_of_write(error)) from error
+
+    async def _as_it_comes(
+        self, request: web.BaseRequest, body: bytes | Upload | None
+    ) -> web.StreamResponse:
+        """Raises `Unreachable` where nothing was answered."""
+        response: web.StreamResponse | None = None
+        headers = self._headers(request)
+        try:
+            async with self._asked(
+                request, headers, body, header_timeout=LONGEST_REQUEST
+            ) as answer:
+                response = _begun(request, answer)
+                await response.prepare(request)
+                if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
+                    await tunnel.run(request, answer)
+                    return response
+                async for chunk in answer.chunks():
+                    await response.write(chunk)
+                await response.write_eof()
+                return response
+        except Unreachable:
+            if response is None or not response.prepared:
+                raise
+            _break_off(request)
+            return response
+
+    async def _whole(
+        self,
+        request: web.BaseRequest,
+        body: bytes | None,
+        *,
+        accept: str | None,
+        header_timeout: float,
+        idle_timeout: float,
+    ) -> Fetched:
+        headers = self._headers(request)
+        headers[hdrs.ACCEPT_ENCODING] = "gzip"
+        if accept is not None:
+            headers[hdrs.ACCEPT] = accept
+        try:
+            async with self._asked(request, headers, body, header_timeout=header_timeout) as answer:
+                content = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
+                return await fetched(answer, content, limit=MAX_ANSWER)
+        except TooLong as error:
+            raise Refused(_too_long(request, error)) from error
+
+    @asynccontextmanager
+    async def _asked(
+        self,
+        request: web.BaseRequest,
+        headers: CIMultiDict[str],
+        body: bytes | Upload | None,
+        *,
+        header_timeout: float,
+    ) -> AsyncIterator[Answer]:
+        """Raises `Unreachable`, and `Refused` for what cannot be asked."""
+        if not request.raw_path.startswith("/"):
+            raise Refused(bad_request("the request's target is not a path"))
+        self._check_link()
+        request[IS_PASSED_ON] = True
+        ask = partial(
+            self._transport.exchange,
+            request.method,
+            request.raw_path,
+            header_timeout=header_timeout,
+            connect_timeout=self._connect_timeout,
+            headers=headers.items(),
+            body=body,
+            as_caller=hdrs.AUTHORIZATION in headers,
+            is_upgrade=hdrs.UPGRADE in headers,
+        )
+        try:
+            async with AsyncExitStack() as stack:
+                try:
+                    answer = await stack.enter_async_context(ask())
+                except Dropped:
+                    if request.method not in READS or body is not None:
+                        raise
+                    answer = await stack.enter_async_context(ask(is_fresh=True))
+                # Another relay that tells an age has not reached the API server.
+                if answer.status not in NOBODY_THERE and hdrs.AGE not in answer.headers:
+                    self._met(Outcome.ANSWERED)
+                yield answer
+        except Unreachable as error:
+            if not isinstance(body, Upload) or body.failure is None:
+                self._met(_outcome(error))
+            raise
+
+    def _check_link(self) -> None:
+        if not self.is_up:
+            raise NotSent("the link is down")
+
+    def _headers(self, request: web.BaseRequest) -> CIMultiDict[str]:
+        headers = end_to_end(request.headers)
+        for name in _OURS:
+            headers.popall(name, None)
+        headers.update(self._access.headers_for_upstream(request[CALLER]))
+        if asks_for_upgrade(request.headers):
+            drop_websocket_token(headers)
+            headers[hdrs.CONNECTION] = "Upgrade"
+            headers.extend((hdrs.UPGRADE, each) for each in request.headers.getall(hdrs.UPGRADE))
+        return headers
+
+
+def _begun(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    """The answer's head; as aiohttp frames it, the length or else chunks."""
+    response = web.StreamResponse(status=answer.status, reason=answer.reason)
+    response.headers.extend(end_to_end(answer.headers))
+    if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
+        if not asks_for_upgrade(request.headers):
+            raise Unreachable("upstream changes the protocol, which nobody asked for")
+        response.headers[hdrs.CONNECTION] = "Upgrade"
+        response.headers.extend(
+            (hdrs.UPGRADE, each) for each in answer.headers.getall(hdrs.UPGRADE, [])
+        )
+        response.force_close()
+    return response
+
+
+def _break_off(request: web.BaseRequest) -> None:
+    """What was begun cannot be taken back: the client is to see that it is not whole."""
+    transport = request.transport
+    if transport is None:
+        return
+    if request.version >= HttpVersion11:
+        # Without the last chunk, or short of its length; what is there still arrives.
+        transport.close()
+    else:
+        # It takes any end for the end, but not a reset.
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        transport.abort()
+
+
+def _of_write(error: Unreachable) -> Status:
+    if isinstance(error, NotSent):
+        return unavailable(f"upstream is out of reach, nothing was written: {error}")
+    return timeout_outcome_unknown()
+
+
+def _too_long(request: web.BaseRequest, error: TooLong) -> Status:
+    """Without Retry-After: it would be as long again."""
+    message = f"the answer to {request.path} is {error}"
+    return Status(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="InternalError", message=message)
+
+
+def _outcome(error: Unreachable) -> Outcome:
+    is_late = isinstance(error.__cause__, TimeoutError)
+    return Outcome.TIMED_OUT if is_late else Outcome.REFUSED

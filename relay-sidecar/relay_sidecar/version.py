@@ -1,3 +1,0 @@
-"""What this build is called."""
-
-VERSION = "0.2.0"

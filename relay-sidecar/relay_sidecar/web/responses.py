@@ -1,0 +1,59 @@
+"""Answers on their way to a client: Status objects, single objects, lists, and how old they are.
+
+A list is sent in parts, so that a slow reader of a big one costs no memory; gzip where asked and
+worth it, as kube-apiserver does. Knows nothing of where the data is from.
+"""
+
+from collections.abc import Mapping
+from email.utils import formatdate
+
+from aiohttp import hdrs
+
+from edge_sidecars.apimachinery.accept import takes_gzip
+from edge_sidecars.apimachinery.status import Status
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.streams.list_encoder import PART, ListBody
+from relay_sidecar.upstream.streaming import in_parts, send_long
+
+JSON = {"Content-Type": "application/json"}
+# Bytes; k8s.io/apiserver: defaultGzipThresholdBytes.
+GZIP_OVER = 128 * 1024
+
+
+def status_answer(status: Status, told: Mapping[str, str] | None = None) -> web.Response:
+    """`told`: headers beside those of a Status."""
+    headers = {**JSON, **(told or {})}
+    if status.retry_after is not None:
+        headers["Retry-After"] = str(status.retry_after)
+    return web.Response(status=status.code, body=status.body(), headers=headers)
+
+
+def object_answer(raw: bytes, headers: Mapping[str, str]) -> web.Response:
+    return web.Response(body=raw, headers={**JSON, **headers})
+
+
+async def send_list(
+    request: web.BaseRequest, body: ListBody, headers: Mapping[str, str]
+) -> web.StreamResponse:
+    headers = {**JSON, **headers}
+    if body.length > GZIP_OVER and takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        packed = await body.gzipped()
+        length, parts = len(packed), in_parts(packed)
+    elif body.length <= PART:
+        return web.Response(body=b"".join(body.parts()), headers=headers)
+    else:
+        length, parts = body.length, body.parts()
+    stream = web.StreamResponse(headers=headers)
+    stream.content_length = length
+    return await send_long(request, stream, parts)
+
+
+def age_headers(confirmed_at: float, *, now: float) -> dict[str, str]:
+    """Of an answer that upstream could not confirm; wall times in seconds (RFC 9111, 5.1, 5.5)."""
+    age = max(int(now - confirmed_at), 0)
+    since = formatdate(confirmed_at, usegmt=True)
+    return {
+        "Age": str(age),
+        "Warning": f'299 relay-sidecar "upstream is out of reach, this is its state of {since}"',
+    }

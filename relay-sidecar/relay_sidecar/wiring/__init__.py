@@ -1,0 +1,1 @@
+"""The relay put together: before an upstream, or with `--origin local`."""

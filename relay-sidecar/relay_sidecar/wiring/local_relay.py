@@ -1,0 +1,178 @@
+"""`--origin local`, put together: the origin, its streams, and the API that answers from them."""
+
+import random
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+from edge_sidecars.apimachinery.objects import Item, Key, Page
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.local_apiserver.core.api_errors import not_served
+from edge_sidecars.local_apiserver.local_apiserver import Origin
+from edge_sidecars.local_apiserver.storage import Unusable
+from edge_sidecars.runtime.metrics import Metric
+from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.version import VERSION
+from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.walstore.directory import DirectoryInUse
+from relay_sidecar.access.own import OwnAccess
+from relay_sidecar.config.config import Config
+from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.telemetry.metrics import Counters, measure
+from relay_sidecar.telemetry.status import JournalStatus, LinkStatus, RelayStatus, StreamStatus
+from relay_sidecar.upstream.proxy import Fetched
+from relay_sidecar.web.gets import Gets
+from relay_sidecar.web.lists import Lists
+from relay_sidecar.web.local_api import LocalApi, Upstream
+from relay_sidecar.web.read_context import Reading
+from relay_sidecar.web.watches import Watches
+from relay_sidecar.wiring.limits import limits_of, settings_of
+
+
+class LocalRelay:
+    def __init__(self, config: Config, origin: Origin) -> None:
+        self.counters = Counters()
+        self._config = config
+        self._origin = origin
+        self._started_at = time.monotonic()
+        self._lack = "starting"
+        self._streams = Streams(Upstream(), Floor(), limits_of(config), self.counters)
+        reading = Reading(
+            self._streams,
+            self._streams.floor,
+            _Nobody(),
+            _Fields(origin),
+            _Forgetful(),
+            settings_of(config),
+        )
+        self.api = LocalApi(
+            OwnAccess(
+                config.listen,
+                allowed_hosts=config.allowed_hosts,
+                token_file=config.local_token_file,
+            ),
+            reading,
+            origin,
+            lists=Lists(reading),
+            gets=Gets(reading),
+            watches=Watches(reading, chance=random.random),
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        config: Config,
+        stack: AsyncExitStack,
+        *,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> "LocalRelay":
+        """Raises `BadInput`."""
+        try:
+            origin = await Origin.open(config.data_dir)
+        except (Unusable, DirectoryInUse) as error:
+            raise BadInput(f"--data-dir {config.data_dir}: {error}") from error
+        stack.push_async_callback(origin.close)
+        spawn(origin.run())
+        return cls(config, origin)
+
+    def start(self) -> None:
+        """The listener is open."""
+        self._lack = ""
+
+    def measured(self) -> list[Metric]:
+        return measure(self.status(), self.counters)
+
+    def status(self) -> RelayStatus:
+        config = self._config
+        return RelayStatus(
+            version=VERSION,
+            uptime=time.monotonic() - self._started_at,
+            lack=self._lack,
+            access="own",
+            link=LinkStatus(server=None, state="up", down_for=None),
+            journal=JournalStatus(
+                directory=None if config.data_dir is None else str(config.data_dir),
+                failure=self._origin.failure,
+                note=None,
+            ),
+            streams=[_stream_status(stream) for stream in self._streams],
+            watchers=self._streams.watchers,
+            max_watchers=config.max_watchers,
+            max_objects=config.max_objects,
+        )
+
+
+class _Nobody:
+    """There is no upstream to ask."""
+
+    is_up = False
+    is_relayed = False
+
+    async def fetch(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> Fetched:
+        raise not_served()
+
+    async def stream(
+        self,
+        request: web.BaseRequest,
+        *,
+        accept: str | None,
+        header_timeout: float,
+        idle_timeout: float,
+        may_pass: Callable[[bytes], bool],
+        passed: Callable[[bytes], None],
+    ) -> web.StreamResponse | Fetched:
+        raise not_served()
+
+    async def write(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> Fetched:
+        raise not_served()
+
+    async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
+        raise not_served()
+
+
+class _Fields:
+    """What can be selected by, the origin knows of each resource."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+
+    async def published(self, resource: ResourceName) -> frozenset[str] | None:
+        known = self._origin.resource(resource)
+        return None if known is None else frozenset(known.selectable)
+
+
+class _Forgetful:
+    """All objects are in the origin: none has to be remembered beside it."""
+
+    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None:
+        """No list comes from elsewhere."""
+
+    async def seen(self, resource: ResourceName, item: Item) -> None:
+        """It is stored."""
+
+    async def forgotten(self, resource: ResourceName, key: Key) -> None:
+        """It is gone."""
+
+
+def _stream_status(stream: Stream) -> StreamStatus:
+    collection = stream.collection
+    return StreamStatus(
+        resource=str(stream.scope.resource),
+        namespace="",
+        label_selector="",
+        field_selector="",
+        state="live",
+        refusal="",
+        objects=len(collection.objects),
+        size_bytes=collection.size_bytes,
+        resource_version=collection.cursor,
+        age=0.0,
+        watchers=stream.watchers,
+    )

@@ -1,0 +1,413 @@
+"""Connections that are used again, against servers that misuse them byte by byte."""
+
+import asyncio
+import gc
+import io
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import aiohttp
+import pytest
+
+from edge_sidecars.kubeapi import ApiError, ApiServer, Credentials, Plain, Unreachable
+from edge_sidecars.kubeapi.pool import MAX_AGE, Channel, KeptConnections, Response
+from tests.integration.lib.kubeapi.exchanging import until
+from tools.harness.pods.raw_server import Connection, RawServer
+
+T = TypeVar("T")
+WRITES = ["PUT", "POST", "DELETE", "PATCH"]
+# Seconds for what the server did to reach the client's loop.
+ARRIVAL = 0.3
+
+
+def using(
+    credentials: Credentials, work: Callable[[ApiServer], Awaitable[T]], *, kept_for: float = 5.0
+) -> T:
+    async def run() -> T:
+        server = ApiServer(credentials, user_agent="test", kept_for=kept_for)
+        try:
+            return await work(server)
+        finally:
+            await server.close()
+
+    return asyncio.run(run())
+
+
+async def put(api: ApiServer, path: str, *, timeout: float = 5, kept: bool = True) -> object:
+    return await api.request("PUT", path, timeout=timeout, body={}, kept=kept)
+
+
+def answer_all(connection: Connection) -> None:
+    """Each request with its own path, and by the path's word."""
+    while request := connection.request():
+        path = request.split(b" ")[1]
+        status = path.removeprefix(b"/").decode() if path[1:].isdigit() else "200"
+        connection.answer(b'{"path": "%s"}' % path, status=f"{status} X")
+
+
+def paths(server: RawServer) -> list[bytes]:
+    return [request.split(b" ")[1] for request in server.requests]
+
+
+def test_kept_requests_share_a_connection_and_others_have_their_own() -> None:
+    async def work(api: ApiServer) -> None:
+        await put(api, "/a")
+        await put(api, "/b")
+        await put(api, "/c", kept=False)
+        await put(api, "/d")
+
+    with RawServer(answer_all) as server:
+        using(Plain(server.url), work)
+    assert paths(server) == [b"/a", b"/b", b"/c", b"/d"]
+    assert server.connections == 2
+    assert [b"Connection: close" in each for each in server.requests] == [0, 0, 1, 0]
+
+
+def test_a_kept_request_beside_another_has_a_connection_of_its_own() -> None:
+    async def work(api: ApiServer) -> None:
+        await put(api, "/first")
+        hanging = asyncio.create_task(put(api, "/hang", timeout=2))
+        await until(lambda: len(server.requests) == 2)
+        assert await put(api, "/second") == {"path": "/second"}
+        with pytest.raises(Unreachable):
+            await hanging
+
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            if b"/hang" in request:
+                assert connection.sees_end(within=5), "it outlived its time-out"
+                return
+            connection.answer(b'{"path": "%s"}' % request.split(b" ")[1])
+
+    with RawServer(serve) as server:
+        using(Plain(server.url), work)
+    assert server.connections == 2
+
+
+# ── a request is sent once ──
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_a_write_whose_kept_connection_is_closed_unanswered_is_sent_once(method: str) -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"{}")
+        connection.request()
+
+    async def work(api: ApiServer) -> None:
+        await api.request(method, "/first", timeout=5, body={}, kept=True)
+        with pytest.raises(Unreachable):
+            await api.request(method, "/second", timeout=5, body={}, kept=True)
+
+    with RawServer(serve) as server:
+        using(Plain(server.url), work)
+    assert paths(server) == [b"/first", b"/second"]
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_plain_aiohttp_would_send_a_write_on_a_kept_connection_twice(method: str) -> None:
+    """Else the test above could not fail."""
+
+    def serve(connection: Connection) -> None:
+        while connection.request():
+            if len(server.requests) == 2:
+                return
+            connection.answer(b"{}")
+
+    async def plain(url: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            for path in ("/first", "/second"):
+                async with session.request(method, url + path, data=b"{}") as response:
+                    await response.read()
+
+    with RawServer(serve) as server:
+        asyncio.run(plain(server.url))
+    assert paths(server) == [b"/first", b"/second", b"/second"]
+
+
+@pytest.mark.parametrize("ends", [Connection.shut_write, Connection.reset])
+def test_a_connection_that_the_server_closed_meanwhile_is_found_before_it_is_used(
+    ends: Callable[[Connection], None],
+) -> None:
+    ended = threading.Semaphore(0)
+    answered = threading.Semaphore(0)
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"{}")
+        # A reset takes along what was not read.
+        assert answered.acquire(timeout=10)
+        ends(connection)
+        ended.release()
+
+    async def work(api: ApiServer) -> None:
+        for path in ("/a", "/b", "/c"):
+            await put(api, path)
+            answered.release()
+            assert await asyncio.to_thread(ended.acquire, timeout=10)
+            await asyncio.sleep(ARRIVAL)
+
+    with RawServer(serve) as server:
+        using(Plain(server.url), work)
+    assert paths(server) == [b"/a", b"/b", b"/c"]
+    assert server.connections == 3
+
+
+def test_bytes_that_nobody_asked_for_are_nobodys_answer() -> None:
+    answered, strayed = threading.Semaphore(0), threading.Semaphore(0)
+
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            connection.answer(b'{"path": "%s"}' % request.split(b" ")[1])
+            assert answered.acquire(timeout=10)
+            connection.answer(b'{"path": "stray"}')
+            strayed.release()
+
+    async def work(api: ApiServer) -> None:
+        for path in ("/a", "/b"):
+            assert await put(api, path) == {"path": path}
+            answered.release()
+            assert await asyncio.to_thread(strayed.acquire, timeout=10)
+            await asyncio.sleep(ARRIVAL)
+
+    with RawServer(serve) as server:
+        using(Plain(server.url), work)
+    assert server.connections == 2
+
+
+# ── what puts kept connections out of use ──
+
+
+def test_after_a_time_out_the_next_requests_have_fresh_connections() -> None:
+    """Also where it was a connection of its own that hung: the way there is the same."""
+
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            if b"/hang" in request:
+                assert connection.sees_end(within=5)
+                return
+            connection.answer(b"{}")
+
+    async def work(api: ApiServer) -> None:
+        for kept in (True, False):
+            await put(api, "/a")
+            with pytest.raises(Unreachable, match="no answer"):
+                await put(api, "/hang", timeout=1.0, kept=kept)
+        await put(api, "/b")
+
+    with RawServer(serve) as server:
+        using(Plain(server.url), work)
+    # /a and /hang; /a; /hang; /b
+    assert server.connections == 4
+
+
+@pytest.mark.parametrize(
+    ("status", "connections"),
+    [(404, 1), (409, 1), (401, 2), (429, 2), (500, 2), (503, 2), (504, 2)],
+)
+def test_a_server_that_fails_is_left_and_one_that_only_refuses_is_not(
+    status: int, connections: int
+) -> None:
+    async def work(api: ApiServer) -> None:
+        await put(api, "/a")
+        with pytest.raises(ApiError):
+            await put(api, f"/{status}")
+        await put(api, "/b")
+
+    with RawServer(answer_all) as server:
+        using(Plain(server.url), work)
+    assert server.connections == connections
+
+
+def test_a_connection_that_was_lent_during_a_failure_is_not_kept() -> None:
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            if b"/slow" in request:
+                time.sleep(2 * ARRIVAL)
+            status = "500 X" if b"/fails" in request else "200 OK"
+            connection.answer(b"{}", status=status)
+
+    async def work(api: ApiServer) -> None:
+        slow = asyncio.create_task(put(api, "/slow"))
+        await asyncio.sleep(ARRIVAL)
+        with pytest.raises(ApiError):
+            await put(api, "/fails", kept=False)
+        await slow
+        await put(api, "/b")
+
+    with RawServer(serve) as server:
+        using(Plain(server.url), work)
+    assert server.connections == 3
+
+
+def test_a_connection_that_the_server_wants_closed_is_not_kept() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"{}", headers="Connection: close\r\n")
+        assert connection.sees_end(within=5)
+
+    async def work(api: ApiServer) -> None:
+        await put(api, "/a")
+        await put(api, "/b")
+
+    with RawServer(serve) as server:
+        using(Plain(server.url), work)
+    assert server.connections == 2
+
+
+def test_a_connection_that_was_idle_for_too_long_is_not_used_again() -> None:
+    async def work(api: ApiServer) -> None:
+        await put(api, "/a")
+        await asyncio.sleep(ARRIVAL)
+        await put(api, "/b")
+
+    with RawServer(answer_all) as server:
+        using(Plain(server.url), work, kept_for=ARRIVAL / 2)
+    assert server.connections == 2
+
+
+class Rotating(Plain):
+    token = "one"
+
+    async def authorization(self) -> str | None:
+        return f"Bearer {self.token}"
+
+
+def test_other_credentials_have_other_connections() -> None:
+    async def work(api: ApiServer) -> None:
+        await put(api, "/a")
+        await put(api, "/b")
+        credentials.token = "two"
+        await put(api, "/c")
+        await put(api, "/d")
+
+    with RawServer(answer_all) as server:
+        credentials = Rotating(server.url)
+        using(credentials, work)
+    assert server.connections == 2
+
+
+def test_answers_leave_nothing_behind_on_their_connection() -> None:
+    def serve(connection: Connection) -> None:
+        while connection.request():
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+            time.sleep(0.02)  # else the body is there before anybody waits for it
+            connection.send(b"{}")
+
+    def bodies() -> int:
+        gc.collect()
+        return sum(isinstance(each, aiohttp.StreamReader) for each in gc.get_objects())
+
+    async def work(api: ApiServer) -> int:
+        at_first = bodies()
+        for _ in range(40):
+            await put(api, "/a")
+        return bodies() - at_first
+
+    with RawServer(serve) as server:
+        left = using(Plain(server.url), work)
+    assert server.connections == 1
+    assert left < 10
+
+
+# ── one channel, looked at from near by ──
+
+
+async def with_channel(
+    server: RawServer,
+    body: bytes,
+    look: Callable[[Channel], None],
+    *,
+    after: threading.Event | None = None,
+) -> None:
+    """`look` is called after one exchange, and `after`, before the channel is given back."""
+    kept = KeptConnections(_opened, idle=2 * MAX_AGE)
+    try:
+        async with kept.channel() as channel:
+            async with channel.session.put(server.url, data=io.BytesIO(body)) as response:
+                await response.read()
+            channel.used(response)
+            assert after is None or await asyncio.to_thread(after.wait, 10)
+            await asyncio.sleep(ARRIVAL)
+            look(channel)
+    finally:
+        await kept.close()
+
+
+def _opened(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(connector=connector, response_class=Response)
+
+
+def test_a_connection_is_given_up_at_its_age_however_busy() -> None:
+    """Of several API servers behind one address, each gets its turn."""
+
+    def look(channel: Channel) -> None:
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert channel.is_usable(now, idle=2 * MAX_AGE)
+        assert not channel.is_usable(now + MAX_AGE, idle=2 * MAX_AGE)
+
+    with RawServer(answer_all) as server:
+        asyncio.run(with_channel(server, b"{}", look))
+
+
+def test_idle_seconds_count_on_a_clock_that_runs_through_a_suspend() -> None:
+    """aiohttp's own clock would find a connection young whose other end is long gone."""
+
+    def look(channel: Channel) -> None:
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert channel.is_usable(now, idle=MAX_AGE / 2)
+        assert not channel.is_usable(now + MAX_AGE / 2, idle=MAX_AGE / 2)
+
+    with RawServer(answer_all) as server:
+        asyncio.run(with_channel(server, b"{}", look))
+
+
+def test_a_closed_connection_is_not_usable() -> None:
+    closed = threading.Event()
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"{}")
+        connection.shut_write()
+        closed.set()
+
+    def look(channel: Channel) -> None:
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert not channel.is_usable(now, idle=2 * MAX_AGE)
+
+    with RawServer(serve) as server:
+        asyncio.run(with_channel(server, b"{}", look, after=closed))
+
+
+def test_a_connection_whose_request_was_answered_before_it_was_sent_is_not_kept() -> None:
+    def serve(connection: Connection) -> None:
+        connection.answer(b"{}")
+        time.sleep(ARRIVAL)
+        assert connection.sees_end(within=5)
+
+    def look(channel: Channel) -> None:
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert not channel.is_usable(now, idle=2 * MAX_AGE)
+
+    with RawServer(serve) as server:
+        asyncio.run(with_channel(server, b"x" * 50_000_000, look))
+
+
+def test_a_cancelled_kept_request_closes_its_connection() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        assert connection.sees_end(within=5)
+
+    async def work(api: ApiServer) -> None:
+        task = asyncio.create_task(put(api, "/x", timeout=30))
+        await until(lambda: bool(server.requests))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with RawServer(serve) as server:
+        using(Plain(server.url), work)
+    assert len(server.requests) == 1

@@ -1,0 +1,382 @@
+"""Requests and line streams against servers that misbehave byte by byte."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TypeVar
+
+import aiohttp
+import pytest
+
+from edge_sidecars.kubeapi import ApiError, ApiServer, Plain, Unreachable
+from edge_sidecars.kubeapi.server import MAX_LINE
+from tests.integration.lib.kubeapi.exchanging import until
+from tools.harness.pods.raw_server import Connection, RawServer
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+WRITES = ["PUT", "POST", "DELETE", "PATCH"]
+
+
+T = TypeVar("T")
+
+
+def with_server(url: str, work: Callable[[ApiServer], Awaitable[T]]) -> T:
+    async def run() -> T:
+        server = ApiServer(Plain(url), user_agent="test")
+        try:
+            return await work(server)
+        finally:
+            await server.close()
+
+    return asyncio.run(run())
+
+
+def request(
+    url: str, method: str = "GET", *, timeout: float = 5, body: object = None
+) -> dict[str, object]:
+    return with_server(url, lambda it: it.request(method, "/x", timeout=timeout, body=body))
+
+
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(content), content)
+
+
+# ── writes are never sent twice ──
+
+
+def close_after_request(connection: Connection) -> None:
+    connection.request()
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_a_write_whose_connection_is_closed_unanswered_is_sent_once(method: str) -> None:
+    with RawServer(close_after_request) as server, pytest.raises(Unreachable):
+        request(server.url, method, body={"a": 1})
+    assert len(server.requests) == 1
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_a_second_write_has_a_connection_of_its_own_and_is_sent_once(method: str) -> None:
+    """A kept-alive connection would have been dropped by the server in between."""
+
+    def answer_first(connection: Connection) -> None:
+        connection.request()
+        if len(server.requests) == 1:
+            connection.answer(b"{}", headers="Connection: keep-alive\r\n")
+            connection.request()
+
+    async def work(api: ApiServer) -> None:
+        await api.request(method, "/first", timeout=5, body={})
+        with pytest.raises(Unreachable):
+            await api.request(method, "/second", timeout=5, body={})
+
+    with RawServer(answer_first) as server:
+        with_server(server.url, work)
+    paths = [request.split(b" ")[1] for request in server.requests]
+    assert paths == [b"/first", b"/second"]
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_plain_aiohttp_would_send_a_write_twice(method: str) -> None:
+    """Else the tests above could not fail, and our middleware would be needless."""
+
+    async def plain(url: str) -> None:
+        connector = aiohttp.TCPConnector(force_close=True)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            with pytest.raises(aiohttp.ServerDisconnectedError):
+                await session.request(method, url, data=b"{}")
+
+    with RawServer(close_after_request) as server:
+        asyncio.run(plain(server.url))
+    assert len(server.requests) == 2
+
+
+# ── hard deadlines ──
+
+
+def accept_and_be_silent(connection: Connection) -> None:
+    connection.request()
+    assert connection.sees_end(within=10), "the connection outlived its time-out"
+
+
+def trickle_headers(connection: Connection) -> None:
+    connection.request()
+    connection.send(b"HTTP/1.1 200 OK\r\n")
+    while not connection.sees_end(within=0.1):
+        connection.send(b"X-Slow: 1\r\n")
+
+
+def trickle_body(connection: Connection) -> None:
+    connection.request()
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+    while not connection.sees_end(within=0.1):
+        connection.send(b" ")
+
+
+@pytest.mark.parametrize("serve", [accept_and_be_silent, trickle_headers, trickle_body])
+def test_a_request_ends_at_its_deadline_and_its_connection_with_it(
+    serve: Callable[[Connection], None],
+) -> None:
+    with RawServer(serve) as server:
+        started = time.monotonic()
+        with pytest.raises(Unreachable, match=r"no answer from .* within 0\.5s"):
+            request(server.url, timeout=0.5)
+        assert 0.4 < time.monotonic() - started < 5
+    # Leaving the block waits for the server's threads, which wait for the end of connections.
+
+
+def test_a_cancelled_request_closes_its_connection() -> None:
+    async def work(api: ApiServer) -> None:
+        task = asyncio.create_task(api.request("PUT", "/x", timeout=30, body={}))
+        await until(lambda: bool(server.requests))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with RawServer(accept_and_be_silent) as server:
+        with_server(server.url, work)
+    assert len(server.requests) == 1
+
+
+def test_a_refused_connection_is_unreachable() -> None:
+    with RawServer(close_after_request) as server:
+        pass
+    with pytest.raises(Unreachable, match=str(server.port)):
+        request(server.url)
+
+
+# ── answers that are none ──
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\x16\x03\x01\x02\x00",
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 abc\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnull",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\xff",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+        CHUNKED + b"zz\r\n",
+        CHUNKED + chunk(b"{"),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000,
+    ],
+)
+def test_an_answer_that_is_no_json_object_of_http_is_unreachable(answer: bytes) -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(answer)
+
+    with RawServer(serve) as server, pytest.raises(Unreachable):
+        request(server.url)
+
+
+def test_redirects_are_not_followed() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(
+            b"", status="307 Temporary Redirect", headers=f"Location: {server.url}/other\r\n"
+        )
+
+    with RawServer(serve) as server, pytest.raises(ApiError) as raised:
+        request(server.url, "PUT", body={})
+    assert raised.value.status == 307
+    assert not raised.value.is_refusal
+    assert len(server.requests) == 1
+
+
+def test_retry_after_reaches_the_caller() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"", status="429 Too Many Requests", headers="Retry-After: 7\r\n")
+
+    with RawServer(serve) as server, pytest.raises(ApiError) as raised:
+        request(server.url)
+    assert (raised.value.status, raised.value.retry_after) == (429, 7.0)
+
+
+def test_a_request_says_who_asks_and_what_it_sends() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b'{"kind": "Lease"}')
+
+    with RawServer(serve) as server:
+        assert request(server.url, "PUT", body={"a": "ü"}) == {"kind": "Lease"}
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    assert body == b'{"a":"\\u00fc"}'
+    assert b"User-Agent: test" in head
+    assert b"Content-Type: application/json" in head
+    assert b"Accept: application/json" in head
+    assert b"Connection: close" in head
+
+
+# ── streams of lines ──
+
+
+def lines(url: str, *, open_timeout: float = 5) -> tuple[list[bytes], Exception | None]:
+    """All lines, and how the stream ended."""
+
+    async def work(api: ApiServer) -> tuple[list[bytes], Exception | None]:
+        found: list[bytes] = []
+        try:
+            async with aclosing(api.lines("/w", open_timeout=open_timeout, params={})) as stream:
+                async for line in stream:
+                    found.append(line)  # noqa: PERF401 (extend would lose all when it breaks)
+        except (ApiError, Unreachable) as error:
+            return found, error
+        return found, None
+
+    return with_server(url, work)
+
+
+def stream(*chunks: bytes, end: bytes = b"0\r\n\r\n", pause: float = 0.0) -> RawServer:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(CHUNKED)
+        for content in chunks:
+            connection.send(chunk(content))
+            time.sleep(pause)
+        connection.send(end)
+
+    return RawServer(serve)
+
+
+def test_lines_are_whole_whatever_the_chunks() -> None:
+    text = '{"name": "Käse"}\n{"n": 2}\n\n{"n": 3}\n'.encode()
+    expected = [line for line in text.split(b"\n") if line]
+    with stream(*(text[i : i + 1] for i in range(len(text)))) as server:  # splits the ä too
+        assert lines(server.url) == (expected, None)
+    with stream(text) as server:
+        assert lines(server.url) == (expected, None)
+    with stream(text[:13], text[13:], pause=0.1) as server:
+        assert lines(server.url) == (expected, None)
+
+
+def test_a_line_arrives_before_the_next_one_is_sent() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(CHUNKED + chunk(b"one\n"))
+        assert connection.sees_end(within=10)
+
+    async def work(api: ApiServer) -> bytes:
+        async with aclosing(api.lines("/w", open_timeout=5, params={})) as found:
+            return await anext(found)
+
+    with RawServer(serve) as server:
+        assert with_server(server.url, work) == b"one"
+
+
+def test_silence_after_the_beginning_is_not_the_streams_to_judge() -> None:
+    with stream(b"one\n", b"two\n", pause=1.4) as server:
+        assert lines(server.url, open_timeout=1.2) == ([b"one", b"two"], None)
+
+
+def test_a_stream_that_does_not_begin_is_unreachable() -> None:
+    with RawServer(accept_and_be_silent) as server:
+        found, error = lines(server.url, open_timeout=0.5)
+    assert found == []
+    assert isinstance(error, Unreachable)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "end"),
+    [
+        ((b"one\n",), b""),  # broken off between two chunks
+        ((b"one\n",), b"5\r\nab"),  # and within one
+        ((b"one\n", b"tw"), b"0\r\n\r\n"),  # an orderly end, but within a line
+        ((b"one\n",), b"garbage\r\n"),
+    ],
+)
+def test_a_stream_that_breaks_is_unreachable_after_its_whole_lines(
+    chunks: tuple[bytes, ...], end: bytes
+) -> None:
+    with stream(*chunks, end=end, pause=0.2) as server:
+        found, error = lines(server.url)
+    assert found == [b"one"]
+    assert isinstance(error, Unreachable)
+
+
+def test_a_reset_in_the_middle_of_a_stream_is_unreachable_and_nothing_else_is_reported(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(CHUNKED + chunk(b"one\n"))
+        time.sleep(0.2)
+        connection.reset()
+
+    with RawServer(serve) as server:
+        found, error = lines(server.url)
+    gc.collect()
+    assert found == [b"one"]
+    assert isinstance(error, Unreachable)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_line_without_an_end_does_not_use_up_the_memory() -> None:
+    piece = b"x" * (1024 * 1024)
+    with stream(*[piece] * (2 + MAX_LINE // len(piece))) as server:
+        found, error = lines(server.url)
+    assert found == []
+    assert "without an end" in str(error)
+
+
+def test_a_refused_stream_is_an_api_error() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b'{"reason": "Expired", "message": "too old"}', status="410 Gone")
+
+    with RawServer(serve) as server:
+        found, error = lines(server.url)
+    assert found == []
+    assert isinstance(error, ApiError)
+    assert error.status == 410
+
+
+# ── bytes as they are ──
+
+
+def test_a_body_of_bytes_is_sent_as_it_is_and_the_answer_told_as_it_came() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b'{ "b": 2.0 }')
+
+    accept = "application/json;as=PartialObjectMetadata"
+    with RawServer(serve) as server:
+        answer = with_server(
+            server.url,
+            lambda it: it.fetch("PUT", "/x", timeout=5, body=b'{"a": 1.0}', accept=accept),
+        )
+    (sent,) = server.requests
+    assert sent.endswith(b'\r\n\r\n{"a": 1.0}')
+    assert f"Accept: {accept}\r\n".encode() in sent
+    assert answer == b'{ "b": 2.0 }'
+
+
+def test_an_answer_without_end_does_not_use_up_the_memory() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(CHUNKED)
+        while not connection.sees_end(within=0.0001):
+            connection.send(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+
+    async def work(_: ApiServer) -> None:
+        bounded = ApiServer(Plain(server.url), user_agent="test", longest=1024 * 1024)
+        try:
+            with pytest.raises(Unreachable, match="over 1048576 bytes"):
+                await bounded.fetch("GET", "/x", timeout=30)
+        finally:
+            await bounded.close()
+
+    with RawServer(serve) as server:
+        with_server(server.url, work)

@@ -1,0 +1,122 @@
+"""The relay's origin as a test's API server, and the recorder that stands in for its audit log."""
+
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED
+from tools.harness.controlplane.origin import OriginServer
+from tools.harness.pods.observer import wait_for
+
+TIMEOUT = 20.0
+
+
+@pytest.fixture(scope="module")
+def origin() -> Iterator[OriginServer]:
+    with OriginServer(is_recorded=True) as it:
+        yield it
+
+
+def leases(namespace: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def create(origin: OriginServer, namespace: str, name: str) -> dict[str, Any]:
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name},
+    }
+    return expect(origin.admin.post(leases(namespace), body))
+
+
+def test_a_write_is_recorded_as_kube_apiserver_would_before_it_is_answered(
+    origin: OriginServer,
+) -> None:
+    namespace = origin.create_namespace()
+    stored = create(origin, namespace, "a")
+    [event] = origin.audit(verb="create", resource="leases", namespace=namespace)
+    assert (event.status, event.name, event.api_group) == (201, "a", "coordination.k8s.io")
+    assert event.response_object == stored
+    assert event.request_object is not None
+    assert event.request_object["metadata"] == {"name": "a"}
+    expect(origin.admin.patch(f"{leases(namespace)}/a", {"metadata": {"labels": {"x": "y"}}}))
+    expect(origin.admin.get(f"{leases(namespace)}/a"))
+    expect(origin.admin.get(leases(namespace)))
+    expect(origin.admin.delete(f"{leases(namespace)}/a"))
+    verbs = [event.verb for event in origin.audit(resource="leases", namespace=namespace)]
+    assert verbs == ["create", "patch", "get", "list", "delete"]
+    assert origin.count_requests(resource="leases", namespace=namespace) == len(verbs)
+
+
+@contextmanager
+def watching(origin: OriginServer, namespace: str) -> Iterator[http.client.HTTPResponse]:
+    """The answer to a watch of all Leases of the namespace, from the first on."""
+    opened = http.client.HTTPConnection("127.0.0.1", origin.port, timeout=TIMEOUT)
+    with closing(opened) as connection:
+        connection.request("GET", f"{leases(namespace)}?watch=true&resourceVersion=0")
+        with connection.getresponse() as response:
+            yield response
+
+
+def test_what_a_watch_tells_is_recorded_before_it_is_told(origin: OriginServer) -> None:
+    namespace = origin.create_namespace()
+    with watching(origin, namespace) as response:
+        started = origin.audit(stage=RESPONSE_STARTED, verb="watch", namespace=namespace)
+        assert [event.status for event in started] == [200]
+        create(origin, namespace, "a")
+        told = json.loads(response.readline())["object"]["metadata"]
+    recorded = origin.audit(stage=RESPONSE_COMPLETE, verb="create", namespace=namespace)
+    versions = [(event.response_object or {})["metadata"]["resourceVersion"] for event in recorded]
+    assert told["resourceVersion"] in versions
+
+
+def test_a_killed_origin_ends_its_watches_and_comes_back_with_its_data(
+    origin: OriginServer,
+) -> None:
+    namespace = origin.create_namespace()
+    stored = create(origin, namespace, "a")
+    with watching(origin, namespace) as response:
+        response.readline()
+        origin.stop_apiserver()
+        with pytest.raises((ConnectionError, http.client.IncompleteRead)):
+            response.read()
+    with pytest.raises(OSError, match=r"."):
+        origin.admin.get(leases(namespace))
+    origin.start_apiserver()
+    assert expect(origin.admin.get(f"{leases(namespace)}/a")) == stored
+
+
+def test_a_frozen_origin_answers_when_it_runs_again_also_to_nobody(origin: OriginServer) -> None:
+    namespace = origin.create_namespace()
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}}
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    origin.freeze()
+    try:
+        with pytest.raises(TimeoutError):
+            origin.admin.post(path, body, timeout=0.5)
+        time.sleep(0.1)
+    finally:
+        origin.thaw()
+    wait_for(
+        lambda: bool(origin.audit(verb="create", resource="configmaps", namespace=namespace)),
+        timeout=TIMEOUT,
+        what="the write whose client is gone, in the record",
+    )
+    assert origin.admin.get(f"{path}/late")[0] == 200
+
+
+def test_nothing_is_left_of_an_origin_that_was_stopped() -> None:
+    with OriginServer() as it:
+        folder = it.folder
+        assert (folder / "data").is_dir()
+        expect(it.admin.get("/version"))
+    assert not folder.exists()
+    with pytest.raises(OSError, match="refused"):
+        it.admin.get("/version")

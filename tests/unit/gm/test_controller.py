@@ -1,0 +1,199 @@
+"""When objects are looked at again after failures, and what others notice of it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from edge_sidecars.kubeapi import ApiError, Unreachable
+from edge_sidecars.sedna_api.core.api_object import Document
+from gm.cache.informers import Directory
+from gm.controller import controller
+from gm.controller.applier import Rejected
+from gm.controller.controller import Operators
+from gm.core.engine.plan import Decision
+from gm.core.engine.view import Rejection
+from gm.core.kind import Settings
+from tests.unit.gm.documents import document
+
+CONCURRENCY = 4
+SPEC = {"nodeName": "n", "url": "/x.csv", "format": "csv"}
+
+
+class Leading:
+    is_leader = may_act = True
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """It leads for as long as the test lasts."""
+
+
+class Told:
+    def tell(self, document: Document, events: object) -> None:
+        """Nobody listens."""
+
+
+class NoSecrets:
+    def forget(self) -> None:
+        """None is named."""
+
+
+class Performer:
+    """`fails`: what becomes of objects whose name begins with bad; `tries` by name, with when."""
+
+    def __init__(self, fails: Callable[[], Awaitable[None]]) -> None:
+        self._fails = fails
+        self.tries: list[tuple[str, float]] = []
+
+    async def perform(self, document: Document, decision: Decision) -> None:
+        self.tries.append((document.name, time.monotonic()))
+        if document.name.startswith("bad"):
+            await self._fails()
+
+    def of(self, name: str) -> int:
+        return sum(tried == name for tried, _ in self.tries)
+
+
+class World:
+    def __init__(self, fails: Callable[[], Awaitable[None]]) -> None:
+        self.performer = Performer(fails)
+        directory = Directory(lambda: True)
+        for collection in directory.collections.values():
+            collection.sources[""].replaced([], 1)
+        self.operators = Operators(
+            directory,
+            Leading(),  # type: ignore[arg-type]
+            self.performer,  # type: ignore[arg-type]
+            Told(),  # type: ignore[arg-type]
+            NoSecrets(),  # type: ignore[arg-type]
+            settings=Settings("", ""),
+            concurrency=CONCURRENCY,
+        )
+        self._datasets = directory.collections["dataset"].sources[""]
+        self._version = 1
+
+    def put(self, name: str, *, uid: str = "") -> None:
+        self._version += 1
+        self._datasets.changed(document("dataset", name, version=self._version, uid=uid, spec=SPEC))
+
+    def delete(self, name: str) -> None:
+        self._version += 1
+        self._datasets.deleted(document("dataset", name, version=self._version, spec=SPEC))
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not is_so():  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.005)
+
+
+def playing(fails: Callable[[], Awaitable[None]], play: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = World(fails)
+        running = asyncio.create_task(world.operators.run())
+        await asyncio.sleep(0)
+        try:
+            await play(world)
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+    asyncio.run(run())
+
+
+async def hang() -> None:
+    await asyncio.sleep(0.2)
+    raise Unreachable("no answer")
+
+
+def test_objects_whose_writes_hang_do_not_hold_up_others() -> None:
+    async def play(world: World) -> None:
+        for number in range(50):
+            world.put(f"bad-{number}")
+        # Each has failed once, and is in the way again.
+        await world.until(lambda: len({name for name, _ in world.performer.tries}) == 50)
+        before = len(world.performer.tries)
+        for number in range(50):
+            world.put(f"good-{number}")
+        await world.until(lambda: world.performer.of("good-49") == 1)
+        # Of those fifty that stood before them, a few had their turn.
+        again = [name for name, _ in world.performer.tries[before:] if name.startswith("bad")]
+        assert len(again) < 20
+
+    playing(hang, play)
+
+
+def test_an_api_server_that_says_when_is_not_asked_earlier() -> None:
+    async def busy() -> None:
+        raise ApiError(429, "TooManyRequests", "later", retry_after=1.0)
+
+    async def play(world: World) -> None:
+        world.put("bad")
+        await world.until(lambda: world.performer.of("bad") >= 2)
+        (_, first), (_, second) = world.performer.tries[:2]
+        assert second - first >= 1.0
+
+    playing(busy, play)
+
+
+def test_however_many_fail_an_api_server_in_trouble_is_asked_only_so_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def unreachable() -> None:
+        raise Unreachable("refused")
+
+    async def play(world: World) -> None:
+        for number in range(300):
+            world.put(f"bad-{number}")
+        # Until the delays have grown to where they stay.
+        await asyncio.sleep(4)
+        before = len(world.performer.tries)
+        await asyncio.sleep(2)
+        assert 0 < len(world.performer.tries) - before < 2 * 2 * 200
+        assert world.operators.retries > 200
+
+    monkeypatch.setattr(controller, "RETRIES_A_SECOND", 200.0)
+    monkeypatch.setattr(controller, "LONGEST_OUTAGE_RETRY", 0.1)
+    monkeypatch.setattr(controller, "FIRST_RETRY", 0.02)
+    playing(unreachable, play)
+
+
+def test_of_what_is_gone_nothing_is_remembered() -> None:
+    """An object of the same name is another one: what was rejected for the old one is tried."""
+    rejection = Rejection("Pod", "bad-pod", "hash", "quota")
+
+    async def rejected() -> None:
+        raise Rejected(rejection)
+
+    async def play(world: World) -> None:
+        world.put("bad")
+        await world.until(lambda: world.operators.retries == 1)
+        world.delete("bad")
+        # Twice where a retry was due.
+        await world.until(lambda: world.operators.outcomes["gone"] >= 1)
+        # Rejected once more before it counts as a failure: each is known for the first time.
+        world.put("bad")
+        await world.until(lambda: world.operators.outcomes["rejected"] == 2)
+        await world.until(lambda: world.operators.retries == 1)
+        world.put("bad", uid="of another")
+        await world.until(lambda: world.operators.outcomes["rejected"] == 3)
+
+    playing(rejected, play)
+
+
+def test_what_nobody_foresaw_is_counted_apart_from_failed_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never() -> None:
+        raise AssertionError
+
+    def decide(*_: object, **__: object) -> Decision:
+        raise KeyError("spec")
+
+    async def play(world: World) -> None:
+        assert world.operators.outcomes == {"failed": 0, "undecidable": 0}
+        world.put("any")
+        await world.until(lambda: world.operators.outcomes["undecidable"] >= 1)
+        assert world.operators.outcomes["failed"] == 0
+
+    monkeypatch.setattr(controller, "decide", decide)
+    playing(never, play)

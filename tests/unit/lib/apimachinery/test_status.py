@@ -1,0 +1,100 @@
+"""Status objects as kube-apiserver writes them, to the byte."""
+
+from edge_sidecars.apimachinery.status import (
+    Cause,
+    Refused,
+    Status,
+    bad_request,
+    expired,
+    expired_continue,
+    forbidden,
+    invalid,
+    not_acceptable,
+    not_found,
+    timeout_outcome_unknown,
+    too_large_version,
+    too_many,
+    unauthorized,
+    unavailable,
+)
+
+HEAD = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":'
+
+
+def test_not_found_names_the_object() -> None:
+    assert not_found("pods", "x").body() == (
+        HEAD + b'"pods \\"x\\" not found","reason":"NotFound",'
+        b'"details":{"name":"x","kind":"pods"},"code":404}\n'
+    )
+    assert not_found("deployments", "x", group="apps").body() == (
+        HEAD + b'"deployments.apps \\"x\\" not found","reason":"NotFound",'
+        b'"details":{"name":"x","group":"apps","kind":"deployments"},"code":404}\n'
+    )
+
+
+def test_a_bad_request_has_no_details_and_is_safe_inside_of_html() -> None:
+    assert bad_request("<nil>").body() == (
+        HEAD + b'"\\u003cnil\\u003e","reason":"BadRequest","code":400}\n'
+    )
+
+
+def test_a_reason_that_there_is_not_is_left_out() -> None:
+    status = Status(code=500, reason="", message="x")
+    assert status.body() == HEAD + b'"x","code":500}\n'
+
+
+def test_a_version_too_large_has_its_cause() -> None:
+    assert too_large_version(9, 4).body() == (
+        HEAD + b'"Timeout: Too large resource version: 9, current: 4","reason":"Timeout",'
+        b'"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource '
+        b'version"}],"retryAfterSeconds":1},"code":504}\n'
+    )
+
+
+def test_what_is_invalid_tells_each_cause_and_repeats_no_message() -> None:
+    one, two = Cause("FieldValueForbidden", "Forbidden: x", "a"), Cause("T", "Bad", "b")
+    single = invalid("ListOptions", [one, one], group="meta.k8s.io")
+    assert single.message == 'ListOptions.meta.k8s.io "" is invalid: a: Forbidden: x'
+    assert len(single.causes) == 2
+    status = invalid("Pod", [one, two], name="p")
+    assert status.message == 'Pod "p" is invalid: [a: Forbidden: x, b: Bad]'
+    assert (status.code, status.reason) == (422, "Invalid")
+    assert status.details["causes"] == [
+        {"reason": "FieldValueForbidden", "message": "Forbidden: x", "field": "a"},
+        {"reason": "T", "message": "Bad", "field": "b"},
+    ]
+
+
+def test_what_is_forbidden_names_what_there_is_to_name() -> None:
+    assert forbidden("pods", "x", why="no").message == 'pods "x" is forbidden: no'
+    assert forbidden("leases", group="c.k8s.io", why="no").message == (
+        "leases.c.k8s.io is forbidden: no"
+    )
+    assert forbidden("", why="no").message == "forbidden: no"
+
+
+def test_only_what_was_certainly_not_done_may_be_sent_again() -> None:
+    assert (unavailable("").reason, unavailable("").code) == ("ServiceUnavailable", 503)
+    assert unavailable("cut off").retry_after == 1
+    assert unavailable("cut off", 5).details == {"retryAfterSeconds": 5}
+    assert too_many("full").retry_after == 1
+    assert timeout_outcome_unknown().retry_after is None
+    assert b"retryAfterSeconds" not in timeout_outcome_unknown().body()
+
+
+def test_what_is_gone_is_expired() -> None:
+    for status in (expired(), expired(3), expired(3, 7), expired_continue()):
+        assert (status.code, status.reason) == (410, "Expired")
+    assert expired(3, 7).message == "too old resource version: 3 (7)"
+    assert "continue" in expired_continue().message
+
+
+def test_a_refusal_says_why() -> None:
+    assert str(Refused(unauthorized())) == "401 Unauthorized: Unauthorized"
+    assert not_acceptable(["a/b", "c/d"]).message.endswith("are accepted: a/b, c/d")
+
+
+def test_as_the_last_event_of_a_watch_it_is_one_line() -> None:
+    line = bad_request("x").event()
+    assert line.count(b"\n") == 1
+    assert line == b'{"type":"ERROR","object":%s}\n' % bad_request("x").body().rstrip()

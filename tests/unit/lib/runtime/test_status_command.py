@@ -1,0 +1,83 @@
+"""What `status` commands share: tables, ages, and what they say where there is nothing to show."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
+from edge_sidecars.runtime.values import BadInput
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "0s"),
+        (59.9, "59s"),
+        (60, "1m0s"),
+        (3600, "1h"),
+        (3725, "1h2m"),
+        (86399, "23h59m"),
+        (90061, "1d1h"),
+        (8640000, "100d"),
+    ],
+)
+def test_an_age_has_two_units_at_most(seconds: float, told: str) -> None:
+    assert age(seconds) == told
+
+
+def test_each_column_is_as_wide_as_its_widest_cell_and_nothing_stands_behind_the_last() -> None:
+    assert aligned([("KIND", "NAME", "STATE"), ("a", "longer", ""), ("longest", "b", "x")]) == [
+        "KIND     NAME    STATE",
+        "a        longer",
+        "longest  b       x",
+    ]
+
+
+def command(default_url: str | BadInput) -> StatusCommand:
+    def default(environ: Mapping[str, str]) -> str:
+        if isinstance(default_url, BadInput):
+            raise default_url
+        return default_url
+
+    return StatusCommand(
+        program="thing",
+        document=Document("/status", "thing", "the thing", frozenset({"a"}), longest=100),
+        url_of="--listen",
+        like="http://127.0.0.1:80",
+        default_url=default,
+        table=str,
+    )
+
+
+def test_where_nobody_listens_that_is_one_line_with_the_address_and_the_remedy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command("http://127.0.0.1:1").run([], {}) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("thing status: no answer from the thing at http://127.0.0.1:1: ")
+    assert told.err.endswith("; name its --url\n")
+    assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("default_url", "arguments", "told"),
+    [
+        ("http://127.0.0.1:1", ["--url=https://a"], "--url 'https://a' is not like http://"),
+        ("http://127.0.0.1:1", ["--url=a"], "'a' is not a URL"),
+        ("http://127.0.0.1:1", ["--output=xml"], "--output"),
+        (BadInput("THING_LISTEN 'x'"), [], "THING_LISTEN 'x'"),
+    ],
+)
+def test_bad_input_is_one_line_and_nobody_is_asked(
+    capsys: pytest.CaptureFixture[str],
+    default_url: str | BadInput,
+    arguments: list[str],
+    told: str,
+) -> None:
+    assert command(default_url).run(arguments, {}) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("thing status: ")
+    assert told in said.err
+    assert said.err.count("\n") == 1

@@ -1,0 +1,302 @@
+"""Reads before an upstream that lags, fails its lists, or goes while somebody waits."""
+
+import asyncio
+import json
+import math
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from edge_sidecars.apimachinery.objects import Item, Key, Page
+from edge_sidecars.apimachinery.request_info import (
+    ListOptions,
+    RequestInfo,
+    get_version,
+    representation,
+)
+from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.status import expired
+from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.streams.stream import Stream, Told
+from relay_sidecar.streams.streams import Limits, Streams
+from relay_sidecar.telemetry.metrics import Counters
+from relay_sidecar.upstream.buffered_response import Fetched
+from relay_sidecar.web.gets import Gets
+from relay_sidecar.web.lists import Lists
+from relay_sidecar.web.local_api import Upstream
+from relay_sidecar.web.read_context import Reading, Settings
+from relay_sidecar.web.watches import Watches
+from tests.unit.relay.samples import item, pod
+
+PODS = ResourceName("", "v1", "pods")
+PATH: Final = "/api/v1/namespaces/default/pods"
+ANY: Final = "?resourceVersion=0"
+LIMITS = Limits(
+    max_objects=10,
+    max_watchers=10,
+    window_bytes=1 << 20,
+    window_events=10,
+    idle_timeout=60.0,
+    retain=60.0,
+    open_timeout=1.0,
+)
+SETTINGS = Settings(
+    is_origin=False,
+    reads_cache=False,
+    read_timeout=1.0,
+    request_timeout=1.0,
+    write_timeout=1.0,
+    max_watchers=10,
+    watch_buffer=1 << 20,
+)
+FORWARDED = web.Response(text="as upstream sent it")
+
+
+class Reflectors(Upstream):
+    """Lists fail where `is_failing`; asked what there is, it has nothing to add."""
+
+    def __init__(self) -> None:
+        self.confirmed = 0
+        self.is_failing = False
+
+    def start(self, stream: Stream) -> None:
+        stream.is_failing = self.is_failing
+
+    def is_open(self, stream: Stream) -> bool:
+        return not self.is_failing
+
+    def is_live(self, stream: Stream) -> bool:
+        return not self.is_failing
+
+    def confirm(self, stream: Stream) -> None:
+        self.confirmed += 1
+
+
+class World:
+    """What upstream answers to a GET, what the journal got, and a wall clock that ticks."""
+
+    def __init__(self) -> None:
+        self.reflectors = Reflectors()
+        self.floor = Floor()
+        self.streams = Streams(self.reflectors, self.floor, LIMITS, Counters())
+        self.answers: list[tuple[int, dict[str, str]]] = []
+        self.kept: list[int] = []
+        self.asked = 0
+        self.ticks = 1000.0
+        self.while_asked: Callable[[], object] = lambda: None
+        self.reading = Reading(
+            self.streams, self.floor, self, self, self, SETTINGS, wall=self._wall
+        )
+
+    def _wall(self) -> float:
+        self.ticks += 1.0
+        return self.ticks
+
+    # As `Above`.
+
+    @property
+    def is_up(self) -> bool:
+        return self.reflectors.is_up
+
+    is_relayed = False
+
+    async def fetch(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> Fetched:
+        self.asked += 1
+        await asyncio.sleep(0)
+        version, headers = self.answers.pop(0)
+        body = pod("a", version)
+        self.while_asked()
+        return Fetched(200, "OK", CIMultiDictProxy(CIMultiDict(headers)), body, body)
+
+    async def write(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> Fetched:
+        raise NotImplementedError
+
+    async def stream(
+        self,
+        request: web.BaseRequest,
+        *,
+        accept: str | None,
+        header_timeout: float,
+        idle_timeout: float,
+        may_pass: Callable[[bytes], bool],
+        passed: Callable[[bytes], None],
+    ) -> web.StreamResponse | Fetched:
+        raise NotImplementedError
+
+    async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
+        return FORWARDED
+
+    # As `Schemas` and `Memory`.
+
+    async def published(self, resource: ResourceName) -> frozenset[str] | None:
+        return None
+
+    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None: ...
+
+    async def seen(self, resource: ResourceName, item: Item) -> None:
+        self.kept.append(item.version)
+
+    async def forgotten(self, resource: ResourceName, key: Key) -> None: ...
+
+    # Clients.
+
+    def hold(self, version: int) -> Stream:
+        """A live stream of all."""
+        stream = self.streams.open(Scope(PODS), now=0.0)
+        stream.replace(Page("PodList", "v1", version, "", [item("a", 90)]), gone=expired())
+        return stream
+
+    async def get(self, query: str = "") -> web.Response:
+        target = f"{PATH}/a{query}"
+        info = RequestInfo.parse("GET", target)
+        answer = await Gets(self.reading).answer(
+            make_mocked_request("GET", target),
+            info,
+            get_version(info.query),
+            representation("application/json"),
+        )
+        assert isinstance(answer, web.Response)
+        return answer
+
+    def known(self) -> int:
+        found = self.streams.newest(PODS, ("default", "a"))
+        return 0 if found is None else found[0].version
+
+
+def version_of(answer: web.StreamResponse) -> str:
+    assert isinstance(answer, web.Response)
+    assert isinstance(answer.body, bytes)
+    told = json.loads(answer.body)["metadata"]["resourceVersion"]
+    assert isinstance(told, str)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "left"),
+    [("", {}, 100), (ANY, {}, 105), ("?resourceVersion=90", {}, 105), ("", {"Age": "1"}, 105)],
+)
+def test_only_upstreams_newest_replaces_a_newer_object(
+    query: str, headers: dict[str, str], left: int
+) -> None:
+    """One of its API servers lags; without a version it tells that it was restored."""
+
+    async def scene(world: World) -> None:
+        await world.reading.remember(PODS, item("a", 105), asked_at=world.ticks)
+        world.answers = [(100, headers)]
+        assert version_of(await world.get(query)) == "100"
+        assert world.known() == left
+        assert world.kept == ([105, 100] if left == 100 else [105])
+
+    asyncio.run(scene(World()))
+
+
+def test_a_late_answer_does_not_replace_a_write_in_the_journal() -> None:
+    async def scene(world: World) -> None:
+        def write() -> None:
+            world.streams.remember(PODS, item("a", 105), at=world._wall())
+
+        world.answers, world.while_asked = [(100, {})], write
+        await world.get()
+        assert (world.known(), world.kept) == (105, [])
+
+    asyncio.run(scene(World()))
+
+
+def test_one_object_is_asked_for_by_itself_where_its_stream_is_not_new_enough() -> None:
+    async def scene(world: World) -> None:
+        world.hold(100)
+        world.floor.raise_to(PODS, 200)
+        world.answers = [(90, {})]
+        assert (await world.get(ANY)).status == 200
+        assert (world.asked, world.reflectors.confirmed) == (1, 0)
+
+    asyncio.run(scene(World()))
+
+
+def test_a_get_that_waits_while_the_link_goes_tells_its_age() -> None:
+    async def scene(world: World) -> None:
+        stream = world.hold(100)
+        world.floor.raise_to(PODS, 200)
+        waiting = asyncio.create_task(world.get(ANY))
+        await asyncio.sleep(0)
+        assert stream.is_waited_for
+        world.reflectors.is_up = False
+        stream.nudge()
+        assert "Age" in (await waiting).headers
+
+    asyncio.run(scene(World()))
+
+
+def test_a_list_at_exactly_a_version_tells_that_version() -> None:
+    """Also where the stream is known to have been upstream's at a later one."""
+
+    async def scene(world: World) -> None:
+        stream = world.hold(100)
+        stream.expect(Told(150, stream.collection.fingerprint, 0.0, 0.0, 0))
+        assert stream.version == 150
+        for version in ("100", "150"):
+            target = f"{PATH}?resourceVersion={version}&resourceVersionMatch=Exact"
+            info = RequestInfo.parse("GET", target)
+            answer = await Lists(world.reading).answer(
+                make_mocked_request("GET", target),
+                info,
+                ListOptions.parse(info.query),
+                representation("application/json"),
+            )
+            assert version_of(answer) == version
+
+    asyncio.run(scene(World()))
+
+
+@pytest.mark.parametrize(
+    "query", ["", "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "&resourceVersion=0"]
+)
+def test_a_watch_is_passed_on_where_upstream_fails_the_streams_list(query: str) -> None:
+    async def permit() -> float:
+        return 0.0
+
+    async def scene(world: World) -> None:
+        world.reflectors.is_failing = True
+        target = f"{PATH}?watch=true{query}"
+        info = RequestInfo.parse("GET", target)
+        answer = await Watches(world.reading, chance=lambda: 0.0).answer(
+            make_mocked_request("GET", target),
+            info,
+            ListOptions.parse(info.query),
+            representation("application/json"),
+            permit,
+        )
+        assert answer is FORWARDED
+
+    asyncio.run(scene(World()))
+
+
+def test_a_watch_tells_the_age_of_its_state_where_the_link_went_before_it_begins() -> None:
+    async def scene(world: World) -> None:
+        world.hold(100)
+
+        async def permit() -> float:
+            world.reflectors.is_up = False
+            return math.inf
+
+        target = f"{PATH}?watch=true&resourceVersion=0&timeoutSeconds=1"
+        info = RequestInfo.parse("GET", target)
+        answer = await Watches(world.reading, chance=lambda: 0.0).answer(
+            make_mocked_request("GET", target),
+            info,
+            ListOptions.parse(info.query),
+            representation("application/json"),
+            permit,
+        )
+        assert "Age" in answer.headers
+
+    asyncio.run(scene(World()))

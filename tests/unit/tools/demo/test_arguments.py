@@ -1,0 +1,34 @@
+"""Durations that the sidecar would refuse are refused before anything is built or started."""
+
+import pytest
+
+from tools.demo.__main__ import main
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--lease-duration", "3s"], "must be under"),
+        (["--lease-duration", "soon"], "'soon'"),
+        (["--lease-duration", "6s", "--renew-interval", "0s"], "under 1s"),
+    ],
+)
+def test_an_unsafe_duration_is_one_line_with_its_value(
+    flags: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(flags)
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_mode_in_containers_is_one_line_that_says_what_to_leave_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--containers", "--mode", "relay"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "--containers (CONTAINERS=)" in told
+    assert "--mode relay (MODE=)" in told
+    assert "leave out one of them" in told

@@ -1,0 +1,116 @@
+"""Programs are built once, with the right commands, and taken from where the user says.
+
+The Go toolchain here is a stand-in that writes down how it was called, since a real build takes
+minutes; that the real one builds the real programs is what every integration test rests on.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.harness.controlplane import build
+
+STAND_IN = f"""#!{sys.executable}
+import json, os, pathlib, sys, time
+calls = pathlib.Path(__file__).parent / "calls"
+with calls.open("a") as file:
+    file.write(json.dumps(sys.argv[1:]) + "\\n")
+if sys.argv[1:] == ["env", "GOVERSION"]:
+    print("go" + os.environ["STAND_IN_VERSION"])
+elif sys.argv[1:3] == ["mod", "download"]:
+    print(json.dumps({{"GoMod": "/nowhere/go.mod"}}))
+elif sys.argv[1:3] == ["mod", "edit"]:
+    replaced = {{"Old": {{"Path": "k8s.io/api"}}, "New": {{"Path": "./staging/src/k8s.io/api"}}}}
+    print(json.dumps({{"Replace": [replaced]}}))
+elif sys.argv[1:3] == ["list", "-deps"]:
+    print("k8s.io/api/core/v1")
+elif sys.argv[1] == "build":
+    time.sleep(0.2)
+    if os.environ.get("STAND_IN_FAILS"):
+        print("k8s.io/api/core/v1\\nx.go:1: syntax error", file=sys.stderr)
+        sys.exit(1)
+    print(pathlib.Path("go.mod").read_text(), file=calls.with_name("go.mod").open("a"))
+    pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_text("program")
+else:
+    sys.exit(f"unexpected call: {{sys.argv}}")
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Variables with the stand-in in PATH and an empty cache."""
+    go = tmp_path / "go"
+    go.write_text(STAND_IN, encoding="utf-8")
+    go.chmod(0o755)
+    changed = {
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "STAND_IN_VERSION": "1.99.0",
+    }
+    kept = {name: value for name, value in os.environ.items() if name != "KUBEBUILDER_ASSETS"}
+    return kept | changed
+
+
+def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    """Runs build.py as a user does."""
+    return subprocess.Popen(
+        [sys.executable, str(build.__file__), *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_two_runs_at_once_build_each_program_once(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    runs = [start(environment) for _ in range(2)]
+    outputs = [run.communicate() for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    paths = outputs[0][0].splitlines()
+    assert paths == outputs[1][0].splitlines()
+    assert [Path(path).name for path in paths] == list(build.PROGRAMS)
+    assert all(Path(path).read_text(encoding="utf-8") == "program" for path in paths)
+    calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
+    assert sum('"build"' in call for call in calls) == 4
+    manifest = (tmp_path / "go.mod").read_text(encoding="utf-8")
+    assert f"require k8s.io/kubernetes {build.KUBERNETES_VERSION}\n" in manifest
+    assert f"replace k8s.io/api => k8s.io/api {build.STAGING_VERSION}\n" in manifest
+    assert f"require go.etcd.io/etcd/server/v3 {build.ETCD_VERSION}\n" in manifest
+
+
+def test_a_failed_build_says_why_and_leaves_nothing_that_looks_built(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    run = start(environment | {"STAND_IN_FAILS": "1"})
+    output, errors = run.communicate()
+    assert run.returncode == 1
+    assert output == ""
+    assert "building kube-apiserver failed:\nx.go:1: syntax error" in errors
+    assert not [path for path in (tmp_path / "cache").rglob("kube-apiserver") if path.is_file()]
+
+
+def test_a_toolchain_that_is_too_old_is_passed_over(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", environment["PATH"])
+    monkeypatch.setenv("STAND_IN_VERSION", "1.99.0")
+    assert build.go_toolchain() == tmp_path / "go"
+    monkeypatch.setenv("STAND_IN_VERSION", "1.25.9")
+    assert "site-packages" in str(build.go_toolchain())
+
+
+def test_kubebuilder_assets_win_for_what_they_contain(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "etcd").touch(mode=0o755)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert build.binary("etcd") == tmp_path / "etcd"
+    assert build.find("kubectl") is None

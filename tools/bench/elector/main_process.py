@@ -1,0 +1,71 @@
+"""A main container as small as it gets: a process that answers 204 to every request.
+
+Guarantee: the port stays the same over restarts and refuses connections as soon as the process
+is dead, as a pod's loopback does.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+
+from tools.harness.controlplane.reservation import Reservation
+
+START_TIMEOUT = 15.0
+# Small enough to start in milliseconds: no module but socket.
+SOURCE = """
+import socket, sys
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", int(sys.argv[1])))
+listener.listen(64)
+print("listening", flush=True)
+while True:
+    connection, _ = listener.accept()
+    connection.settimeout(1)
+    try:
+        connection.recv(4096)
+        connection.send(b"HTTP/1.1 204 No Content\\r\\nConnection: close\\r\\n\\r\\n")
+    except OSError:
+        pass
+    connection.close()
+"""
+
+
+class MainProcess:
+    def __init__(self) -> None:
+        self._reservation = Reservation()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._reservation.port}/healthz"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> int:
+        """Its process id; returns when it listens."""
+        command = [sys.executable, "-I", "-S", "-c", SOURCE, str(self._reservation.port)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + START_TIMEOUT
+        if self._process.stdout.readline() != b"listening\n" or time.monotonic() > deadline:
+            raise ChildProcessError(f"the main does not listen at {self.url}")
+        return self._process.pid
+
+    def kill(self) -> None:
+        """SIGKILL, and gone when it returns."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+    def stop(self) -> None:
+        if self.is_running:
+            self.kill()
+        self._reservation.release()

@@ -1,0 +1,127 @@
+"""Starts the demo: three pods elect a leader through their sidecars, and an edge loses its link.
+
+With --mode: GMs and LCs at work in that mode, whose leader is killed and whose edge is cut off.
+With --containers: pods are containers of the images, in networks of a Docker engine.
+Everything is real: the API server, sidecars, signals, links that are cut.
+Exit status 0 only if each step that was begun, and not cut short by `q`, showed what it promises,
+and nobody ever saw two leaders, a child made twice or a report lost; 1 otherwise, 130 after Ctrl-C.
+Nothing is left behind.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from docker.errors import BuildError as ImageError
+
+from tools.demo.cluster import CLUSTERS, Cluster
+from tools.demo.containers import container_ground
+from tools.demo.ending import Ending, Terminated
+from tools.demo.place import Ground
+from tools.demo.processes import ProcessGround
+from tools.demo.sedna.show import SednaShow
+from tools.demo.show import Show
+from tools.demo.timing import Timing
+from tools.harness.containers.engine import NoEngine
+from tools.harness.controlplane import build
+from tools.harness.pods.system import MODES
+from tools.images.base import NoBase
+from tools.images.wheels import NoWheels
+
+SIGNALLED = 128  # plus the signal's number, as shells count
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    timing = Timing(given.lease_duration, given.renew_interval, given.request_timeout)
+    try:
+        timing.check()
+    except ValueError as error:
+        parser.error(str(error))
+    if given.containers and given.mode:
+        parser.error(
+            f"--containers (CONTAINERS=) shows electors and a relay, --mode {given.mode} (MODE=) "
+            "GMs and LCs as processes: leave out one of them"
+        )
+    ending = Ending()
+    ending.install()
+    cluster = CLUSTERS[given.cluster]
+    try:
+        cluster.prepare()
+        with ExitStack() as stack:
+            status = _show(given, cluster, timing, ending, stack).run()
+    except (build.BuildError, NoEngine, NoBase, NoWheels) as error:
+        sys.stderr.write(f"demo: {error}\n")
+        return 1
+    except ImageError as error:
+        sys.stderr.write(f"demo: {error}; make images tells more\n")
+        return 1
+    except Terminated as terminated:
+        status = SIGNALLED + terminated.number
+    if ending.number is not None:
+        status = SIGNALLED + ending.number
+    if status > SIGNALLED:
+        sys.stderr.write("demo: ended; nothing is left running\n")
+    return status
+
+
+def _show(
+    given: argparse.Namespace, cluster: Cluster, timing: Timing, ending: Ending, stack: ExitStack
+) -> Show | SednaShow:
+    """What it needs beforehand ends with the stack."""
+    pause, is_plain = given.pause, given.plain
+    if given.mode is not None:
+        return SednaShow(cluster, timing, ending, mode=given.mode, pause=pause, is_plain=is_plain)
+    ground: Ground = ProcessGround(cluster)
+    if given.containers:
+        ground = stack.enter_context(container_ground(given.cluster, cluster.title))
+        stack.callback(_remove, ending)
+    return Show(ground, timing, ending, pause=pause, is_plain=is_plain)
+
+
+def _remove(ending: Ending) -> None:
+    ending.finish()
+    sys.stderr.write("demo: removing containers and networks\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="make demo", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--cluster",
+        choices=list(CLUSTERS),
+        default="local",
+        help="the API server: local (relay-sidecar --origin local, the default), or kube "
+        "(kube-apiserver and etcd, built from source the first time)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        help="GMs and LCs instead: LCs at the leader (active-standby), at any GM (active-active), "
+        "or at the API through a relay of their own (relay)",
+    )
+    parser.add_argument(
+        "--containers",
+        action="store_true",
+        help="pods as containers of the images, which are built first (a minute or two, the first "
+        "time); needs a Docker engine, or dockerd and root",
+    )
+    parser.add_argument(
+        "--lease-duration",
+        default="6s",
+        help="default 6s, so that takeovers can be watched; the sidecar's own default is 15s",
+    )
+    parser.add_argument("--renew-interval", default="1s", help="default 1s")
+    parser.add_argument("--request-timeout", default="2s", help="default 2s")
+    parser.add_argument(
+        "--pause", type=float, default=None, help="seconds between steps; default 2 on a terminal"
+    )
+    parser.add_argument("--plain", action="store_true", help="lines, also on a terminal")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

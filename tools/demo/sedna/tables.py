@@ -1,0 +1,94 @@
+"""GM's and LC's demo as tables: who leads, who is connected where, how far the jobs are."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tools.demo.sedna.jobs import Progress
+from tools.demo.sedna.scene import Scene
+from tools.harness.pods.edge_node import EdgeNode
+from tools.harness.pods.gm import GmPod
+
+KEYS = "keys: q end"
+# Characters of the longest text of each column; the last one gets the rest.
+GM_COLUMNS = {"GM": 7, "role": 8, "valid for": 9, "API": 5, "reports": 8}
+LC_COLUMNS = {"LC": 7, "link": 5, "connected to": 13, "objects": 8}
+JOB_COLUMNS = {"job": 12, "stage": 16, "round": 8, "workers": 8}
+
+
+def picture(scene: Scene) -> Sequence[RenderableType]:
+    return (
+        _gms(scene),
+        _lcs(scene),
+        _jobs(scene),
+        Text(f"▸ {scene.stage.doing}", style="yellow"),
+    )
+
+
+def _table(columns: dict[str, int], last: str) -> Table:
+    table = Table(box=None, pad_edge=False, expand=True)
+    for title, width in columns.items():
+        table.add_column(title, width=width, no_wrap=True)
+    table.add_column(last, ratio=1, no_wrap=True, overflow="ellipsis")
+    return table
+
+
+def _gms(scene: Scene) -> Table:
+    table = _table(GM_COLUMNS, "LCs connected")
+    for pod in scene.system.gms:
+        is_killed = pod.name in scene.killed
+        style = "red" if is_killed else "bold green" if scene.leads(pod) else ""
+        table.add_row(pod.name, *_gm(scene, pod), style=style)
+    return table
+
+
+def _gm(scene: Scene, pod: GmPod) -> tuple[str, ...]:
+    said = scene.lookout.gm(pod)
+    if said is None:
+        return "gone" if pod.name in scene.killed else "starting", "", "", "", ""
+    leader = said["leader"]
+    is_leader = leader["isLeader"]
+    return (
+        "leader" if is_leader else "standby",
+        f"{leader['remainingSeconds']:.1f} s" if is_leader else "",
+        "up" if said["isLinkUp"] else "down",
+        str(said["reports"]["stored"] + said["reports"]["folded"]),
+        ", ".join(it["node"].partition(".")[0] for it in said["nodes"]),
+    )
+
+
+def _lcs(scene: Scene) -> Table:
+    table = _table(LC_COLUMNS, "reports that wait")
+    for name, edge in scene.system.edges.items():
+        is_cut = name in scene.cut
+        row = (name, "cut" if is_cut else "up", *_lc(scene, edge))
+        table.add_row(*row, style="red" if is_cut else "")
+    return table
+
+
+def _lc(scene: Scene, edge: EdgeNode) -> tuple[str, str, str]:
+    said = scene.lookout.lc(edge)
+    if said is None:
+        return "starting", "", ""
+    waiting, oldest = said["reports"]["waiting"], said["reports"]["oldestSeconds"]
+    age = f", the oldest for {oldest:.0f} s" if oldest is not None else ""
+    return scene.peer(edge) or "nobody", str(len(said["objects"])), f"{waiting}{age}"
+
+
+def _jobs(scene: Scene) -> Table:
+    table = _table(JOB_COLUMNS, "precision")
+    federated = scene.jobs.federated()
+    if federated.stage:
+        table.add_row("federated", *_job(federated, f"{federated.round}/{scene.workload.rounds}"))
+    incremental = scene.jobs.incremental()
+    if incremental.stage:
+        table.add_row("incremental", *_job(incremental, str(incremental.round)))
+    return table
+
+
+def _job(found: Progress, round_: str) -> tuple[str, str, str, str]:
+    was = "" if found.was is None else f", of the model before {found.was:.3f}"
+    precision = "" if found.precision is None else f"{found.precision:.3f}{was}"
+    return found.stage, round_, str(found.workers), precision

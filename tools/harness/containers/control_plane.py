@@ -1,0 +1,120 @@
+"""The control plane in containers: kube-apiserver and etcd, from the binaries that all tests use.
+
+Or the relay's image with `--origin local` in their place. The API server stands in the cloud at an
+address of its own, so that a pod without that network does not reach it. The test reaches it as the
+engine's host.
+"""
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from docker.models.containers import Container
+
+from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.network import Network
+from tools.harness.containers.port_forward import open_door
+from tools.harness.controlplane import build
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.daemon import LOG_TAIL_LINES
+from tools.harness.controlplane.origin import OriginServer
+
+# Whose files they are.
+_OWNER = f"{os.getuid()}:{os.getgid()}"
+
+
+class PlaneContainer:
+    """One program in a container; as tools.harness.controlplane.daemon.Daemon, but for where it
+    runs."""
+
+    def __init__(
+        self, lab: Lab, image: str, command: Sequence[str], settings: dict[str, Any]
+    ) -> None:
+        self._lab = lab
+        self._image = image
+        self._command = list(command)
+        self._settings = settings
+        self._container: Container | None = None
+
+    @property
+    def pid(self) -> int:
+        """On this machine."""
+        container = self._running()
+        container.reload()
+        return int(container.attrs["State"]["Pid"])
+
+    def start(self) -> None:
+        if self._container is not None:
+            self._container.start()
+            return
+        self._container = self._lab.start(self._image, self._command, **self._settings)
+
+    def stop(self, number: signal.Signals, *, timeout: float) -> None:
+        if self._container is None:
+            return
+        self._container.reload()
+        if self._container.status == "paused":
+            self._container.unpause()
+        if number == signal.SIGKILL:
+            if self._container.status != "exited":
+                self._container.kill()
+            self._container.wait()
+        else:
+            self._container.stop(timeout=int(timeout))
+
+    def freeze(self) -> None:
+        self._running().pause()
+
+    def thaw(self) -> None:
+        self._running().unpause()
+
+    def check_running(self) -> None:
+        container = self._running()
+        container.reload()
+        if container.status not in ("running", "paused"):
+            log = container.logs(tail=LOG_TAIL_LINES).decode(errors="replace")
+            raise ChildProcessError(f"{self._image} is not running, its log ends with:\n{log}")
+
+    def _running(self) -> Container:
+        if self._container is None:
+            raise ChildProcessError(f"{self._image} is not running")
+        return self._container
+
+
+def control_plane(lab: Lab, cloud: Network) -> ControlPlane:
+    """Not started yet."""
+    address, network_mode = _standing(lab, cloud)
+
+    def run(command: Sequence[str], log: Path) -> PlaneContainer:
+        program = command[0]
+        files = [f"{program}:{program}:ro", f"{log.parent}:{log.parent}"]
+        settings = {"network_mode": network_mode, "user": _OWNER, "volumes": files}
+        return PlaneContainer(lab, lab.base, command, settings)
+
+    for name in ("etcd", "kube-apiserver"):
+        build.binary(name)
+    return ControlPlane(host=address, run=run)
+
+
+def origin(lab: Lab, cloud: Network, image: str) -> OriginServer:
+    """Of the relay's image. Not started yet."""
+    address, network_mode = _standing(lab, cloud)
+
+    def run(arguments: Sequence[str], log: Path) -> PlaneContainer:
+        files = [f"{log.parent}:{log.parent}"]
+        settings = {"network_mode": network_mode, "user": _OWNER, "volumes": files}
+        return PlaneContainer(lab, image, arguments, settings)
+
+    it = OriginServer(host=address, run=run)
+    open_door(lab, network_mode, address, it.port)
+    return it
+
+
+def _standing(lab: Lab, cloud: Network) -> tuple[str, str]:
+    """A new address in the cloud, and how containers share it."""
+    address = cloud.new_address()
+    pause = ["python3", "-c", "import signal; signal.pause()"]
+    holder = lab.start(lab.base, pause, **cloud.settings(lab, address))
+    return address, f"container:{holder.id}"

@@ -1,0 +1,177 @@
+"""One pod's elector as a real process, seen only through its signals, its HTTP port and its log.
+
+Guarantee: whatever a test does to it (freeze, kill), `stop` leaves no process behind.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tools.harness.controlplane.answer import ANSWER_TIMEOUT, Answer, ask
+from tools.harness.controlplane.guardian import Guardian
+
+# A start on a busy machine; a quiet one needs half a second.
+START_TIMEOUT = 30.0
+POLL_INTERVAL = 0.02
+
+# What an elector needs; the manifests ship the same (get, watch and update by name).
+ELECTOR_RULES: list[dict[str, list[str]]] = [
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "watch", "create", "update"],
+    }
+]
+
+
+@dataclass
+class ElectorPod:
+    """`flags` as on the command line; credentials are flags too. Starts with `start`."""
+
+    name: str
+    lease: str
+    flags: list[str]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    # Where elector_sidecar is installed.
+    interpreter: str = sys.executable
+    # How many files the process may open; None: as many as the test.
+    descriptors: int | None = None
+    # Ends it with whoever started it.
+    guardian: Guardian | None = None
+
+    def __post_init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        prefix = f"elector-{self.name}-"
+        with tempfile.NamedTemporaryFile(prefix=prefix, suffix=".log", delete=False) as log:
+            self._log = Path(log.name)
+        self.port = 0
+        self.identity = ""
+        self._is_frozen = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, wait: bool = True) -> Self:
+        """A new process, so a new identity; on another port than before."""
+        listen = [] if "--listen" in self.flags else ["--listen", "127.0.0.1:0"]
+        arguments = ["--lease", self.lease, "--identity", self.name, "--log-format", "json"]
+        # Appended to: the log spans restarts, and the last "contending" line is ours.
+        self._log_start = self._log.stat().st_size
+        with self._log.open("ab") as log:
+            # prlimit becomes the process: limits that the test set for itself would stop the test.
+            limit = [] if self.descriptors is None else ["prlimit", f"--nofile={self.descriptors}"]
+            command = [self.interpreter, "-m", "elector_sidecar", *arguments, *listen, *self.flags]
+            self._process = subprocess.Popen(
+                [*limit, *command],
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={"PATH": "/usr/bin:/bin", **self.environ},
+                start_new_session=True,
+            )
+        if self.guardian is not None:
+            self.guardian.watch(self._process.pid)
+        self._is_frozen = False
+        if wait:
+            self.wait_listening()
+        return self
+
+    def wait_listening(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        while time.monotonic() < deadline:
+            for line in self.log_lines():
+                if line["message"] == "contending":
+                    first = str(line["listen"]).split(",")[0]
+                    is_unix = first.startswith("unix:")
+                    self.port = 0 if is_unix else int(first.rpartition(":")[2])
+                    self.identity = str(line["identity"])
+                    return
+            if not self.is_running:
+                break
+            time.sleep(POLL_INTERVAL)
+        raise AssertionError(f"{self.name} did not start: {self.log_text()}")
+
+    def log_text(self) -> str:
+        """Of the present process."""
+        return self._log.read_bytes()[self._log_start :].decode()
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        lines = self.log_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+    # ── what it says ──
+
+    def ask(
+        self, path: str, *, method: str = "GET", timeout: float = ANSWER_TIMEOUT
+    ) -> Answer | None:
+        return ask(self.port, path, method=method, timeout=timeout)
+
+    def readyz(self, query: str = "") -> int | None:
+        answer = self.ask("/readyz" + query)
+        return answer.status if answer else None
+
+    def is_leader(self) -> bool:
+        return self.readyz() == 200
+
+    def leader(self) -> dict[str, Any]:
+        answer = self.ask("/leader", timeout=10)
+        assert answer is not None, f"{self.name} does not answer"
+        return answer.json()
+
+    # ── what is done to it ──
+
+    def signal(self, number: int) -> None:
+        self._running().send_signal(number)
+
+    def freeze(self) -> None:
+        self.signal(signal.SIGSTOP)
+        self._is_frozen = True
+
+    def thaw(self) -> None:
+        self.signal(signal.SIGCONT)
+        self._is_frozen = False
+
+    def kill(self) -> None:
+        """SIGKILL, and gone when it returns."""
+        self._running().kill()
+        self._running().wait()
+
+    def terminate(self) -> None:
+        self.signal(signal.SIGTERM)
+
+    def wait(self, timeout: float = START_TIMEOUT) -> int:
+        """Its exit status."""
+        return self._running().wait(timeout)
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._log.unlink(missing_ok=True)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process

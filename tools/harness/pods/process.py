@@ -1,0 +1,170 @@
+"""One of our programs as a real process, seen only through its ports, its signals and its log.
+
+Knows no program: its command line and what it answers stand in the module of its name.
+Guarantees: its ports stay its own over restarts, and its log spans them; whatever a test does to it
+(freeze, kill), `stop` leaves no process and no folder behind.
+"""
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tools.harness.controlplane.guardian import Guardian
+from tools.harness.controlplane.reservation import Reservation
+
+# Seconds for a start on a busy machine; a quiet one needs half a second.
+START_TIMEOUT = 30.0
+POLL_INTERVAL = 0.02
+
+
+class Process(ABC):
+    """A context manager that starts and stops it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        ports: int,
+        environ: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        guardian: Guardian | None = None,
+    ) -> None:
+        """`ports`: how many it listens on; `prefix`: a command that becomes the program, such as
+        prlimit with its limits; `guardian` ends it with whoever started it."""
+        self.name = name
+        self.prefix = list(prefix)
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        self._log = self._folder / "log"
+        self._log.touch()
+        self._log_start = 0
+        self._reservations = [Reservation() for _ in range(ports)]
+        self.ports = [held.port for held in self._reservations]
+        self._environ = {"PATH": "/usr/bin:/bin", **(environ or {})}
+        self._guardian = guardian
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.callback(self.stop)
+            self.start()
+            stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # ── its life ──
+
+    @abstractmethod
+    def start(self) -> Self:
+        """A new process with the same ports and the same data."""
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def freeze(self) -> None:
+        self._running().send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._running().send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL, and gone when it returns."""
+        self._running().kill()
+        self._running().wait()
+
+    def terminate(self) -> int:
+        """SIGTERM; its exit status."""
+        self._running().terminate()
+        return self.wait()
+
+    def wait(self, timeout: float = START_TIMEOUT) -> int:
+        """Its exit status."""
+        return self._running().wait(timeout)
+
+    def stop(self) -> None:
+        """Kills it and gives back everything; may be called again."""
+        if self.is_running:
+            self.kill()
+        for held in self._reservations:
+            held.release()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # ── what it says ──
+
+    def log_text(self, *, all_lives: bool = False) -> str:
+        """Of the present process, or of all with this log."""
+        start = 0 if all_lives else self._log_start
+        return self._log.read_bytes()[start:].decode(errors="replace")
+
+    def memory(self) -> int:
+        """Resident bytes."""
+        text = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        [line] = [line for line in text.splitlines() if line.startswith("VmRSS:")]
+        return int(line.split()[1]) * 1024
+
+    # ── for the programs ──
+
+    def _launch(self, program: str, *arguments: str) -> None:
+        # Appended to: the log spans restarts.
+        self._log_start = self._log.stat().st_size
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self.prefix, str(installed(program)), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environ,
+                start_new_session=True,
+            )
+        if self._guardian is not None:
+            self._guardian.watch(self._process.pid)
+
+    def _command(
+        self, program: str, *arguments: str, environ: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """A sub-command, to its end."""
+        return subprocess.run(
+            [str(installed(program)), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=START_TIMEOUT,
+            check=False,
+            env={**self._environ, **environ},
+        )
+
+    def _wait_until(self, is_so: Callable[[], bool], *, what: str) -> None:
+        """Fails with the end of the log."""
+        deadline = time.monotonic() + START_TIMEOUT
+        while not is_so():
+            if time.monotonic() > deadline or not self.is_running:
+                raise AssertionError(f"{self.name} did not {what}: {self.log_text()[-4000:]}")
+            time.sleep(POLL_INTERVAL)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process
+
+
+def installed(program: str) -> Path:
+    """The console script, beside the interpreter of the tests."""
+    return Path(sys.executable).parent / program

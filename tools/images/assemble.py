@@ -1,0 +1,138 @@
+"""What is in an image: COMPONENT's locked packages, our own that it imports, and its program.
+
+Runs in the build stage, with nothing but Python; the table below is the only place that says
+which image carries what. The locked packages are held to their hashes. Left out is what no import
+reaches: tests, sources of extensions, typing stubs. All is compiled, as nothing can be at run time.
+"""
+
+import compileall
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Component:
+    """`program` is the command, and the image's name; `package` is its own, `library` is what it
+    imports of `edge_sidecars`."""
+
+    program: str
+    package: str
+    library: tuple[str, ...]
+
+
+LIBRARY = "edge_sidecars"
+COMPONENTS = {
+    "elector": Component("elector-sidecar", "elector_sidecar", ("runtime", "kubeapi")),
+    "relay": Component(
+        "relay-sidecar",
+        "relay_sidecar",
+        ("runtime", "kubeapi", "apimachinery", "walstore", "local_apiserver"),
+    ),
+    "gm": Component("gm", "gm", ("runtime", "kubeapi", "sedna_api")),
+    "lc": Component("lc", "lc", ("runtime", "kubeapi", "sedna_api", "walstore")),
+}
+# An import reads none of them: sources of extensions, typing stubs, what sources are made from.
+_UNREAD = {".c", ".cc", ".cpp", ".h", ".pxd", ".pxi", ".pyi", ".pyx", ".proto"}
+_LAUNCHER = """#!{python} -IB
+import sys
+sys.path[:0] = [{sources!r}, {library!r}]
+from {package}.__main__ import main
+main()
+"""
+
+
+def add_library(component: str, target: Path, *, wheels: Path) -> None:
+    """What the lock file names, into `target`/lib: a layer that releases share."""
+    library = target / "lib"
+    _install(wheels / f"{component}.txt", library, wheels)
+    _finish(library)
+
+
+def add_program(component: str, target: Path, *, packages: Path) -> None:
+    """Our packages into `target`/src, and the program into `target`/bin."""
+    it = COMPONENTS[component]
+    sources, program = target / "src", target / "bin" / it.program
+    shutil.copytree(packages / it.package, sources / it.package)
+    library = sources / LIBRARY
+    library.mkdir()
+    shutil.copy(packages / LIBRARY / "__init__.py", library)
+    for package in it.library:
+        shutil.copytree(packages / LIBRARY / package, library / package)
+    _finish(sources)
+    program.parent.mkdir()
+    program.write_text(
+        _LAUNCHER.format(
+            python=sys.executable,
+            sources=str(sources),
+            library=str(target / "lib"),
+            package=it.package,
+        )
+    )
+    program.chmod(0o755)
+
+
+def _finish(folder: Path) -> None:
+    for path in list(_unread(folder)):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    # By content: an image has no times that anybody should trust.
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    if not compileall.compile_dir(folder, quiet=1, invalidation_mode=mode):
+        sys.exit("assemble: not everything could be compiled")
+
+
+def _install(requirements: Path, library: Path, wheels: Path) -> None:
+    """By the base image's pip, or by the one among the wheels where it has none."""
+    given = sorted(wheels.glob("*.whl"))
+    own_pip = [str(wheel / "pip") for wheel in given if wheel.name.startswith("pip-")]
+    subprocess.run(
+        [
+            sys.executable,
+            *(own_pip[-1:] or ["-m", "pip"]),
+            "install",
+            "--no-cache-dir",
+            "--disable-pip-version-check",
+            "--no-compile",
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary=:all:",
+            f"--target={library}",
+            *(["--no-index", f"--find-links={wheels}"] if given else []),
+            f"--requirement={requirements}",
+        ],
+        check=True,
+    )
+
+
+def _unread(library: Path) -> Iterator[Path]:
+    for folder, names, files in os.walk(library):
+        for name in list(names):
+            if name in ("tests", "test", "__pycache__") or (
+                Path(folder) == library and name == "bin"
+            ):
+                names.remove(name)
+                yield Path(folder, name)
+        for name in files:
+            if Path(name).suffix in _UNREAD:
+                yield Path(folder, name)
+
+
+def main() -> None:
+    what, target = sys.argv[1:]
+    here, component = Path.cwd(), os.environ["COMPONENT"]
+    match what:
+        case "library":
+            add_library(component, Path(target), wheels=here / "wheels")
+        case "program":
+            add_program(component, Path(target), packages=here / "packages")
+        case _:
+            sys.exit(f"assemble: {what!r} is neither library nor program")
+
+
+if __name__ == "__main__":
+    main()

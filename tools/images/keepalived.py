@@ -1,0 +1,32 @@
+"""The image of keepalived with the configuration of manifests/keepalived.
+
+On the Dockerfile's own base where that can be had, else on Debian's packages, fetched once.
+"""
+
+import docker
+
+from tools.images.base import ROOT, SUITE, debian_image, pulled
+
+SHIPPED = ROOT / "manifests" / "keepalived"
+DOCKERFILE = SHIPPED / "container" / "Dockerfile"
+PACKAGES = ("keepalived", "curl")
+
+
+def keepalived_image(client: docker.DockerClient, *, tag: str) -> str:
+    """Its name; of this checkout, built now. Raises NoBase, docker.errors.BuildError."""
+    base = pulled(client, DOCKERFILE)
+    if not base:
+        made = f"edge-sidecars/keepalived-base:{SUITE}"
+        base = debian_image(client, made, packages=PACKAGES)
+    name = f"edge-sidecars/keepalived:{tag}"
+    client.images.build(
+        path=str(SHIPPED),
+        dockerfile="container/Dockerfile",
+        tag=name,
+        buildargs={"BASE_IMAGE": base},
+        # Whoever's packages are missing in the base gets them; our own engine has no other network.
+        network_mode="host",
+        rm=True,
+        forcerm=True,
+    )
+    return name

@@ -1,0 +1,1 @@
+"""Random faults for as long as wanted; each prints a verdict."""

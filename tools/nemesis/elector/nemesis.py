@@ -1,0 +1,222 @@
+"""Random faults, one or several at a time, and the verdict on what the electors made of them.
+
+Owns the schedule: what is drawn is decided by the seed alone; what a draw meets, by the machine.
+Guarantees: at most one fault per resource at a time; when `run` returns, all faults have ended.
+"""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tools.harness.controlplane.answer import boottime
+from tools.harness.pods.fleet import FAST_DURATION
+from tools.nemesis.elector import faults
+from tools.nemesis.elector.arena import BOGUS, Arena
+from tools.nemesis.elector.faults import Draw, Misbehaviour, NotApplicable
+from tools.nemesis.elector.history import History
+from tools.nemesis.elector.verdict import Rules, Verdict, judge, transitions
+
+# Seconds between two groups of faults: at most so long is quiet, in which a leader settles.
+MAX_PAUSE = 5.0
+# How many faults a group has.
+GROUP_SIZES = (1, 1, 1, 1, 2, 2, 3)
+# Faults hold up to so many lease durations.
+MAX_LENGTH = 2.0
+# Seconds between two looks at the verdict so far.
+JUDGE_INTERVAL = 60.0
+# Of many findings the first ones tell; they are shown with the log of so many seconds around.
+SHOWN = 5
+BEFORE, AFTER = 15.0, 3.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    verdict: Verdict
+    complaints: list[str]
+    counts: Counter[str]
+    transitions: int
+    healed_in: float | None
+
+    @property
+    def faults(self) -> int:
+        return self.counts.total()
+
+    @property
+    def is_good(self) -> bool:
+        return not self.verdict.findings and not self.complaints
+
+
+class Nemesis:
+    def __init__(self, arena: Arena, *, seed: int, say: Callable[[str], None]) -> None:
+        self._arena = arena
+        self._random = random.Random(seed)
+        self._say = say
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+        self._running: list[Future[None]] = []
+        self._counts: Counter[str] = Counter()
+        self._complaints: list[str] = []
+        self._known: set[str] = set()
+
+    def run(self, seconds: float) -> Outcome:
+        """Fails fast: the first finding ends it."""
+        self._arena.wait_for_leader()
+        end = time.monotonic() + seconds
+        judge_at = time.monotonic() + JUDGE_INTERVAL
+        verdict = self._judge()
+        with ThreadPoolExecutor(max_workers=16) as workers:
+            while time.monotonic() < end and not self._complaints and not verdict.findings:
+                time.sleep(self._random.random() * MAX_PAUSE)
+                for _ in range(self._random.choice(GROUP_SIZES)):
+                    self._begin(workers, self._draw())
+                self._look_after()
+                if time.monotonic() >= judge_at:
+                    judge_at += JUDGE_INTERVAL
+                    verdict = self._judge()
+                    self._tell(verdict, left=end - time.monotonic())
+        self._look_after()
+        return self._end()
+
+    # ── drawing ──
+
+    def _draw(self) -> Draw:
+        chance = self._random
+        names = [each.name for each in self._arena.candidates]
+        family = chance.choices(["process", "network", "lease", "server"], [7, 8, 4, 1])[0]
+        luck, targets_leader, index = chance.random(), chance.random() < 0.5, chance.choice(names)
+        low, high = chance.choice([(0.1, 1.0), (1.0, FAST_DURATION), (FAST_DURATION, None)])
+        seconds = chance.uniform(low, high or MAX_LENGTH * FAST_DURATION)
+        if family == "process":
+            kind = chance.choice(sorted(faults.PROCESS))
+        elif family == "network":
+            kind = chance.choice([*sorted(faults.NETWORK), "cut-all"])
+        elif family == "lease":
+            # It applies only where all is calm: drawn more often to happen as often.
+            kind = chance.choice([*sorted(faults.LEASE), *[faults.RECREATE] * 3])
+            return Draw(kind, "lease", 0.0, luck)
+        else:
+            return Draw(chance.choice(sorted(faults.SERVER)), "server", seconds, luck)
+        return Draw(kind, (self._leader() if targets_leader else "") or index, seconds, luck)
+
+    def _leader(self) -> str:
+        answers = self._arena.observer.answers()
+        return answers[-1].pod if answers else ""
+
+    # ── doing ──
+
+    def _begin(self, workers: ThreadPoolExecutor, draw: Draw) -> None:
+        if draw.kind == "cut-all":
+            kind = sorted(faults.NETWORK)[int(draw.luck * len(faults.NETWORK))]
+            for name in self._arena.links:
+                self._begin(workers, Draw(kind, name, draw.seconds, draw.luck))
+            return
+        resources = self._resources(draw)
+        with self._lock:
+            if self._busy & resources:
+                return
+            self._busy |= resources
+        self._running.append(workers.submit(self._hold, draw, resources))
+
+    def _resources(self, draw: Draw) -> set[str]:
+        if draw.kind in faults.PROCESS:
+            return {f"{draw.target} process"}
+        if draw.kind in faults.NETWORK:
+            return {f"{draw.target} network"}
+        if draw.kind == faults.RECREATE:
+            # A restarted elector knows no holder: it could rightly take the new, empty Lease.
+            return {"server", "lease", *(f"{pod.name} process" for pod in self._arena.fleet.pods)}
+        return {"server", "lease"} if draw.target == "lease" else {"server"}
+
+    def _hold(self, draw: Draw, resources: set[str]) -> None:
+        started = time.time()
+        try:
+            self._do(draw)
+        except NotApplicable:
+            return
+        except Misbehaviour as error:
+            self._complaints.append(str(error))
+        finally:
+            with self._lock:
+                self._busy -= resources
+        self._counts[draw.kind] += 1
+        self._say(
+            f"{started:.3f} +{time.time() - started:.2f}s {draw.kind} {draw.target}"
+            f" luck {draw.luck:.3f}"
+        )
+
+    def _do(self, draw: Draw) -> None:
+        if draw.kind == faults.RECREATE:
+            faults.recreate(self._arena, self._known)
+            time.sleep(FAST_DURATION)
+            return
+        every = faults.PROCESS | faults.NETWORK | faults.SERVER | faults.LEASE
+        with every[draw.kind](self._arena, draw):
+            time.sleep(draw.seconds)
+
+    # ── judging ──
+
+    def _look_after(self) -> None:
+        """Whatever broke in a worker; whoever is gone without having been told to go."""
+        for future in [each for each in self._running if each.done()]:
+            future.result()
+            self._running.remove(future)
+        for candidate in self._arena.candidates:
+            with self._lock:
+                is_left_alone = f"{candidate.name} process" not in self._busy
+                is_gone = is_left_alone and not candidate.is_running
+            if is_gone:
+                self._complaints.append(f"{candidate.name} is gone: {candidate.log_text()}")
+
+    def _history(self) -> History:
+        arena = self._arena
+        return History(
+            [
+                event
+                for event in arena.plane.audit(
+                    stage=None, resource="leases", namespace=arena.namespace
+                )
+                if event.name in (arena.fleet.lease, "")
+            ]
+        )
+
+    def _judge(self) -> Verdict:
+        rules = Rules(FAST_DURATION, frozenset(self._known))
+        answers = self._arena.observer.answers()
+        return judge(self._history(), answers, rules, offset=time.time() - boottime())
+
+    def _tell(self, verdict: Verdict, *, left: float) -> None:
+        self._say(
+            f"{left / 60:.1f} minutes left: {self._counts.total()} faults, {verdict.takeovers} "
+            f"acquisitions of ours, {len(self._arena.observer.answers())} 200s, "
+            f"{len(verdict.findings)} findings, {verdict.unjudged} unjudged"
+        )
+
+    def _end(self) -> Outcome:
+        healed_in = None
+        try:
+            healed_in = self._arena.wait_for_leader()
+        except AssertionError as error:
+            self._complaints.append(str(error))
+        for pod in self._arena.fleet.pods:
+            answer = pod.ask("/livez")
+            if answer is None or answer.status != 200:
+                self._complaints.append(f"/livez of {pod.name}: {answer}")
+        verdict, history = self._judge(), self._history()
+        tokens = self._arena.observer.tokens()
+        if tokens != sorted(tokens):
+            self._complaints.append(f"fencing tokens do not grow: {tokens}")
+        changes, allowed = transitions(history, without=BOGUS), self._counts.total() + 2
+        if changes > allowed:
+            self._complaints.append(f"{changes} transitions, {allowed} are allowed")
+        for finding in verdict.findings[:SHOWN]:
+            self._say(f"FINDING {finding.at:.3f} {finding.what}")
+            for line in history.around(finding.at, before=BEFORE, after=AFTER):
+                self._say(f"    {line}")
+        if verdict.findings or self._complaints:
+            for candidate in self._arena.candidates:
+                self._say(f"log of {candidate.name}:\n{candidate.log_text()}")
+        return Outcome(verdict, self._complaints, self._counts, changes, healed_in)

@@ -1,0 +1,83 @@
+"""`python -m tools.nemesis.gm --minutes 10 --seed 1 --mode relay`: the ordeal of GM and LC.
+
+Three GMs, twenty LCs, a thousand objects, people at work, random kills, freezes and cuts. Prints
+every fault when it has ended and a summary. Exit code: 0 if nothing was doubled, nothing was lost,
+and everything was final and right in time after the last healing.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from tools.harness.controlplane import sedna_kinds
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.controller_manager import ControllerManager
+from tools.harness.pods.system import MODES, System
+from tools.harness.system.ordeal import SHOWN, Ordeal, Outcome
+from tools.harness.system.workers import Workers
+from tools.harness.system.workload import Workload
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="tools.nemesis.gm", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, help="default: drawn and printed")
+    parser.add_argument("--mode", choices=MODES, default=MODES[0])
+    parser.add_argument("--gms", type=int, default=3)
+    parser.add_argument("--lcs", type=int, default=20)
+    parser.add_argument("--objects", type=int, default=1000, help="at the beginning")
+    return parser.parse_args()
+
+
+def say(line: str) -> None:
+    with _LOCK:
+        print(time.strftime("%H:%M:%S"), line, flush=True)
+
+
+_LOCK = threading.Lock()
+
+
+def _play(arguments: argparse.Namespace, seed: int, folder: Path) -> Outcome:
+    workers = Workers()
+    edges = [f"edge-{number}" for number in range(arguments.lcs)]
+    with ControlPlane() as plane:
+        sedna_kinds.install(plane)
+        with (
+            ControllerManager(plane),
+            System(
+                plane,
+                folder,
+                mode=arguments.mode,
+                gms=arguments.gms,
+                edges=edges,
+                course_of=workers.course_of,
+            ) as system,
+        ):
+            workload = Workload(system, workers, seed=seed)
+            workload.begin(arguments.objects)
+            say(f"{workload.objects} objects stand")
+            ordeal = Ordeal(system, workers, workload, seed=seed, say=say)
+            return ordeal.run(arguments.minutes * 60)
+
+
+def main() -> int:
+    arguments = _arguments()
+    seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
+    say(f"seed {seed}, mode {arguments.mode}, {arguments.minutes:g} minutes")
+    with tempfile.TemporaryDirectory(prefix="nemesis-gm-") as folder:
+        outcome = _play(arguments, seed, Path(folder))
+    is_good = not outcome.findings and outcome.settled_in is not None
+    say(f"seed {seed}, mode {arguments.mode}: {'good' if is_good else 'BROKEN'}: {outcome}")
+    for finding in outcome.findings[:SHOWN]:
+        say(f"BROKEN: {finding}")
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
