@@ -28,12 +28,12 @@ def main() -> None:
     from edge_sidecars.runtime import startup
     from edge_sidecars.runtime.web import aiohttp_import
 
-    startup.begin()
-    aiohttp_import.load(os.environ)
+    startup.prepare_imports()
+    aiohttp_import.import_aiohttp(os.environ)
     try:
         from elector_sidecar.app import main as run
     except ModuleNotFoundError as error:
-        sys.exit(startup.missing(error, program="elector-sidecar", extra="elector"))
+        sys.exit(startup.missing_extra(error, program="elector-sidecar", extra="elector"))
 
     sys.exit(run(arguments, os.environ))
 

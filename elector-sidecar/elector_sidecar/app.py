@@ -20,7 +20,7 @@ from edge_sidecars.kubeapi import (
     UnusableCredentials,
 )
 from edge_sidecars.runtime.log import fields, logger, setup
-from edge_sidecars.runtime.process import obey_signals, tidy
+from edge_sidecars.runtime.process import freeze_gc, install_signal_handlers
 from edge_sidecars.runtime.web.listener import Listener
 from elector_sidecar.config.config import BadInput, Config, load, parser
 from elector_sidecar.elector import Elector
@@ -43,7 +43,7 @@ KEPT_PERIODS = 2.0
 # Long polls and streams of clients from outside of the pod: kubelet and Prometheus open none.
 MAX_STRANGERS = 16
 # Seconds from the first answer: a released Lease is taken by then, and nobody waits for us.
-TIDY_AFTER = 2.0
+FREEZE_GC_AFTER = 2.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -102,14 +102,14 @@ async def _serve(config: Config, credentials: Credentials) -> None:
         stack.push_async_callback(server.close)
         elector = Elector(config, server, main, identity=identity)
         loop = asyncio.get_running_loop()
-        obey_signals(loop, elector.terminate, logger=logger)
+        install_signal_handlers(loop, elector.terminate, logger=logger)
         listeners = _listeners(config, elector)
         stack.push_async_callback(_close, listeners)
         for listener in listeners:
             await listener.open()
         _say_hello(config, identity, server.url, listeners)
         companions = await _companions(stack, config, elector, server, main)
-        loop.call_later(TIDY_AFTER, tidy)
+        loop.call_later(FREEZE_GC_AFTER, freeze_gc)
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(watch_over(listeners[0].bound, elector.listener_checked)),

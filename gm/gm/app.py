@@ -15,7 +15,12 @@ import uvloop
 from edge_sidecars.kubeapi import ApiServer, Plain
 from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
-from edge_sidecars.runtime.process import first_cause, obey_signals, raise_descriptor_limit, tidy
+from edge_sidecars.runtime.process import (
+    first_cause,
+    freeze_gc,
+    install_signal_handlers,
+    raise_descriptor_limit,
+)
 from edge_sidecars.runtime.values import Address, BadInput
 from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
@@ -29,7 +34,7 @@ from gm.wiring import GlobalManager
 
 BAD_INPUT = 2
 # Seconds from the start: what was imported and listed stays for good.
-TIDY_AFTER = 5.0
+FREEZE_GC_AFTER = 5.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -49,7 +54,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 
 async def _serve(config: Config, instance: str) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
-    obey_signals(loop, stopping.set, logger=logger)
+    install_signal_handlers(loop, stopping.set, logger=logger)
     raise_descriptor_limit()
     async with AsyncExitStack() as stack:
         gm = _global_manager(config, instance, stack)
@@ -67,7 +72,7 @@ async def _serve(config: Config, instance: str) -> None:
             gm.start(spawn)
             doors = await _open_doors(config, gm, stack)
             _say_hello(config, own, doors)
-            loop.call_later(TIDY_AFTER, tidy)
+            loop.call_later(FREEZE_GC_AFTER, freeze_gc)
             await stopping.wait()
             await gm.stop()
             for task in tuple(tasks):

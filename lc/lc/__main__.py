@@ -24,12 +24,12 @@ def main() -> None:
     from edge_sidecars.runtime import startup
     from edge_sidecars.runtime.web import aiohttp_import
 
-    startup.begin()
-    aiohttp_import.load(os.environ)
+    startup.prepare_imports()
+    aiohttp_import.import_aiohttp(os.environ)
     try:
         from lc.app import main as run
     except ModuleNotFoundError as error:
-        sys.exit(startup.missing(error, program="lc", extra="lc"))
+        sys.exit(startup.missing_extra(error, program="lc", extra="lc"))
 
     sys.exit(run(arguments[1:] if arguments[:1] == ["run"] else arguments, os.environ))
 

@@ -13,7 +13,7 @@ import uvloop
 
 from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
-from edge_sidecars.runtime.process import first_cause, obey_signals, tidy
+from edge_sidecars.runtime.process import first_cause, freeze_gc, install_signal_handlers
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
@@ -29,7 +29,7 @@ from lc.wiring import LocalController
 FAILED = 1
 BAD_INPUT = 2
 # Seconds from the first answer: what was imported and loaded stays for good.
-TIDY_AFTER = 2.0
+FREEZE_GC_AFTER = 2.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -51,7 +51,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 
 async def _serve(config: Config) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
-    obey_signals(loop, stopping.set, logger=logger)
+    install_signal_handlers(loop, stopping.set, logger=logger)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.data_dir))
         remote = Remote()
@@ -67,7 +67,7 @@ async def _serve(config: Config) -> None:
             tasks = [group.create_task(each.run()) for each in controller.managers]
             tasks.append(group.create_task(controller.unknown_jobs.run()))
             tasks.append(group.create_task(controller.link.run()))
-            loop.call_later(TIDY_AFTER, tidy)
+            loop.call_later(FREEZE_GC_AFTER, freeze_gc)
             await stopping.wait()
             # Workers first: what they have said is answered when it is durable.
             for listener in listeners:

@@ -16,7 +16,7 @@ def main() -> None:
         try:
             from relay_sidecar.commands.kubeconfig import main as kubeconfig
         except ModuleNotFoundError as error:
-            sys.exit(startup.missing(error, program="relay-sidecar", extra="relay"))
+            sys.exit(startup.missing_extra(error, program="relay-sidecar", extra="relay"))
         sys.exit(kubeconfig(arguments[1:], os.environ))
     if arguments[:1] == ["livez"]:
         from edge_sidecars.runtime.livez_command import main as livez
@@ -30,12 +30,12 @@ def main() -> None:
         sys.exit(status(arguments[1:], os.environ))
     from edge_sidecars.runtime.web import aiohttp_import
 
-    startup.begin()
-    aiohttp_import.load(os.environ)
+    startup.prepare_imports()
+    aiohttp_import.import_aiohttp(os.environ)
     try:
         from relay_sidecar.app import main as run
     except ModuleNotFoundError as error:
-        sys.exit(startup.missing(error, program="relay-sidecar", extra="relay"))
+        sys.exit(startup.missing_extra(error, program="relay-sidecar", extra="relay"))
 
     sys.exit(run(arguments, os.environ))
 

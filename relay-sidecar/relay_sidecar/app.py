@@ -16,10 +16,10 @@ from edge_sidecars.kubeapi import Credentials, InCluster, Plain, UnusableCredent
 from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.process import (
-    give_back_large_blocks,
-    obey_signals,
+    freeze_gc,
+    install_signal_handlers,
     raise_descriptor_limit,
-    tidy,
+    set_malloc_thresholds,
 )
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.version import VERSION
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 # Seconds from the first answer: what was imported and loaded stays for good.
-TIDY_AFTER = 2.0
+FREEZE_GC_AFTER = 2.0
 # Descriptors for kubelet, Prometheus and people.
 STATUS_CONNECTIONS = 64
 
@@ -58,12 +58,12 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 async def _serve(config: Config) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.set_exception_handler(_unforeseen)
-    obey_signals(loop, stopping.set, logger=logger)
+    install_signal_handlers(loop, stopping.set, logger=logger)
     async with AsyncExitStack() as stack:
         credentials = None if config.is_local else _credentials(config)
         tls = _tls(config)
         # Lists of many megabytes come and go.
-        give_back_large_blocks()
+        set_malloc_thresholds()
         descriptors = raise_descriptor_limit()
         limit = connection_limit(
             descriptors, wanted=2 * config.max_watchers, others=STATUS_CONNECTIONS
@@ -89,7 +89,7 @@ async def _serve(config: Config) -> None:
             _say_hello(config, relay, api, own)
             if config.otlp_endpoint is not None:
                 _export(relay, config, stack, spawn)
-            loop.call_later(TIDY_AFTER, tidy)
+            loop.call_later(FREEZE_GC_AFTER, freeze_gc)
             await stopping.wait()
             # Clients first: what they have asked for may still be answered.
             for listener in (api, own):

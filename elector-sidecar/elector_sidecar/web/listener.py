@@ -23,11 +23,11 @@ QUEUE = 128
 # Such bursts in descriptors: one accepted, one taking places, one whose places are being closed.
 BURSTS = 3
 MIN_CONNECTIONS = 8
-_MANNERS = listener.Manners(
+_OPTIONS = listener.ListenerOptions(
     log="elector.http",
     backlog=BACKLOG,
     queue=QUEUE,
-    farewell=0.1,
+    shutdown_grace=0.1,
     # A client that left is not waited for any more: its handler would keep its place.
     ends_with_client=True,
 )
@@ -48,7 +48,7 @@ def listening(
     address: Address, handler: Handler, *, limit: int, socket_mode: int
 ) -> listener.Listener:
     return listener.Listener(
-        address, handler, manners=_MANNERS, limit=limit, socket_mode=socket_mode
+        address, handler, options=_OPTIONS, limit=limit, socket_mode=socket_mode
     )
 
 

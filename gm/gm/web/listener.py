@@ -6,11 +6,11 @@ need.
 
 from edge_sidecars.runtime.values import Address
 from edge_sidecars.runtime.web.connection_limit import Handler
-from edge_sidecars.runtime.web.listener import Listener, Manners
+from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 
 MAX_CONNECTIONS = 64
-_MANNERS = Manners(log="gm.http", backlog=64, farewell=1.0)
+_OPTIONS = ListenerOptions(log="gm.http", backlog=64, shutdown_grace=1.0)
 
 
 def listening(address: Address, handler: Handler) -> Listener:
-    return Listener(address, handler, manners=_MANNERS, limit=MAX_CONNECTIONS)
+    return Listener(address, handler, options=_OPTIONS, limit=MAX_CONNECTIONS)

@@ -12,18 +12,18 @@ MAX_CONNECTIONS = 512
 # Kept for datasets, the store, the link and the runtime itself.
 RESERVED_DESCRIPTORS = 128
 MIN_CONNECTIONS = 8
-_MANNERS = listener.Manners(
+_OPTIONS = listener.ListenerOptions(
     log="lc.http",
     backlog=128,
     # Requests that were begun may be answered.
-    farewell=5.0,
+    shutdown_grace=5.0,
     # What a worker said is taken also where the worker left: it may have been killed.
     ends_with_client=False,
 )
 
 
 def listening(address: Address, handler: Handler, *, limit: int) -> listener.Listener:
-    return listener.Listener(address, handler, manners=_MANNERS, limit=limit)
+    return listener.Listener(address, handler, options=_OPTIONS, limit=limit)
 
 
 def connection_limit(listeners: int) -> int:

@@ -27,7 +27,9 @@ class Loop(Protocol):
     def add_signal_handler(self, sig: int, callback: Callable[[], object], /) -> None: ...
 
 
-def obey_signals(loop: Loop, stop: Callable[[], None], *, logger: logging.Logger) -> None:
+def install_signal_handlers(
+    loop: Loop, stop: Callable[[], None], *, logger: logging.Logger
+) -> None:
     """`stop` is called once, in the loop."""
     is_second = False
 
@@ -43,14 +45,14 @@ def obey_signals(loop: Loop, stop: Callable[[], None], *, logger: logging.Logger
         loop.add_signal_handler(number, obey)
 
 
-def tidy() -> None:
+def freeze_gc() -> None:
     """Everything imported and loaded stays for good: not to be walked by every collection."""
     gc.collect()
     gc.freeze()
     gc.enable()
 
 
-def give_back_large_blocks() -> None:
+def set_malloc_thresholds() -> None:
     """Memory of `LARGE` bytes and more goes back to the system as soon as it is free. By itself
     glibc begins to keep blocks of up to 32 MiB when the first one was freed, and 64 MiB of free
     memory (mallopt(3), M_MMAP_THRESHOLD). Another C library is left as it is."""

@@ -12,15 +12,15 @@ import sys
 BAD_INPUT = 2
 
 
-def begin() -> None:
-    """To be called before the imports; `process.obey_signals` and `process.tidy` end it."""
+def prepare_imports() -> None:
+    """Precedes the imports; `process.install_signal_handlers` and `process.freeze_gc` end it."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
     # Importing makes garbage only to be kept; this is a fifth of the time to the first answer.
     gc.disable()
 
 
-def missing(error: ModuleNotFoundError, *, program: str, extra: str) -> int:
+def missing_extra(error: ModuleNotFoundError, *, program: str, extra: str) -> int:
     """The exit status of a program whose extra was not installed, after one line that names it."""
     sys.stderr.write(
         f"{program}: the Python package {error.name} is missing: install the extra {extra}; in a "

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from edge_sidecars.runtime.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connection_limit import Handler
-from edge_sidecars.runtime.web.listener import Listener, Manners
+from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 
 # Kept for connections to upstream, the journal and the runtime itself.
 RESERVED_DESCRIPTORS = 128
@@ -20,11 +20,11 @@ MIN_CONNECTIONS = 16
 KEPT_FOR = 120.0
 # Bytes; as Go's servers: http.DefaultMaxHeaderBytes. Selectors stand in the first line.
 MAX_HEADER = 1024 * 1024
-_MANNERS = Manners(
+_OPTIONS = ListenerOptions(
     log="relay.http",
     # So many wait in the kernel: all informers of a pod come at once.
     backlog=512,
-    farewell=1.0,
+    shutdown_grace=1.0,
     # A client that left is not waited for: what was asked for it upstream ends, too.
     ends_with_client=True,
     http={
@@ -40,7 +40,7 @@ def listening(
     address: Address, handler: Handler, *, limit: int, tls: ssl.SSLContext | None = None
 ) -> Listener:
     """Of whatever is served: the Kubernetes API, or the relay's own endpoints."""
-    return Listener(address, _unless_left(handler), manners=_MANNERS, limit=limit, tls=tls)
+    return Listener(address, _unless_left(handler), options=_OPTIONS, limit=limit, tls=tls)
 
 
 def connection_limit(descriptors: int, *, wanted: int, others: int) -> int:

@@ -12,8 +12,8 @@ from collections.abc import MutableMapping
 _PLACES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
-def load(environ: MutableMapping[str, str]) -> None:
-    """To be called before anything else imports aiohttp; `environ`: the process' own."""
+def import_aiohttp(environ: MutableMapping[str, str]) -> None:
+    """Precedes every other import of aiohttp; `environ`: the process' own."""
     before = {name: environ.get(name) for name in _PLACES}
     environ.update(dict.fromkeys(_PLACES, os.devnull))
     try:

@@ -1,4 +1,4 @@
-"""aiohttp's server, which knows how many places its connections take.
+"""aiohttp's server, which counts its connections.
 
 Guarantee: a connection counts from before it is made until it is lost, or its handshake has failed,
 of which nobody is told; where handlers outlive their clients, until its handler has ended.
@@ -17,7 +17,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 HANDSHAKE_TIMEOUT = 10.0
 
 
-class Places(web.Server):
+class ConnectionLimit(web.Server):
     def __init__(self, handler: Handler, *, handler_cancellation: bool, **options: Any) -> None:
         super().__init__(handler, handler_cancellation=handler_cancellation, **options)
         self._made = 0

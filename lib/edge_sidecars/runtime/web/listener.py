@@ -21,22 +21,22 @@ from aiohttp.http import HttpProcessingError
 
 from edge_sidecars.runtime.values import Address, BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.connection_limit import HANDSHAKE_TIMEOUT, Handler, Places
+from edge_sidecars.runtime.web.connection_limit import HANDSHAKE_TIMEOUT, ConnectionLimit, Handler
 
 
 @dataclass(frozen=True)
-class Manners:
-    """How a component treats those who come.
+class ListenerOptions:
+    """How a component's listeners treat their clients.
 
     `log`: the logger of what goes wrong in requests. `backlog`: so many are accepted at once, and
-    as many more wait in the kernel, or `queue`. `farewell`: seconds for answers on their way when
-    the listener closes. `ends_with_client`: nobody goes on for a client that left. `http`: further
-    options of aiohttp's RequestHandler.
+    as many more wait in the kernel, or `queue`. `shutdown_grace`: seconds for answers on their way
+    when the listener closes. `ends_with_client`: a handler is cancelled when its client left.
+    `http`: further options of aiohttp's RequestHandler.
     """
 
     log: str
     backlog: int
-    farewell: float
+    shutdown_grace: float
     queue: int | None = None
     ends_with_client: bool = True
     http: Mapping[str, float | bool] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Manners:
 # own address, and not as one of IPv6.
 _BOTH = {"": ("0.0.0.0", "::"), "localhost": ("127.0.0.1", "::1")}
 # A family, and the address without its port.
-_Place = tuple[int, tuple[Any, ...]]
+_BindAddress = tuple[int, tuple[Any, ...]]
 # A family that the machine does not have: socket(2), bind(2).
 _NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 # So often another port is taken where the kernel's choice is taken in the other family.
@@ -65,7 +65,7 @@ class Listener:
         address: Address,
         handler: Handler,
         *,
-        manners: Manners,
+        options: ListenerOptions,
         limit: int,
         tls: ssl.SSLContext | None = None,
         socket_mode: int = SOCKET_MODE,
@@ -73,17 +73,17 @@ class Listener:
         self._address = address
         self._socket_mode = socket_mode
         self._handler = handler
-        self._manners = manners
+        self._options = options
         self._limit = limit
         self._tls = tls
-        log = logging.getLogger(manners.log)
+        log = logging.getLogger(options.log)
         log.addFilter(_OWN_FAULTS)
-        self._web = Places(
+        self._web = ConnectionLimit(
             self._answer,
-            handler_cancellation=manners.ends_with_client,
+            handler_cancellation=options.ends_with_client,
             access_log=None,
             logger=log,
-            **manners.http,
+            **options.http,
         )
         self._busy: set[object] = set()
         self._servers: list[asyncio.Server] = []
@@ -108,14 +108,14 @@ class Listener:
         """Nobody new comes in; answers on their way get a moment."""
         for server in self._servers:
             server.close()
-        await self._web.shutdown(timeout=self._manners.farewell)
+        await self._web.shutdown(timeout=self._options.shutdown_grace)
 
     async def _listen_at(self, path: str) -> None:
         # asyncio would take a socket's name from whoever listens there.
         if await _is_served(path):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         server = await asyncio.get_running_loop().create_unix_server(
-            self._accept, path, start_serving=False, **self._options()
+            self._accept, path, start_serving=False, **self._socket_options()
         )
         # Before it listens: until then it has the mode of the process' umask, and refuses.
         os.chmod(path, self._socket_mode)
@@ -130,20 +130,20 @@ class Listener:
         for sock in sockets:
             await self._start(
                 await loop.create_server(
-                    self._accept, sock=sock, start_serving=False, **self._options()
+                    self._accept, sock=sock, start_serving=False, **self._socket_options()
                 )
             )
 
     async def _start(self, server: asyncio.Server) -> None:
         self._servers.append(server)
         await server.start_serving()
-        if self._manners.queue is not None:
-            _lengthen_queue(server, self._manners.queue)
+        if self._options.queue is not None:
+            _lengthen_queue(server, self._options.queue)
 
-    def _options(self) -> dict[str, Any]:
+    def _socket_options(self) -> dict[str, Any]:
         timeout = None if self._tls is None else HANDSHAKE_TIMEOUT
         return {
-            "backlog": self._manners.backlog,
+            "backlog": self._options.backlog,
             "ssl": self._tls,
             "ssl_handshake_timeout": timeout,
         }
@@ -168,18 +168,18 @@ class Listener:
 
 async def _sockets(address: Address) -> list[socket.socket]:
     """Bound, one for each address that the host means, all on one port."""
-    places = await _places(address.host)
+    addresses = await _bind_addresses(address.host)
     attempts = 1 if address.port else PORT_ATTEMPTS
     while True:
         attempts -= 1
         try:
-            return _bound(places, address.port)
+            return _bound(addresses, address.port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE or not attempts:
                 raise
 
 
-async def _places(host: str) -> list[_Place]:
+async def _bind_addresses(host: str) -> list[_BindAddress]:
     if host in _BOTH:
         v4, v6 = _BOTH[host]
         return [(socket.AF_INET, (v4,)), (socket.AF_INET6, (v6,))]
@@ -190,10 +190,10 @@ async def _places(host: str) -> list[_Place]:
     return list(unique)
 
 
-def _bound(places: list[_Place], port: int) -> list[socket.socket]:
+def _bound(addresses: list[_BindAddress], port: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     missing: OSError | None = None
-    for family, (host, *zone) in places:
+    for family, (host, *zone) in addresses:
         try:
             sockets.append(_bound_to(family, (host, port, *zone)))
         except OSError as error:

@@ -11,7 +11,7 @@ import uvloop
 from edge_sidecars.runtime.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web import half_closed
-from edge_sidecars.runtime.web.listener import Listener, Manners
+from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 from tools.harness.controlplane.reservation import LOOPBACK
 
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -74,8 +74,8 @@ class Door:
 @asynccontextmanager
 async def opened(door: Door, *, path: str = "") -> AsyncIterator[Address]:
     address = Address("", 0, path) if path else Address(LOOPBACK, 0)
-    manners = Manners(log="test.http", backlog=16, farewell=0.1)
-    listener = Listener(address, door.handle, manners=manners, limit=8)
+    options = ListenerOptions(log="test.http", backlog=16, shutdown_grace=0.1)
+    listener = Listener(address, door.handle, options=options, limit=8)
     await listener.open()
     try:
         yield listener.bound

@@ -13,7 +13,7 @@ import pytest
 from edge_sidecars.runtime.values import Address, BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web import listener
-from edge_sidecars.runtime.web.listener import Listener, Manners
+from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 from tools.harness.controlplane.reservation import LOOPBACK
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -46,9 +46,11 @@ async def opened(
     host: str = LOOPBACK,
     socket_mode: int = 0o660,
 ) -> AsyncIterator[Address]:
-    manners = Manners(log="test.http", backlog=16, farewell=0.1, ends_with_client=ends_with_client)
+    options = ListenerOptions(
+        log="test.http", backlog=16, shutdown_grace=0.1, ends_with_client=ends_with_client
+    )
     address = Address("", 0, path) if path else Address(host, 0)
-    it = Listener(address, handler.handle, manners=manners, limit=limit, socket_mode=socket_mode)
+    it = Listener(address, handler.handle, options=options, limit=limit, socket_mode=socket_mode)
     await it.open()
     try:
         async with asyncio.timeout(PATIENCE):
@@ -247,8 +249,8 @@ def test_an_address_that_cannot_be_had_is_named_with_the_remedy() -> None:
     async def run() -> None:
         slow = Slow()
         async with opened(slow, limit=1) as address:
-            manners = Manners(log="test.http", backlog=1, farewell=0.1)
+            options = ListenerOptions(log="test.http", backlog=1, shutdown_grace=0.1)
             with pytest.raises(BadInput, match=f"cannot listen on {address}: .*choose another"):
-                await Listener(address, slow.handle, manners=manners, limit=1).open()
+                await Listener(address, slow.handle, options=options, limit=1).open()
 
     asyncio.run(run())

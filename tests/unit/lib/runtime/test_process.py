@@ -9,14 +9,14 @@ import pytest
 _MEBIBYTE = 1024 * 1024
 _LISTS_COME_AND_GO = """
 import resource, sys
-from edge_sidecars.runtime.process import give_back_large_blocks
+from edge_sidecars.runtime.process import set_malloc_thresholds
 
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 if sys.argv[1] == "give-back":
-    give_back_large_blocks()
+    set_malloc_thresholds()
 before = resident()
 for mebibytes in (24, 20, 16, 12, 8, 4):
     block = b"x" * (mebibytes * 1024 * 1024)
