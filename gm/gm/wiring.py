@@ -12,11 +12,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
-from edge_sidecars.sedna_api.core.redial import Redial
 from edge_sidecars.sedna_api.follow import JSON, METADATA_ONLY, follow
 from gm.cache.children import AUTOSCALER, CHILD_KINDS, SELECTOR
 from gm.cache.informer_cache import ALL_NAMESPACES
@@ -169,13 +169,13 @@ class GlobalManager:
         )
 
     async def _look_at_definitions(self) -> None:
-        redial = Redial(longest=LONGEST_LOOK)
+        backoff = Backoff(longest=LONGEST_LOOK)
         while True:
             try:
                 await crd_check.look(self.api, timeout=self.config.request_timeout)
                 return
             except (MissingDefinitions, ApiError, Unreachable) as error:
-                delay = redial.failed(random.random())
+                delay = backoff.failed(random.random())
                 if str(error) != self._lack:
                     logger.warning("waiting for CRDs", extra=fields(why=str(error), delay=delay))
                 self._lack = str(error)

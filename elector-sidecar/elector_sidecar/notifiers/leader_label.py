@@ -23,6 +23,7 @@ from edge_sidecars.kubeapi import (
     parse_event,
 )
 from edge_sidecars.kubeapi.server import MERGE_PATCH
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.elector import Elector
@@ -64,7 +65,7 @@ class LeaderLabel:
         """Nothing is on its way once it is settled."""
 
     async def run(self) -> None:
-        delay = RETRY_DELAY
+        backoff = Backoff(first=RETRY_DELAY, longest=RETRY_LIMIT)
         while True:
             if self.is_settled and not self._leads():
                 await self._elector.changed(MAX_SLEEP)
@@ -75,14 +76,13 @@ class LeaderLabel:
             except Gone as error:
                 logger.debug("the watch of labelled pods expired", extra=fields(error=error))
             except (ApiError, Unreachable, KeyError, TypeError) as error:
-                self._complain(error, delay)
+                self._complain(error, backoff.bound)
             else:
                 if not leads:
                     continue
             if boottime() - began_at > RETRY_LIMIT:
-                delay = RETRY_DELAY
-            await self._pause(delay, leads=leads)
-            delay = min(2 * delay, RETRY_LIMIT)
+                backoff.succeeded()
+            await self._pause(backoff.failed(), leads=leads)
 
     async def _pause(self, delay: float, *, leads: bool) -> None:
         """Ends with the lead too: the label is to follow it at once."""

@@ -6,6 +6,7 @@ states that were overtaken meanwhile may be skipped. Off the renewal path.
 
 import asyncio
 
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.elector import Elector
@@ -37,7 +38,7 @@ class Notifier:
         """Nothing is on its way once it is settled."""
 
     async def run(self) -> None:
-        delay = RETRY_DELAY
+        backoff = Backoff(first=RETRY_DELAY, longest=RETRY_LIMIT)
         while True:
             if self.is_settled:
                 await self._elector.changed(MAX_SLEEP)
@@ -45,8 +46,8 @@ class Notifier:
             status = self._elector.status(boottime())
             if await self._main.tell(self._url, status.json(), timeout=TIMEOUT):
                 self._told = status
-                delay = RETRY_DELAY
+                backoff.succeeded()
                 continue
+            delay = backoff.failed()
             logger.warning("notifying failed", extra=fields(url=self._url, retry_in=delay))
             await asyncio.sleep(delay)
-            delay = min(2 * delay, RETRY_LIMIT)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
+from edge_sidecars.runtime.backoff import exponential
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
-from edge_sidecars.sedna_api.core.redial import spread
 from gm.cache.informers import Directory
 from gm.cache.node_index import MISSHAPEN
 from gm.controller.api_writes import TROUBLE, NotLeading
@@ -297,10 +297,8 @@ class Operators:
         """In how many seconds."""
         # Those that failed together, because the API server was slow, do not come together again:
         # all of them would be late each time.
-        chance = random.random()
-        delay = (
-            spread(memory.failures, first=FIRST_RETRY, longest=longest, chance=chance) + at_least
-        )
+        most = exponential(memory.failures, first=FIRST_RETRY, longest=longest)
+        delay = random.random() * most + at_least
         memory.failures += 1
         self._queue.retry_after(key, delay)
         return delay

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
 from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.sedna_api.core.redial import Redial
 from gm.core.lead import Lead, LeaderDocument, NotALeaderDocument
 
 # Seconds; an elector tells its document each second.
@@ -92,7 +92,7 @@ class Leadership:
             group.create_task(self._expire())
 
     async def _follow(self) -> None:
-        redial = Redial(longest=LONGEST_REDIAL)
+        backoff = Backoff(longest=LONGEST_REDIAL)
         is_lost = False
         while True:
             try:
@@ -100,12 +100,12 @@ class Leadership:
                     if is_lost:
                         logger.info("the elector answers again")
                     is_lost = False
-                    redial.succeeded()
+                    backoff.succeeded()
                     self._heard(document)
                 why = "it ended the stream"
             except (ApiError, Unreachable, NotALeaderDocument) as error:
                 why = str(error)
-            delay = redial.failed(random.random())
+            delay = backoff.failed(random.random())
             level = logger.debug if is_lost else logger.warning
             level("the elector does not answer", extra=fields(why=why, delay=delay))
             is_lost = True

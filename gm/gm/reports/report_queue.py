@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, NotADocument
 from edge_sidecars.sedna_api.core.node_report import (
@@ -27,7 +28,6 @@ from edge_sidecars.sedna_api.core.node_report import (
     RefusedReport,
     Stored,
 )
-from edge_sidecars.sedna_api.core.redial import Redial
 from edge_sidecars.sedna_api.core.report import Malformed, Report
 from gm.controller.api_writes import NotLeading
 from gm.hub.ports import Acked, MayServe, RefusedForGood, Unresolved
@@ -146,11 +146,11 @@ class Inbox:
 
     async def _serve(self, box: _Box) -> None:
         """Until the box is empty."""
-        redial = Redial(longest=LONGEST_RETRY)
+        backoff = Backoff(longest=LONGEST_RETRY)
         while box.waiting:
             try:
                 pause = await self._store_some(box)
-                redial.succeeded()
+                backoff.succeeded()
             except NotLeading:
                 pause = LAPSE_POLL
                 if not self._may_serve():
@@ -158,7 +158,7 @@ class Inbox:
                     self._forget_numbered(box)
                     pause = 0.0
             except (ApiError, Unreachable, Contended, Malformed, NotADocument) as error:
-                pause = redial.failed(random.random())
+                pause = backoff.failed(random.random())
                 logger.warning(
                     "reports could not be stored",
                     extra=fields(node=box.node, why=str(error), delay=pause),

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from edge_sidecars.sedna_api.core.redial import FIRST, Redial
+from edge_sidecars.runtime.backoff import FIRST, Backoff
 
+# Seconds to another GM, which is there already, when one asks to go.
+AFTER_DRAIN: Final = 0.5
 # Seconds of service after which what went wrong before is over.
 STABLE_AFTER: Final = 5.0
 # Seconds of waiting in which a leader that crashed is followed by the next: its Lease is 15 s by
@@ -35,7 +37,7 @@ class Reception:
     def __init__(self, addresses: Sequence[str], *, longest: float) -> None:
         self._addresses = tuple(addresses)
         self._longest = longest
-        self._redial = Redial(longest=longest)
+        self._backoff = Backoff(longest=longest)
         self._last = ""
         # Seconds over which GM wants dials to be spread.
         self._pace = 0.0
@@ -60,10 +62,11 @@ class Reception:
         """Seconds to wait. `served_for`: seconds since the snapshot; None without one."""
         if served_for is not None and is_drained:
             self._begin()
-            return max(self._redial.drained(chance), chance * self._pace)
+            self._backoff.succeeded()
+            return chance * max(min(AFTER_DRAIN, self._longest), self._pace)
         if served_for is not None and served_for >= STABLE_AFTER:
             self._begin()
-            self._redial.succeeded()
+            self._backoff.succeeded()
         if is_drained:
             spread = chance * self._pace
         elif served_for is not None:
@@ -75,7 +78,7 @@ class Reception:
         if self._tried and not self._tried.issuperset(self._addresses):
             return max(chance * min(FIRST, self._longest), spread)
         self._tried.clear()
-        delay = self._redial.failed(chance)
+        delay = self._backoff.failed(chance)
         if self._waited < TAKEOVER:
             delay = min(delay, chance * LONGEST_IN_TAKEOVER)
         delay = max(delay, spread)

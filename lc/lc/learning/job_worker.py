@@ -11,9 +11,9 @@ import random
 from dataclasses import replace
 from datetime import datetime
 
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.redial import Redial
 from edge_sidecars.sedna_api.core.report import MAX_BODY
 from lc.core.learning.commands import (
     Begin,
@@ -61,7 +61,7 @@ class Pump:
         self._job: Job | None = None
         self._pace = Pace(told=datetime.now().astimezone())
         self._woken = asyncio.Event()
-        self._retry = Redial(first=FIRST_RETRY, longest=LONGEST_RETRY)
+        self._retry = Backoff(first=FIRST_RETRY, longest=LONGEST_RETRY)
         self._failures = 0
         self._is_problem_told = False
         self._data_problem = ""

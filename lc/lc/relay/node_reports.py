@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
@@ -27,7 +28,6 @@ from edge_sidecars.sedna_api.core.node_report import (
     Stored,
     applied_of,
 )
-from edge_sidecars.sedna_api.core.redial import Redial
 from edge_sidecars.sedna_api.core.report import Malformed, Report
 from lc.relay.report_api import NotKnown, ReportApi
 from lc.store import Change, Store, StoreUnavailable
@@ -47,7 +47,7 @@ RATE = 200_000
 
 @dataclass(slots=True)
 class _Failed:
-    redial: Redial
+    backoff: Backoff
     again_at: float = 0.0
     problem: str = ""
 
@@ -155,8 +155,8 @@ class NodeReports:
     def _fail(self, namespace: str, error: Exception) -> None:
         """What was read last may be old: it is read again."""
         self._known.pop(namespace, None)
-        failed = self._failed.setdefault(namespace, _Failed(Redial(longest=self._redial_cap)))
-        delay = failed.redial.failed(random.random())
+        failed = self._failed.setdefault(namespace, _Failed(Backoff(longest=self._redial_cap)))
+        delay = failed.backoff.failed(random.random())
         failed.again_at = boottime() + delay
         if not failed.problem:
             logger.warning(

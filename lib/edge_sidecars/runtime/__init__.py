@@ -3,6 +3,7 @@
 values          from texts to durations, sizes, addresses, URLs, or one line that says what is wrong
 flags           a command line of flags with env twins
 log             log lines of a constant message and key/value fields
+backoff         delays between attempts: exponential, jitter, a cap
 clock           the clock that runs on through suspend
 metrics         Prometheus text
 data_files      a database's files: private, locked, set aside

@@ -17,9 +17,9 @@ from typing import Annotated, Final, Never, Protocol
 import msgspec
 
 from edge_sidecars.kubeapi import ApiError, ApiServer, NotFound, Unreachable, api_error
+from edge_sidecars.runtime.backoff import LONGEST, Backoff
 from edge_sidecars.runtime.log import fields
 from edge_sidecars.sedna_api.core.api_object import Document, NotADocument, ObjectKey
-from edge_sidecars.sedna_api.core.redial import LONGEST, Redial
 
 logger = logging.getLogger(__name__)
 
@@ -100,19 +100,19 @@ async def follow(
     `is_optional`: a server that does not know the kind (404) has no objects of it, until it does.
     """
     following = _Following(api, path, kind, sink, dict(params or {}), accept, open_timeout)
-    redial = Redial(longest=longest_delay)
+    backoff = Backoff(longest=longest_delay)
     told = ""
     while True:
         try:
             await following.once()
         except (ApiError, Unreachable) as error:
             if following.was_useful:
-                redial.succeeded()
+                backoff.succeeded()
                 told = ""
             is_forgotten = following.forgets(error)
             if is_optional and isinstance(error, NotFound):
                 sink.replaced((), 0)
-            delay = max(redial.failed(random.random()), _wish(error, longest_delay))
+            delay = max(backoff.failed(random.random()), _wish(error, longest_delay))
             # Once for a cause: while it lasts the first line says all.
             level = logging.DEBUG if told == str(error) else logging.WARNING
             told = str(error)
@@ -122,7 +122,7 @@ async def follow(
             )
             await asyncio.sleep(delay)
         else:
-            redial.succeeded()
+            backoff.succeeded()
             told = ""
 
 

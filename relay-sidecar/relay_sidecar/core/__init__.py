@@ -4,7 +4,7 @@ What is asked of upstream
 reflection            list, watch, resume or relist: what to do next
 list_decoder          a list that is decoded while it arrives
 confirmation          when a watch is compared with a list, and how much of it
-backoff               how long upstream is left alone after a failure
+stream_backoff        how long upstream is left alone after a failure
 link                  is upstream reachable; probe_request: what a probe asks
 
 How new an answer is

@@ -23,7 +23,8 @@ that ends at once is not asked about. Knows no request.
 import math
 from typing import Final
 
-from relay_sidecar.core.backoff import LONGEST_RETRY_AFTER
+from edge_sidecars.runtime.backoff import exponential, half_jitter
+from relay_sidecar.core.stream_backoff import LONGEST_RETRY_AFTER
 
 # Objects: metadata of so many is as long as a TLS handshake, twice or thrice, compressed.
 FEW: Final = 100
@@ -38,7 +39,6 @@ FIRST_RETRY: Final = 1.0
 LONGEST_RETRY: Final = 30.0
 # So many failures in a row, and what is asked for may be too much for the link.
 TOO_MUCH: Final = 3
-_MAX_DOUBLINGS: Final = 16
 
 
 class Confirming:
@@ -94,9 +94,9 @@ class Confirming:
         upstream's own wish, in seconds."""
         self._is_asking = False
         self._failures += 1
-        delay = FIRST_RETRY * 2 ** min(self._failures - 1, _MAX_DOUBLINGS)
-        delay = min(delay, LONGEST_RETRY) * (1 - chance / 2)
-        self._not_before = now + max(delay, min(retry_after, LONGEST_RETRY_AFTER))
+        delay = exponential(self._failures - 1, first=FIRST_RETRY, longest=LONGEST_RETRY)
+        pause = max(half_jitter(delay, chance), min(retry_after, LONGEST_RETRY_AFTER))
+        self._not_before = now + pause
         if is_needed:
             self._is_wanted |= self._was_wanted and self._failures < TOO_MUCH
             self._due_at = min(self._due_at, now)

@@ -23,7 +23,7 @@ from enum import Enum, auto
 from typing import Final
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, Page
-from relay_sidecar.core.backoff import Backoff
+from relay_sidecar.core.stream_backoff import StreamBackoff
 
 # client-go pages by 500; twice that halves the round trips, and a page stays near 3 MB.
 PAGE_LIMIT: Final = 1000
@@ -118,7 +118,7 @@ class Reflection:
         self._limit = PAGE_LIMIT
         self._asked_at = self._heard_at = -math.inf
         self._has_brought = False
-        self._backoff = Backoff()
+        self._backoff = StreamBackoff()
         self._silences = 0
         # When upstream accepted the watch, or when what it proved since was last thrown away.
         self._opened_at = math.inf

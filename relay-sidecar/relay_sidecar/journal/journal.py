@@ -18,6 +18,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Self
 
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.journal.records import Record, Saved, is_secret
 from relay_sidecar.journal.writer import Close, Commit, Done, Entry, Load, Open, Rewrite, Writer
@@ -51,7 +52,7 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._mode = Mode.GOOD
         self._states: list[State] = []
-        self._retry_delay = FIRST_RETRY
+        self._backoff = Backoff(first=FIRST_RETRY, longest=LAST_RETRY)
         self._retry: asyncio.TimerHandle | None = None
         self._watchdog: asyncio.TimerHandle | None = None
         self._last_ticket = 0
@@ -192,7 +193,7 @@ class Journal:
         if failure != self.failure:
             logger.warning(
                 "the journal cannot be written",
-                extra=fields(reason=failure, retry_in=self._retry_delay),
+                extra=fields(reason=failure, retry_in=self._backoff.bound),
             )
         self.failure = failure
         self._mode = Mode.CUT
@@ -203,8 +204,7 @@ class Journal:
 
     def _retry_later(self) -> None:
         if self._states and self._retry is None:
-            self._retry = self._loop.call_later(self._retry_delay, self._rewrite)
-            self._retry_delay = min(2 * self._retry_delay, LAST_RETRY)
+            self._retry = self._loop.call_later(self._backoff.failed(), self._rewrite)
 
     def _rewrite(self) -> None:
         self._retry = None
@@ -221,7 +221,7 @@ class Journal:
             # Somebody did not wait, and what he knows is not on disk yet.
             return
         self.failure = None
-        self._retry_delay = FIRST_RETRY
+        self._backoff.succeeded()
         logger.info("the journal is written again")
 
     def _look_later(self, strikes: int) -> None:

@@ -1,7 +1,15 @@
 """When LC redials, and where."""
 
-from edge_sidecars.sedna_api.core.redial import AFTER_DRAIN, FIRST
-from lc.core.dial_policy import GONE, LONGEST_IN_TAKEOVER, ROUND, STABLE_AFTER, TAKEOVER, Reception
+from edge_sidecars.runtime.backoff import FIRST
+from lc.core.dial_policy import (
+    AFTER_DRAIN,
+    GONE,
+    LONGEST_IN_TAKEOVER,
+    ROUND,
+    STABLE_AFTER,
+    TAKEOVER,
+    Reception,
+)
 
 ALMOST = 0.999
 # Beyond what the takeover of a leader takes.
@@ -35,6 +43,8 @@ def test_who_was_served_and_is_sent_elsewhere_is_there_soon() -> None:
     for _ in range(10):
         reception.ended(served_for=None, is_drained=False, chance=ALMOST)
     assert reception.ended(served_for=0.0, is_drained=True, chance=ALMOST) < AFTER_DRAIN
+
+    assert reception.ended(served_for=None, is_drained=False, chance=ALMOST) < FIRST
 
 
 def test_who_was_never_served_gains_nothing_from_being_sent_elsewhere() -> None:

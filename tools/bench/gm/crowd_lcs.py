@@ -19,9 +19,9 @@ import grpc
 import grpc.aio
 import uvloop
 
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.sedna_api import stream_pb2 as wire
 from edge_sidecars.sedna_api.core.messages import Hello
-from edge_sidecars.sedna_api.core.redial import Redial
 from edge_sidecars.sedna_api.stream_codec import METHOD, encode_from_node
 from lc.stream.stream_link import OPTIONS
 
@@ -37,7 +37,7 @@ class Tally:
 
 async def be(node: str, address: str, tally: Tally, is_served: asyncio.Event) -> None:
     """Until cancelled."""
-    redial = Redial()
+    backoff = Backoff()
     while True:
         tally.dials += 1
         async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
@@ -48,7 +48,7 @@ async def be(node: str, address: str, tally: Tally, is_served: asyncio.Event) ->
                 await _read(call, tally, is_served)
             except grpc.aio.AioRpcError:
                 pass
-        await asyncio.sleep(redial.failed(random.random()))
+        await asyncio.sleep(backoff.failed(random.random()))
 
 
 async def _read(call: Any, tally: Tally, is_served: asyncio.Event) -> None:

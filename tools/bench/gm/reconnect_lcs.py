@@ -22,8 +22,8 @@ import grpc
 import grpc.aio
 import uvloop
 
+from edge_sidecars.runtime.backoff import LONGEST
 from edge_sidecars.sedna_api.core.messages import Ack, Drain, Hello, Pace, SnapshotEnd
-from edge_sidecars.sedna_api.core.redial import LONGEST
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import METHOD, decode_to_node, encode_from_node
 from lc.core.dial_policy import Reception

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from edge_sidecars.sedna_api.core.redial import FIRST
+from edge_sidecars.runtime.backoff import FIRST
 
 # Connections a second that a GM is to take from all that come back; jitter is never quite even.
 COMING_BACK: Final = 370.0

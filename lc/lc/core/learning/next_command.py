@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from edge_sidecars.runtime.backoff import exponential
 from lc.core.learning import stages
 from lc.core.learning.commands import Command, Gather, Idle, Note, Pace, Repeat
 from lc.core.learning.dataset import Dataset
@@ -150,7 +151,8 @@ def _has_failed(job: Job, state: State, number: int) -> bool:
 
 def _give_back(job: Job, state: State, now: datetime) -> Note:
     assert state.lent is not None
-    wait = min(job.train_trigger.check_period * 2.0**state.failures, LONGEST_BACKOFF)
+    period = job.train_trigger.check_period
+    wait = exponential(state.failures, first=period, longest=LONGEST_BACKOFF)
     event = Returned(state.lent.round, now.timestamp() + wait)
     return Note(event, f"the training of round {state.lent.round} failed: its samples wait again")
 
@@ -158,7 +160,7 @@ def _give_back(job: Job, state: State, now: datetime) -> Note:
 def _is_lost(state: State, condition: Condition, known: Known, pace: Pace, now: datetime) -> bool:
     if not known.is_acked or state.said is None or pace.told is None:
         return False
-    wait = min(FIRST_REPEAT * 2.0**pace.repeats, LONGEST_REPEAT)
+    wait = exponential(pace.repeats, first=FIRST_REPEAT, longest=LONGEST_REPEAT)
     is_said = (state.said.stage, state.said.round) == (condition.stage.value, condition.round)
     return is_said and _is_due(pace.told, wait, now)
 

@@ -7,5 +7,4 @@ stored_report  reports that stand in a NodeReport, and how far an object has tak
 node_report_entry  one object's part of a NodeReport
 store_reports  how reports are put into it
 node_report    the whole document of one node and namespace
-redial         how long to wait before the next attempt
 """

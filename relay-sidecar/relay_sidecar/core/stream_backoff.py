@@ -8,17 +8,17 @@ was worth its while, and upstream's own wish comes first.
 import math
 from typing import Final
 
+from edge_sidecars.runtime.backoff import exponential, half_jitter
+
 FIRST_DELAY: Final = 0.2
 LONGEST_DELAY: Final = 5.0
 # For what only an administrator can change: permissions, a CRD that is gone.
 LONGEST_REFUSAL_DELAY: Final = 60.0
 # No answer of upstream may silence a stream for longer than this.
 LONGEST_RETRY_AFTER: Final = 60.0
-# Beyond it every delay is the longest.
-_MAX_DOUBLINGS: Final = 16
 
 
-class Backoff:
+class StreamBackoff:
     """`retry_at` is when the next request may go; `chance` is from [0, 1)."""
 
     def __init__(self) -> None:
@@ -74,5 +74,5 @@ class Backoff:
         self._is_for_link = False
         if attempts < 1:
             return
-        delay = min(longest, FIRST_DELAY * 2 ** min(attempts - 1, _MAX_DOUBLINGS))
-        self.retry_at = now + delay * (1 - chance / 2)
+        delay = exponential(attempts - 1, first=FIRST_DELAY, longest=longest)
+        self.retry_at = now + half_jitter(delay, chance)
