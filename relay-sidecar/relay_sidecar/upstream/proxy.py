@@ -32,9 +32,18 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import NOBODY_THERE, Outcome
 from relay_sidecar.upstream import tunnel
-from relay_sidecar.upstream.buffered_response import Fetched, answer_of, beginning, fetched
+from relay_sidecar.upstream.buffered_response import (
+    HEAD,
+    LONG,
+    Fetched,
+    Inflation,
+    answer_of,
+    beginning,
+    fetched,
+    is_packed,
+)
 from relay_sidecar.upstream.hop_headers import asks_for_upgrade, drop_websocket_token, end_to_end
-from relay_sidecar.upstream.streaming import write_part
+from relay_sidecar.upstream.streaming import PIECE, write_part
 from relay_sidecar.upstream.upload import Upload, upload
 
 __all__ = ["IS_PASSED_ON", "Fetched", "Proxy", "answer_of"]
@@ -119,34 +128,42 @@ class Proxy:
         may_pass: Callable[[bytes], bool],
         passed: Callable[[bytes], None],
     ) -> web.StreamResponse | Fetched:
-        """The answer to a read as it comes, where `may_pass` says so of its first bytes, unpacked:
-        then `passed` hears each piece of one that is not packed. Else the whole answer.
+        """The answer to a read as it comes, where `may_pass` says so of its first bytes: then
+        `passed` hears each piece of its content, unless that goes on compressed. Else the whole
+        answer. Over the link it is compressed, whatever the client accepts.
 
         Raises `Unreachable` where nothing was handed on, and `Refused` for what is too long.
         """
         headers = self._headers(request)
-        is_packed = takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, ""))
-        headers[hdrs.ACCEPT_ENCODING] = "gzip" if is_packed else "identity"
+        headers[hdrs.ACCEPT_ENCODING] = "gzip"
         if accept is not None:
             headers[hdrs.ACCEPT] = accept
         response: web.StreamResponse | None = None
         try:
             async with self._asked(request, headers, None, header_timeout=header_timeout) as answer:
                 chunks = answer.chunks(idle_timeout=idle_timeout)
-                chunk = await anext(chunks, b"")
-                if answer.status != HTTPStatus.OK or not may_pass(beginning(answer, chunk)):
+                first = await _first_chunks(answer, chunks)
+                if answer.status != HTTPStatus.OK or not may_pass(beginning(answer, first)):
                     rest = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
-                    return await fetched(answer, chunk + rest, limit=MAX_ANSWER)
+                    return await fetched(answer, first + rest, limit=MAX_ANSWER)
                 # A probe that is late on a busy machine breaks nothing off that still comes.
                 answer.outlast_cut()
                 response = _begun(request, answer)
+                inflation = _inflation(request, answer)
+                if inflation is not None:
+                    response.headers.popall(hdrs.CONTENT_ENCODING)
+                    response.headers.popall(hdrs.CONTENT_LENGTH, None)
                 await response.prepare(request)
+                chunk = first
                 while chunk:
-                    if hdrs.CONTENT_ENCODING not in answer.headers:
-                        passed(chunk)
-                    await write_part(request, response, chunk)
+                    for piece in (chunk,) if inflation is None else inflation.pieces(chunk):
+                        if hdrs.CONTENT_ENCODING not in response.headers:
+                            passed(piece)
+                        await write_part(request, response, piece)
                     await answer.gather(GATHER)
                     chunk = await anext(chunks, b"")
+                if inflation is not None:
+                    inflation.end()
                 await response.write_eof()
                 return response
         except TooLong as error:
@@ -293,6 +310,23 @@ class Proxy:
             headers[hdrs.CONNECTION] = "Upgrade"
             headers.extend((hdrs.UPGRADE, each) for each in request.headers.getall(hdrs.UPGRADE))
         return headers
+
+
+async def _first_chunks(answer: Answer, chunks: AsyncIterator[bytes]) -> bytes:
+    """With `HEAD` bytes of content, where it has so many."""
+    first = b""
+    async for chunk in chunks:
+        first += chunk
+        if len(beginning(answer, first)) >= HEAD or len(first) > LONG:
+            break
+    return first
+
+
+def _inflation(request: web.BaseRequest, answer: Answer) -> Inflation | None:
+    """None where the client gets the bytes as they come."""
+    if not is_packed(answer.headers) or takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+        return None
+    return Inflation(PIECE)
 
 
 def _begun(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:

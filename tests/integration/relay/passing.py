@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
@@ -24,6 +25,8 @@ MODE = "X-Mode"
 # What a test gets where the web layer would look for an answer of its own.
 UNANSWERED = {NotSent: 590, Unreachable: 591}
 TIMEOUT = 3.0
+# So an answer begins that mode "stream" hands on as it comes.
+STREAMED = b'{"kind":"ConfigMapList"'
 
 
 @contextmanager
@@ -45,11 +48,12 @@ class Passing:
     def __init__(self, credentials: Credentials, *, token: str | None = None) -> None:
         self.is_up = True
         self.met: list[Outcome] = []
+        self.passed: list[bytes] = []
         self._credentials = credentials
         self._token = token
 
-    def host(self) -> Hosted:
-        return Hosted(self._open)
+    def host(self, *, tls: ssl.SSLContext | None = None) -> Hosted:
+        return Hosted(self._open, tls=tls)
 
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
         return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
@@ -86,6 +90,18 @@ class Passing:
             case "fetch":
                 fetched = await proxy.fetch(request, accept=None, header_timeout=TIMEOUT)
                 return await answer_of(request, fetched)
+            case "stream":
+                answer = await proxy.stream(
+                    request,
+                    accept=None,
+                    header_timeout=TIMEOUT,
+                    idle_timeout=TIMEOUT,
+                    may_pass=lambda begun: begun.startswith(STREAMED),
+                    passed=self.passed.append,
+                )
+                if isinstance(answer, web.StreamResponse):
+                    return answer
+                return await answer_of(request, answer)
             case "write":
                 fetched = await proxy.write(request, accept=None, header_timeout=TIMEOUT)
                 return await answer_of(request, fetched)
