@@ -26,10 +26,15 @@ from elector_sidecar.config.config import BadInput, Config, load, parser
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.notifiers.lease_events import LeaseEvents
-from elector_sidecar.web.endpoints import Answers, WaitLimit
-from elector_sidecar.web.listener import DeafListener, connection_limit, listening, watch_over
+from elector_sidecar.web.endpoints import ElectorEndpoints, WaitLimit
+from elector_sidecar.web.listener import (
+    ListenerUnresponsive,
+    check_listener,
+    connection_limit,
+    listening,
+)
 
-DEAF = 1
+LISTENER_UNRESPONSIVE = 1
 BAD_INPUT = 2
 # Seconds at the end for label, events, notification and telemetry, all of them together; the Lease
 # is given up by then. The manual promises 2 s, with listeners and connections.
@@ -64,9 +69,9 @@ def _run(config: Config, credentials: Credentials) -> int:
     status = 0
     try:
         asyncio.run(_serve(config, credentials))
-    except* DeafListener as group:
+    except* ListenerUnresponsive as group:
         logger.error("the listener is dead", extra=fields(error=group.exceptions[0]))
-        status = DEAF
+        status = LISTENER_UNRESPONSIVE
     return status
 
 
@@ -107,48 +112,48 @@ async def _serve(config: Config, credentials: Credentials) -> None:
         stack.push_async_callback(_close, listeners)
         for listener in listeners:
             await listener.open()
-        _say_hello(config, identity, server.url, listeners)
-        companions = await _companions(stack, config, elector, server, main)
+        _log_start(config, identity, server.url, listeners)
+        notifiers = await _notifiers(stack, config, elector, server, main)
         loop.call_later(FREEZE_GC_AFTER, freeze_gc)
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(watch_over(listeners[0].bound, elector.listener_checked)),
-                *(group.create_task(companion.run()) for companion in companions),
+                group.create_task(check_listener(listeners[0].bound, elector.listener_checked)),
+                *(group.create_task(notifier.run()) for notifier in notifiers),
             ]
             await elector.run()
-            await _settle(companions)
+            await _flush(notifiers)
             for task in beside:
                 task.cancel()
 
 
-class Companion(Protocol):
+class Notifier(Protocol):
     """Tells others what happened; never on the renewal path."""
 
     async def run(self) -> None:
         """Until cancelled."""
 
     @property
-    def is_settled(self) -> bool:
+    def is_flushed(self) -> bool:
         """Whether the present state has been told."""
 
     async def close(self) -> None:
         """Sends on what is still on its way."""
 
 
-async def _companions(
+async def _notifiers(
     stack: AsyncExitStack, config: Config, elector: Elector, server: ApiServer, main: MainContainer
-) -> list[Companion]:
+) -> list[Notifier]:
     """Imported only where used: this container stands in every pod."""
-    companions: list[Companion] = [LeaseEvents(elector, server)]
+    notifiers: list[Notifier] = [LeaseEvents(elector, server)]
     if config.notify_url is not None:
-        from elector_sidecar.notifiers.notify_url import Notifier
+        from elector_sidecar.notifiers.notify_url import NotifyUrl
 
-        companions.append(Notifier(elector, main, config.notify_url))
+        notifiers.append(NotifyUrl(elector, main, config.notify_url))
     if config.leader_label is not None and config.pod_name is not None:
         from elector_sidecar.notifiers.leader_label import LeaderLabel
 
         key, value = config.leader_label
-        companions.append(
+        notifiers.append(
             LeaderLabel(elector, server, pod_name=config.pod_name, key=key, value=value)
         )
     if config.otlp_endpoint is not None:
@@ -162,22 +167,22 @@ async def _companions(
         else:
             telemetry = Telemetry(elector)
             stack.push_async_callback(telemetry.close)
-            companions.append(telemetry)
-    return companions
+            notifiers.append(telemetry)
+    return notifiers
 
 
-async def _settle(companions: list[Companion]) -> None:
+async def _flush(notifiers: list[Notifier]) -> None:
     """Lets the last state be told, side by side, but waits for nobody longer than `FAREWELL`."""
-    tasks = [asyncio.create_task(_told(companion)) for companion in companions]
+    tasks = [asyncio.create_task(_told(notifier)) for notifier in notifiers]
     _, late = await asyncio.wait(tasks, timeout=FAREWELL)
     for task in late:
         task.cancel()
 
 
-async def _told(companion: Companion) -> None:
+async def _told(notifier: Notifier) -> None:
     for _ in range(int(FAREWELL / FAREWELL_POLL)):
-        if companion.is_settled:
-            await companion.close()
+        if notifier.is_flushed:
+            await notifier.close()
             return
         await asyncio.sleep(FAREWELL_POLL)
 
@@ -192,9 +197,9 @@ def _listeners(config: Config, elector: Elector) -> list[Listener]:
     limit = connection_limit(sum(address is not None for address in addresses))
     most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_STRANGERS)
     handlers = (
-        Answers(elector, WaitLimit(most)).handle,
-        Answers(elector, WaitLimit(most), strangers=WaitLimit(few)).handle_contrib,
-        Answers(elector, WaitLimit(few)).handle_probe,
+        ElectorEndpoints(elector, WaitLimit(most)).handle,
+        ElectorEndpoints(elector, WaitLimit(most), strangers=WaitLimit(few)).handle_contrib,
+        ElectorEndpoints(elector, WaitLimit(few)).handle_probe,
     )
     return [
         listening(address, handle, limit=limit, socket_mode=config.socket_mode)
@@ -203,7 +208,7 @@ def _listeners(config: Config, elector: Elector) -> list[Listener]:
     ]
 
 
-def _say_hello(config: Config, identity: str, url: str, listeners: list[Listener]) -> None:
+def _log_start(config: Config, identity: str, url: str, listeners: list[Listener]) -> None:
     for warning in config.warnings:
         logger.warning(warning)
     logger.info(

@@ -15,12 +15,12 @@ from edge_sidecars.kubeapi import ApiServer
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
-from elector_sidecar.core.election import Candidate, Election, Read, View, Watch
-from elector_sidecar.core.lifecycle import Facts, Health, Policy, Tenure
-from elector_sidecar.core.term import Write
+from elector_sidecar.core.election import Candidate, Election, ElectionView, ReadLease, WatchLease
+from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
+from elector_sidecar.core.term import WriteLease
 from elector_sidecar.lease_client import LeaseClient
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
-from elector_sidecar.status import Status, describe
+from elector_sidecar.status import ElectorStatus, describe
 
 # So long the pump sleeps at most: a suspend does not stretch its timers beyond this.
 MAX_SLEEP = 10.0
@@ -42,11 +42,11 @@ class Elector:
             Candidate(identity, config.namespace, config.lease, config.timing, config.take_missing),
             now=now,
         )
-        self._tenure = Tenure(_policy(config), now=now)
-        self._plan = self._tenure.plan(now, self._facts(now, self._election.view(now)))
+        self._lifecycle = Lifecycle(_policy(config), now=now)
+        self._plan = self._lifecycle.plan(now, self._facts(now, self._election.view(now)))
         self._kick = asyncio.Event()
         self._change = asyncio.Event()
-        self._told: Status | None = None
+        self._told: ElectorStatus | None = None
         self._outcome = 0
         self._due_at = now
         self._drain: asyncio.Task[None] | None = None
@@ -67,17 +67,17 @@ class Elector:
 
     # ── what is true ──
 
-    def status(self, now: float) -> Status:
+    def status(self, now: float) -> ElectorStatus:
         return self._described(self._election.view(now), now)
 
-    def _described(self, view: View, now: float) -> Status:
+    def _described(self, view: ElectionView, now: float) -> ElectorStatus:
         return describe(
             view,
             now=now,
             identity=self.identity,
             config=self.config,
             plan=self._plan,
-            is_open=self._tenure.is_open,
+            is_open=self._lifecycle.is_open,
             refusal=self._client.refusal(now),
         )
 
@@ -97,24 +97,24 @@ class Elector:
 
     def terminate(self) -> None:
         now = boottime()
-        self._tenure.terminate(now, self._facts(now, self._election.view(now)))
+        self._lifecycle.terminate(now, self._facts(now, self._election.view(now)))
         if self._group is not None:
             self._advance_now()
 
     async def resign(self, cooldown: float) -> bool | None:
         """True when released, False if in doubt, None if there was nothing to resign from."""
         now = boottime()
-        before = self._tenure.outcome.number
+        before = self._lifecycle.outcome.number
         facts = self._facts(now, self._election.view(now))
-        if not self._tenure.resign(now, facts, cooldown=cooldown):
+        if not self._lifecycle.resign(now, facts, cooldown=cooldown):
             return None
         self._advance_now()
-        while self._tenure.outcome.number == before and not self._plan.is_over:
+        while self._lifecycle.outcome.number == before and not self._plan.is_over:
             await self.changed(MAX_SLEEP)
-        return self._tenure.outcome.was_released
+        return self._lifecycle.outcome.was_released
 
     def listener_checked(self, *, is_alive: bool) -> None:
-        if self._tenure.listener_checked(is_alive=is_alive):
+        if self._lifecycle.listener_checked(is_alive=is_alive):
             self._kick.set()
 
     # ── the pump ──
@@ -154,26 +154,26 @@ class Elector:
             self._drain = None
         self._due_at = min(
             self._election.wake_at(now),
-            self._tenure.wake_at(),
+            self._lifecycle.wake_at(),
             math.inf if view.valid_until is None else view.valid_until,
             now + MAX_SLEEP,
         )
         self._announce(self._described(view, now))
 
-    def _settled(self, now: float) -> View:
-        """What is true under the plan, which the stance may change at once (nothing to release).
+    def _settled(self, now: float) -> ElectionView:
+        """What is true under the plan, which the intent may change at once (nothing to release).
 
         Commands are answered later: it stays true while they are performed.
         """
         while True:
             view = self._election.view(now)
-            self._plan = self._tenure.plan(now, self._facts(now, view))
-            if self._plan.stance is self._election.stance:
+            self._plan = self._lifecycle.plan(now, self._facts(now, view))
+            if self._plan.intent is self._election.intent:
                 return view
-            self._election.set_stance(now, self._plan.stance)
+            self._election.set_intent(now, self._plan.intent)
 
-    def _facts(self, now: float, view: View) -> Facts:
-        return Facts(
+    def _facts(self, now: float, view: ElectionView) -> LeaseFacts:
+        return LeaseFacts(
             is_leader=view.is_leader,
             holds_record=self._election.holds_record,
             may_hold=self._election.may_hold,
@@ -191,9 +191,9 @@ class Elector:
         finally:
             alarm.cancel()
 
-    def _announce(self, status: Status) -> None:
+    def _announce(self, status: ElectorStatus) -> None:
         before = self._told
-        outcome, ended = self._tenure.outcome.number, self._outcome
+        outcome, ended = self._lifecycle.outcome.number, self._outcome
         if before is not None and status.is_same_state(before) and outcome == ended:
             return
         self._told, self._outcome = status, outcome
@@ -218,13 +218,13 @@ class Elector:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _perform(self, command: Read | Write | Watch) -> None:
+    def _perform(self, command: ReadLease | WriteLease | WatchLease) -> None:
         match command:
-            case Read():
+            case ReadLease():
                 self._spawn(self._client.read(command))
-            case Write():
+            case WriteLease():
                 self._spawn(self._client.write(command))
-            case Watch():
+            case WatchLease():
                 if self._watching is not None:
                     self._watching.cancel()
                 self._watching = self._spawn(self._client.watch(command))
@@ -235,9 +235,9 @@ class Elector:
         interval = self.config.health_interval
         while True:
             started_at = boottime()
-            before = self._tenure.health
+            before = self._lifecycle.health
             health = await self._main.health(url, timeout=interval)
-            self._tenure.health_checked(boottime(), health)
+            self._lifecycle.health_checked(boottime(), health)
             if health is not before:
                 level = logger.info if health is Health.OK else logger.warning
                 level("health of the main changed", extra=fields(url=url, health=health.value))
@@ -251,12 +251,12 @@ class Elector:
         if self.config.drain_url is None:
             return
         await self._main.drain(self.config.drain_url, timeout=self.config.drain_timeout)
-        self._tenure.main_stopped()
+        self._lifecycle.main_stopped()
         self._kick.set()
 
 
-def _policy(config: Config) -> Policy:
-    return Policy(
+def _policy(config: Config) -> LifecyclePolicy:
+    return LifecyclePolicy(
         has_health=config.health_url is not None,
         health_failures=config.health_failures,
         health_grace=config.health_grace,

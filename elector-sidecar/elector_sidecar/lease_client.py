@@ -24,9 +24,9 @@ from edge_sidecars.kubeapi import (
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
-from elector_sidecar.core.election import Election, Read, Watch
+from elector_sidecar.core.election import Election, ReadLease, WatchLease
 from elector_sidecar.core.lease import MalformedLease, parse_lease
-from elector_sidecar.core.term import Purpose, Write
+from elector_sidecar.core.term import Purpose, WriteLease
 
 # The API server ends a watch after a random time of 30 to 60 minutes anyway; asked for here so
 # that a forgotten connection is not for ever.
@@ -70,7 +70,7 @@ class LeaseClient:
             f"the API server forbids {', '.join(verbs)} (403): needs {needed_rules(self._config)}"
         )
 
-    async def read(self, read: Read) -> None:
+    async def read(self, read: ReadLease) -> None:
         try:
             lease = parse_lease(await self._call("get", "GET", self._path))
         except NotFound:
@@ -82,7 +82,7 @@ class LeaseClient:
             self._election.read_answered(read.id, boottime(), lease)
         self._report()
 
-    async def write(self, write: Write) -> None:
+    async def write(self, write: WriteLease) -> None:
         verb = "create" if write.creates else "update"
         method, path = ("POST", self._collection_path) if write.creates else ("PUT", self._path)
         election = self._election
@@ -109,10 +109,14 @@ class LeaseClient:
             self._open_writes -= 1
         self._report()
 
-    def _renews(self, write: Write) -> bool:
-        return write.purpose is Purpose.HOLD and not write.creates and self._election.holds_record
+    def _renews(self, write: WriteLease) -> bool:
+        return (
+            write.purpose is Purpose.ACQUIRE_OR_RENEW
+            and not write.creates
+            and self._election.holds_record
+        )
 
-    async def watch(self, watch: Watch) -> None:
+    async def watch(self, watch: WatchLease) -> None:
         is_orderly = False
         self._watched_at = boottime()
         try:
@@ -124,7 +128,7 @@ class LeaseClient:
         self._election.watch_ended(watch.id, boottime(), is_orderly=is_orderly)
         self._report()
 
-    async def _follow(self, watch: Watch) -> bool:
+    async def _follow(self, watch: WatchLease) -> bool:
         """Reports each event; True when the server ended the watch in order."""
         params = {
             "watch": "true",

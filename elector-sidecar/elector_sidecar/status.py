@@ -1,6 +1,7 @@
 """What is told about the election at one moment: the /leader document and the reason in words.
 
-Pure: computed from a `View`, a `Plan` and `now` in the request that asks (P2), never stored.
+Pure: computed from an `ElectionView`, a `LifecyclePlan` and `now` in the request that asks (P2),
+never stored.
 """
 
 import json
@@ -9,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from elector_sidecar.config.config import Config
-from elector_sidecar.core.election import View
+from elector_sidecar.core.election import ElectionView
 from elector_sidecar.core.lease import pod_name
-from elector_sidecar.core.lifecycle import Plan
+from elector_sidecar.core.lifecycle import LifecyclePlan
 
 
 @dataclass(frozen=True)
-class Status:
+class ElectorStatus:
     """Times in seconds; `valid_until` on CLOCK_BOOTTIME."""
 
     now: float
@@ -26,7 +27,7 @@ class Status:
     name: str
     is_eligible: bool
     reason: str
-    view: View
+    view: ElectionView
 
     @property
     def is_leader(self) -> bool:
@@ -40,7 +41,7 @@ class Status:
     def term_seconds(self) -> float | None:
         return None if self.view.started_at is None else self.now - self.view.started_at
 
-    def is_same_state(self, other: "Status") -> bool:
+    def is_same_state(self, other: "ElectorStatus") -> bool:
         """Whether nothing changed that anybody waits for (times only run on)."""
         return _state(self) == _state(other)
 
@@ -70,15 +71,15 @@ class Status:
 
 
 def describe(
-    view: View,
+    view: ElectionView,
     *,
     now: float,
     identity: str,
     config: Config,
-    plan: Plan,
+    plan: LifecyclePlan,
     is_open: bool,
     refusal: str = "",
-) -> Status:
+) -> ElectorStatus:
     """`refusal`: what the API server forbids this candidate, in words."""
     follows = "standby" if view.is_contending else "pending"
     reason = plan.reason or _reason(view, now)
@@ -86,7 +87,7 @@ def describe(
         # Who is refused has been in contact.
         is_all = view.last_contact is None and not plan.reason
         reason = refusal if is_all else f"{reason}; {refusal}"
-    return Status(
+    return ElectorStatus(
         now=now,
         role="leader" if view.is_leader else follows,
         identity=identity,
@@ -99,7 +100,7 @@ def describe(
     )
 
 
-def _reason(view: View, now: float) -> str:
+def _reason(view: ElectionView, now: float) -> str:
     if view.is_leader:
         return "holds the Lease"
     if view.last_contact is None:
@@ -117,7 +118,7 @@ def _reason(view: View, now: float) -> str:
     return f"nobody holds the Lease{left}"
 
 
-def _state(status: Status) -> tuple[object, ...]:
+def _state(status: ElectorStatus) -> tuple[object, ...]:
     view = status.view
     return (
         status.role,

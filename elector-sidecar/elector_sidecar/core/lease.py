@@ -1,7 +1,7 @@
 """The Lease record: what is read from and written to coordination.k8s.io/v1.
 
 Owns the wire format (KEP-589 fields, MicroTime) and our annotation. Does not know
-clocks, judgement or HTTP. Guarantees: an update keeps every field of metadata and spec
+clocks, elections or HTTP. Guarantees: an update keeps every field of metadata and spec
 that it does not own; `renewTime` and `acquireTime` have exactly six fractional digits
 (fewer are refused by kube-apiserver with 400).
 """
@@ -28,7 +28,7 @@ class MalformedLease(ValueError):
 
 @dataclass(frozen=True)
 class Spec:
-    """The fields on which judgement rests. `holder_identity` "" stands for null too."""
+    """The fields that an election depends on. `holder_identity` "" stands for null too."""
 
     holder_identity: str
     lease_duration: float | None
@@ -109,7 +109,7 @@ def held(
     return body
 
 
-def reserved(
+def vacant(
     *, namespace: str, name: str, holder_identity: str, lease_duration: int
 ) -> dict[str, Any]:
     """The body that creates a Lease without a holder, which nobody may take for its duration.

@@ -19,7 +19,7 @@ IDLE_PERIOD = 120.0
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadLease:
     """A quorum read of the Lease (no resourceVersion)."""
 
     id: int
@@ -27,18 +27,18 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Watch:
+class WatchLease:
     """Watch the Lease from here (None: from its present state); ends the watch before it."""
 
     id: int
     resource_version: int | None
 
 
-class Reading:
+class LeaseWatch:
     def __init__(self, now: float) -> None:
         self.newest = 0
         self._newest_at = -math.inf
-        self._reads: dict[int, Read] = {}
+        self._reads: dict[int, ReadLease] = {}
         self._read_at = now
         self._watch_id: int | None = None
         self._watch_at = now
@@ -71,11 +71,11 @@ class Reading:
             case _:
                 return math.inf
 
-    def start_read(self, read_id: int, now: float) -> Read:
-        read = self._reads[read_id] = Read(read_id, now)
+    def start_read(self, read_id: int, now: float) -> ReadLease:
+        read = self._reads[read_id] = ReadLease(read_id, now)
         return read
 
-    def end_read(self, read_id: int) -> Read | None:
+    def end_read(self, read_id: int) -> ReadLease | None:
         return self._reads.pop(read_id, None)
 
     def delay_read(self, until: float) -> None:
@@ -83,7 +83,7 @@ class Reading:
         if self.wants_read:
             self._read_at = max(self._read_at, until)
 
-    def is_overtaken(self, read: Read, version: int | None) -> bool:
+    def is_overtaken(self, read: ReadLease, version: int | None) -> bool:
         """Something newer was seen since it was sent; `version` None: it found no Lease."""
         return self._newest_at >= read.sent_at and (version is None or version < self.newest)
 
@@ -107,12 +107,12 @@ class Reading:
     def watch_due(self) -> float:
         return math.inf if self.is_watching else self._watch_at
 
-    def start_watch(self, watch_id: int, now: float, *, exists: bool) -> Watch:
+    def start_watch(self, watch_id: int, now: float, *, exists: bool) -> WatchLease:
         resource_version = self.newest if exists and self._is_cursor_good else None
         self._is_continuous = resource_version is not None
         self._watch_id = watch_id
         self._watch_started_at = now
-        return Watch(watch_id, resource_version)
+        return WatchLease(watch_id, resource_version)
 
     def heard(self, now: float) -> bool:
         """An event came; True if no version is missing between it and what was known before.

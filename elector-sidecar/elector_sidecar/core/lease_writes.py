@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from elector_sidecar.core import lease as wire
 from elector_sidecar.core.lease import Lease
-from elector_sidecar.core.term import Attempts, Purpose, Term, Write
+from elector_sidecar.core.term import LeadershipTerm, OpenWrites, Purpose, WriteLease
 from elector_sidecar.core.timing import Timing
 
 # int32: one more is refused with 422, for ever.
@@ -29,17 +29,17 @@ class Candidate:
     take_missing: bool = False
 
 
-class Writing:
+class LeaseWrites:
     def __init__(self, candidate: Candidate) -> None:
         self._candidate = candidate
         self._last_micros = 0
         self._proven_wall = 0.0
-        self.attempts = Attempts()
+        self.open_writes = OpenWrites()
 
-    def has_proven(self, write: Write) -> None:
+    def has_proven(self, write: WriteLease) -> None:
         """It was applied: later stamps come after its own."""
         self._proven_wall = wire.wall_seconds(write.stamp) or 0.0
-        self.attempts.forget_doubtful()
+        self.open_writes.forget_doubtful()
 
     def write(
         self,
@@ -49,18 +49,18 @@ class Writing:
         wall: float,
         purpose: Purpose,
         record: Lease | None,
-        term: Term | None,
-    ) -> Write:
+        term: LeadershipTerm | None,
+    ) -> WriteLease:
         """An attempt on exactly this record (None: a create), sent at `now`; `term` is valid."""
         stamp = wire.micro_time(wall)
         if purpose is Purpose.RELEASE and record is not None:
             body = wire.released(record, now=stamp)
-        elif purpose is Purpose.RESERVE:
-            body = self._reserved_body()
+        elif purpose is Purpose.CREATE_VACANT:
+            body = self._vacant_body()
         else:
             stamp = self._stamp(wall, record, term)
             body = self._held_body(stamp, record, term)
-        write = Write(
+        write = WriteLease(
             id=write_id,
             purpose=purpose,
             body=body,
@@ -69,21 +69,23 @@ class Writing:
             base_version=record.resource_version if record else 0,
             creates=record is None,
         )
-        self.attempts.add(write)
+        self.open_writes.add(write)
         return write
 
     def _is_mine(self, record: Lease | None) -> bool:
         return record is not None and record.spec.holder_identity == self._candidate.identity
 
-    def _reserved_body(self) -> dict[str, object]:
-        return wire.reserved(
+    def _vacant_body(self) -> dict[str, object]:
+        return wire.vacant(
             namespace=self._candidate.namespace,
             name=self._candidate.name,
             holder_identity=self._candidate.identity,
             lease_duration=int(self._candidate.timing.lease_duration),
         )
 
-    def _held_body(self, stamp: str, record: Lease | None, term: Term | None) -> dict[str, object]:
+    def _held_body(
+        self, stamp: str, record: Lease | None, term: LeadershipTerm | None
+    ) -> dict[str, object]:
         """Of a running term acquireTime and transitions are kept, whatever became of the record."""
         acquire_time = stamp
         transitions = record.spec.lease_transitions if record else 0
@@ -104,7 +106,7 @@ class Writing:
             lease_transitions=transitions,
         )
 
-    def _stamp(self, wall: float, record: Lease | None, term: Term | None) -> str:
+    def _stamp(self, wall: float, record: Lease | None, term: LeadershipTerm | None) -> str:
         """A renewTime that no write of ours ever bore, whatever the wall clock does.
 
         Within a term it is in a later whole second than the record's: client-go followers see

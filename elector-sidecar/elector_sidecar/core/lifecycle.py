@@ -1,12 +1,13 @@
 """Whether this pod should lead at all: the gate on its main's health, and giving up in order.
 
-Pure: reports and `now` come in, a `Plan` comes out. Knows nothing of Leases beyond `Facts`.
+Pure: reports and `now` come in, a `LifecyclePlan` comes out. Knows nothing of Leases beyond
+`LeaseFacts`.
 Guarantee (P6): RELEASE is planned only after the main said that it has stopped, is gone, or
 `release_on_term` vouches for it; otherwise the Lease is left to expire.
 
-    CLOSED ◄──health──► CONTENDING ──term, resign, failing main──► DRAINING ──stopped, gone──┐
+    GATED  ◄──health──► CONTENDING ──term, resign, failing main──► DRAINING ──stopped, gone──┐
        ▲                    ▲   └──────── main gone ───────────────────┼──► RELEASING ◄──────┘
-       │                    └───────────── RESTING ◄──── time-out ─────┴────────┘
+       │                    └───────────── BACKOFF ◄──── time-out ─────┴────────┘
        └── unhealthy ───────────────────────┘  └─ or STOPPED, when terminating
 """
 
@@ -14,7 +15,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from elector_sidecar.core.election import Stance
+from elector_sidecar.core.election import Intent
 
 # An ex-leader's backoff ends early when nobody took the free Lease for so long (contract, 2).
 UNCLAIMED_LIMIT = 2.0
@@ -30,27 +31,27 @@ class Health(Enum):
 
 
 class Phase(Enum):
-    CLOSED = "closed"
+    GATED = "gated"
     CONTENDING = "contending"
     DRAINING = "draining"
     RELEASING = "releasing"
-    RESTING = "resting"
+    BACKOFF = "backoff"
     STOPPED = "stopped"
 
 
-class Cause(Enum):
+class HandoverCause(Enum):
     """Why the lead was given up."""
 
     TERMINATION = "the sidecar is terminating"
     RESIGNATION = "resigned by request"
     UNHEALTHY = "the main is unhealthy"
     GONE = "the main is gone"
-    DEAF = "the sidecar's own HTTP listener does not answer"
+    LISTENER_UNRESPONSIVE = "the sidecar's own HTTP listener does not answer"
     UNPREFERRED = "another holder is preferred by the Lease's strategy"
 
 
 @dataclass(frozen=True)
-class Policy:
+class LifecyclePolicy:
     """What the flags say; seconds."""
 
     has_health: bool
@@ -64,7 +65,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Facts:
+class LeaseFacts:
     """What the election says at this moment. `may_hold`: the record names us, or may soon."""
 
     is_leader: bool
@@ -78,29 +79,29 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LifecyclePlan:
     """`drains`: the drain URL is to be called now. `reason`: why not CONTEND; "" if it is."""
 
-    stance: Stance
+    intent: Intent
     reason: str
     drains: bool
     is_over: bool
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Handover:
     """How the last giving up ended; `number` counts them."""
 
     number: int
-    cause: Cause | None
+    cause: HandoverCause | None
     was_released: bool
 
 
-class Tenure:
-    def __init__(self, policy: Policy, *, now: float) -> None:
+class Lifecycle:
+    def __init__(self, policy: LifecyclePolicy, *, now: float) -> None:
         self._policy = policy
-        self._phase = Phase.CLOSED if policy.has_health else Phase.CONTENDING
-        self._cause: Cause | None = None
+        self._phase = Phase.GATED if policy.has_health else Phase.CONTENDING
+        self._cause: HandoverCause | None = None
         self._is_terminating = False
         self._work_may_run = False
         self._terms = 0
@@ -110,17 +111,17 @@ class Tenure:
         self._failures = 0
         self._refusals = 0
         self._is_open = not policy.has_health
-        self._is_trial = False
-        self._trial_at = -math.inf
+        self._is_probation = False
+        self._probation_at = -math.inf
         self._closed_at = now
         # Giving up.
         self._is_stopped = False
         self._deadline = math.inf
-        self._rest_until = -math.inf
-        self._rest_may_end_early = False
+        self._backoff_until = -math.inf
+        self._backoff_may_end_early = False
         self._cooldown = 0.0
-        self._is_deaf = False
-        self.outcome = Outcome(0, None, was_released=False)
+        self._is_listener_unresponsive = False
+        self.outcome = Handover(0, None, was_released=False)
 
     @property
     def phase(self) -> Phase:
@@ -156,10 +157,13 @@ class Tenure:
 
     def listener_checked(self, *, is_alive: bool) -> bool:
         """Whether that is news."""
-        was_deaf, self._is_deaf = self._is_deaf, not is_alive
-        return self._is_deaf is not was_deaf
+        was_unresponsive, self._is_listener_unresponsive = (
+            self._is_listener_unresponsive,
+            not is_alive,
+        )
+        return self._is_listener_unresponsive is not was_unresponsive
 
-    def terminate(self, now: float, facts: Facts) -> None:
+    def terminate(self, now: float, facts: LeaseFacts) -> None:
         """SIGTERM: what is held is given up, then it is over."""
         if self._is_terminating:
             return
@@ -171,38 +175,38 @@ class Tenure:
             case Phase.DRAINING | Phase.RELEASING | Phase.STOPPED:
                 return
             case _ if not facts.may_hold:
-                self._finish(now, Cause.TERMINATION, was_released=False)
+                self._finish(now, HandoverCause.TERMINATION, was_released=False)
             case _ if self._policy.release_on_term or not self._work_may_run:
-                self._cause = Cause.TERMINATION
+                self._cause = HandoverCause.TERMINATION
                 self._release(now)
-            case Phase.RESTING:  # its time to drain is over already: it is left to expire
-                self._finish(now, Cause.TERMINATION, was_released=False)
+            case Phase.BACKOFF:  # its time to drain is over already: it is left to expire
+                self._finish(now, HandoverCause.TERMINATION, was_released=False)
             case _:
-                self._drain(now, Cause.TERMINATION)
+                self._drain(now, HandoverCause.TERMINATION)
 
-    def resign(self, now: float, facts: Facts, *, cooldown: float) -> bool:
+    def resign(self, now: float, facts: LeaseFacts, *, cooldown: float) -> bool:
         """False if there is nothing to resign from."""
         if not facts.is_leader or self._phase is not Phase.CONTENDING:
             return False
         self._cooldown = cooldown
         if self._policy.has_drain:
-            self._drain(now, Cause.RESIGNATION)
+            self._drain(now, HandoverCause.RESIGNATION)
         else:  # the request itself is the main's word that it has stopped
-            self._cause = Cause.RESIGNATION
+            self._cause = HandoverCause.RESIGNATION
             self._release(now)
         return True
 
     # ── the plan ──
 
-    def plan(self, now: float, facts: Facts) -> Plan:
+    def plan(self, now: float, facts: LeaseFacts) -> LifecyclePlan:
         """What to do now. Phases may follow one another at one moment."""
         for _ in Phase:
             before = self._phase
             self._step(now, facts)
             if self._phase is before:
                 break
-        return Plan(
-            stance=_STANCES[self._phase],
+        return LifecyclePlan(
+            intent=_INTENTS[self._phase],
             reason=self._reason(now),
             drains=self._phase is Phase.DRAINING and self._policy.has_drain,
             is_over=self._phase is Phase.STOPPED,
@@ -213,15 +217,15 @@ class Tenure:
         match self._phase:
             case Phase.DRAINING | Phase.RELEASING:
                 return self._deadline
-            case Phase.RESTING if not self._is_deaf:
-                return self._rest_until
+            case Phase.BACKOFF if not self._is_listener_unresponsive:
+                return self._backoff_until
             case _:
                 return math.inf
 
-    def _step(self, now: float, facts: Facts) -> None:
+    def _step(self, now: float, facts: LeaseFacts) -> None:
         match self._phase:
-            case Phase.CLOSED:
-                self._step_closed(now, facts)
+            case Phase.GATED:
+                self._step_gated(now, facts)
             case Phase.CONTENDING:
                 self._step_contending(now, facts)
             case Phase.DRAINING:
@@ -231,20 +235,20 @@ class Tenure:
                     self._finish(now, self._cause, was_released=True)
                 elif now >= self._deadline:
                     self._finish(now, self._cause, was_released=False)
-            case Phase.RESTING:
-                self._step_resting(now, facts)
+            case Phase.BACKOFF:
+                self._step_backoff(now, facts)
             case Phase.STOPPED:
                 pass
 
-    def _step_closed(self, now: float, facts: Facts) -> None:
+    def _step_gated(self, now: float, facts: LeaseFacts) -> None:
         if self._is_open:
             self._contend(now)
-        elif self._is_trial_due(now, facts):
-            self._trial_at = now
+        elif self._is_probation_due(now, facts):
+            self._probation_at = now
             self._contend(now)
-            self._is_trial = True
+            self._is_probation = True
 
-    def _is_trial_due(self, now: float, facts: Facts) -> bool:
+    def _is_probation_due(self, now: float, facts: LeaseFacts) -> bool:
         """A main that is healthy only when leading would otherwise never lead."""
         policy = self._policy
         if self._health is not Health.FAILING or facts.free_since is None:
@@ -252,27 +256,27 @@ class Tenure:
         waited = now - max(facts.free_since, self._closed_at)
         return (
             waited >= policy.health_grace + policy.health_backoff
-            and now - self._trial_at >= policy.health_backoff
+            and now - self._probation_at >= policy.health_backoff
         )
 
-    def _step_contending(self, now: float, facts: Facts) -> None:
+    def _step_contending(self, now: float, facts: LeaseFacts) -> None:
         self._note_term(now, facts)
         if not facts.is_leader and not facts.holds_record:
             self._work_may_run = False
             self._led_at = math.inf
-        if self._is_deaf:
-            self._drain(now, Cause.DEAF)
+        if self._is_listener_unresponsive:
+            self._drain(now, HandoverCause.LISTENER_UNRESPONSIVE)
         elif facts.is_unpreferred and facts.holds_record:
-            self._drain(now, Cause.UNPREFERRED)
+            self._drain(now, HandoverCause.UNPREFERRED)
         elif self._is_open:
-            self._is_trial = False
+            self._is_probation = False
         elif facts.may_hold:
             self._give_up_if_failing(now)
-        elif not self._is_trial or facts.free_since is None:
-            self._is_trial = False
-            self._phase = Phase.CLOSED
+        elif not self._is_probation or facts.free_since is None:
+            self._is_probation = False
+            self._phase = Phase.GATED
 
-    def _note_term(self, now: float, facts: Facts) -> None:
+    def _note_term(self, now: float, facts: LeaseFacts) -> None:
         """A term may have begun and ended since the last plan: 200 was answered in it."""
         if facts.is_leader or facts.terms > self._terms:
             self._terms = facts.terms
@@ -281,12 +285,12 @@ class Tenure:
 
     def _give_up_if_failing(self, now: float) -> None:
         if self._refusals >= REFUSALS:
-            self._cause = Cause.GONE
+            self._cause = HandoverCause.GONE
             self._release(now)
         elif now >= self._led_at + self._policy.health_grace:
-            self._drain(now, Cause.UNHEALTHY)
+            self._drain(now, HandoverCause.UNHEALTHY)
 
-    def _step_draining(self, now: float, facts: Facts) -> None:
+    def _step_draining(self, now: float, facts: LeaseFacts) -> None:
         gone = self._refusals >= REFUSALS
         if not facts.may_hold:
             self._finish(now, self._cause, was_released=False)
@@ -295,36 +299,40 @@ class Tenure:
         elif now >= self._deadline:
             self._finish(now, self._cause, was_released=False)
 
-    def _step_resting(self, now: float, facts: Facts) -> None:
+    def _step_backoff(self, now: float, facts: LeaseFacts) -> None:
         since = facts.free_since
         unclaimed = since is not None and now - since >= UNCLAIMED_LIMIT
-        if self._cause is Cause.UNHEALTHY and facts.holds_record and self._refusals >= REFUSALS:
+        if (
+            self._cause is HandoverCause.UNHEALTHY
+            and facts.holds_record
+            and self._refusals >= REFUSALS
+        ):
             # It failed before, and has ended while the Lease expires: restarted by kubelet.
-            self._cause = Cause.GONE
+            self._cause = HandoverCause.GONE
             self._release(now)
             return
-        if self._is_deaf:
+        if self._is_listener_unresponsive:
             return
-        if now >= self._rest_until or (self._rest_may_end_early and unclaimed):
+        if now >= self._backoff_until or (self._backoff_may_end_early and unclaimed):
             if self._is_open:
                 self._contend(now)
             else:
-                self._phase = Phase.CLOSED
+                self._phase = Phase.GATED
 
     def _contend(self, now: float) -> None:
         # Work of a term that ended in doubt may still run: only the Lease's loss ends that.
         self._phase = Phase.CONTENDING
         self._led_at = math.inf
-        self._is_trial = False
+        self._is_probation = False
         self._cause = None
 
-    def _drain(self, now: float, cause: Cause) -> None:
+    def _drain(self, now: float, cause: HandoverCause) -> None:
         self._cause = cause
         self._phase = Phase.DRAINING
         self._is_stopped = not self._work_may_run
         # Without a drain URL only its end proves that the main has stopped: that is worth renewing
         # for while kubelet ends it too. A main that fails or hangs may do so for ever.
-        is_ending = self._policy.has_health and cause is Cause.TERMINATION
+        is_ending = self._policy.has_health and cause is HandoverCause.TERMINATION
         can_learn = self._policy.has_drain or is_ending
         self._deadline = now + (self._policy.drain_timeout if can_learn else 0.0)
 
@@ -332,43 +340,42 @@ class Tenure:
         self._phase = Phase.RELEASING
         self._deadline = now + self._policy.release_timeout
 
-    def _finish(self, now: float, cause: Cause | None, *, was_released: bool) -> None:
-        self.outcome = Outcome(self.outcome.number + 1, cause, was_released)
+    def _finish(self, now: float, cause: HandoverCause | None, *, was_released: bool) -> None:
+        self.outcome = Handover(self.outcome.number + 1, cause, was_released)
         self._cause = cause
         self._work_may_run = self._work_may_run and not was_released
         if self._is_terminating:
             self._phase = Phase.STOPPED
             return
-        self._phase = Phase.RESTING
-        rest = self._cooldown if cause is Cause.RESIGNATION else self._policy.health_backoff
-        self._rest_until = now + rest
-        self._rest_may_end_early = cause in (Cause.UNHEALTHY, Cause.GONE)
+        self._phase = Phase.BACKOFF
+        rest = self._cooldown if cause is HandoverCause.RESIGNATION else self._policy.health_backoff
+        self._backoff_until = now + rest
+        self._backoff_may_end_early = cause in (HandoverCause.UNHEALTHY, HandoverCause.GONE)
 
     def _reason(self, now: float) -> str:
         cause = self._cause.value if self._cause else ""
         match self._phase:
             case Phase.CONTENDING:
                 return ""
-            case Phase.CLOSED:
+            case Phase.GATED:
                 health = self._health.value if self._health else "not asked yet"
                 return f"the main is not healthy: {health}"
             case Phase.DRAINING:
                 return f"waiting for the main to stop: {cause}"
             case Phase.RELEASING:
                 return f"releasing the Lease: {cause}"
-            case Phase.RESTING:
-                return (
-                    f"not contending for another {max(self._rest_until - now, 0.0):.1f}s: {cause}"
-                )
+            case Phase.BACKOFF:
+                left = max(self._backoff_until - now, 0.0)
+                return f"not contending for another {left:.1f}s: {cause}"
             case Phase.STOPPED:
                 return cause
 
 
-_STANCES = {
-    Phase.CLOSED: Stance.ABSTAIN,
-    Phase.CONTENDING: Stance.CONTEND,
-    Phase.DRAINING: Stance.HOLD,
-    Phase.RELEASING: Stance.RELEASE,
-    Phase.RESTING: Stance.ABSTAIN,
-    Phase.STOPPED: Stance.ABSTAIN,
+_INTENTS = {
+    Phase.GATED: Intent.ABSTAIN,
+    Phase.CONTENDING: Intent.CONTEND,
+    Phase.DRAINING: Intent.HOLD,
+    Phase.RELEASING: Intent.RELEASE,
+    Phase.BACKOFF: Intent.ABSTAIN,
+    Phase.STOPPED: Intent.ABSTAIN,
 }

@@ -24,7 +24,7 @@ MISSING_WAIT_LIMIT = 600.0
 
 
 @dataclass(frozen=True)
-class Claim:
+class Holder:
     """The last holder that was seen, with what bounds how long it may go on."""
 
     holder_identity: str
@@ -46,20 +46,20 @@ class Claim:
         return self.duration if self.is_renewed else max(self.duration, own_duration)
 
 
-class Judgement:
+class ObservedLease:
     """One candidate's knowledge of one Lease."""
 
     def __init__(self, identity: str, *, own_duration: float, take_missing: bool) -> None:
         self._identity = identity
         self._own_duration = own_duration
         self._take_missing = take_missing
-        self._guard = -math.inf
+        self._not_before = -math.inf
         self._vacant_at = -math.inf
         # Whether nobody can lead since the record names nobody.
         self._is_orderly = False
         self.is_known = False
         self.lease: Lease | None = None
-        self.claim: Claim | None = None
+        self.last_holder: Holder | None = None
 
     @property
     def holder(self) -> str:
@@ -71,9 +71,9 @@ class Judgement:
         return self.is_known and self.lease is None
 
     @property
-    def must_reserve(self) -> bool:
+    def must_create_vacant(self) -> bool:
         """A create has no version to compare, so that it must not make a leader by itself."""
-        return self.is_missing and not (self._take_missing and self.claim is None)
+        return self.is_missing and not (self._take_missing and self.last_holder is None)
 
     @property
     def missing_since(self) -> float:
@@ -81,11 +81,11 @@ class Judgement:
 
     def is_mine(self, now: float) -> bool:
         """Whole-string equality, and no older claim or doubtful creation in the way."""
-        return self.holder == self._identity and now >= self._guard
+        return self.holder == self._identity and now >= self._not_before
 
-    def hold_off(self, until: float) -> None:
+    def not_before(self, until: float) -> None:
         """Nothing is taken, not even our own record, before `until`."""
-        self._guard = max(self._guard, until)
+        self._not_before = max(self._not_before, until)
 
     def adopt_missing(self, now: float) -> None:
         """The Lease does not exist."""
@@ -103,10 +103,10 @@ class Judgement:
         before = self.lease
         was_known, self.is_known, self.lease = self.is_known, True, lease
         if before is not None and (before.uid, before.spec) == (lease.uid, lease.spec):
-            if self.claim is not None and self.holder == self.claim.holder_identity:
-                self.claim = replace(
-                    self.claim,
-                    is_marked=lease.is_marked or self.claim.is_marked,
+            if self.last_holder is not None and self.holder == self.last_holder.holder_identity:
+                self.last_holder = replace(
+                    self.last_holder,
+                    is_marked=lease.is_marked or self.last_holder.is_marked,
                     annotation=lease.marked_holder,
                 )
             return False
@@ -115,7 +115,7 @@ class Judgement:
             is_replaced = was_known and (before is None or before.uid != lease.uid)
             self._vacate(now, before, lease, is_replaced=is_replaced, is_continuous=is_continuous)
         else:
-            self._claim(now, before, lease, is_continuous=is_continuous)
+            self._adopt_holder(now, before, lease, is_continuous=is_continuous)
         return True
 
     def free_at(self) -> float:
@@ -123,32 +123,32 @@ class Judgement:
         if not self.is_known:
             return math.inf
         if self.holder == self._identity:
-            return self._guard
-        return max(self._guard, self._claim_ends_at())
+            return self._not_before
+        return max(self._not_before, self._holder_ends_at())
 
     def free_since(self, now: float) -> float | None:
         """Since when nobody has held the Lease; None if somebody may, even this candidate."""
-        free_at = max(self._guard, self._claim_ends_at()) if self.is_known else math.inf
+        free_at = max(self._not_before, self._holder_ends_at()) if self.is_known else math.inf
         if free_at > now:
             return None
         return max(free_at, self._vacant_at)
 
-    def _claim_ends_at(self) -> float:
-        claim = self.claim
-        if self.holder and claim is not None:
-            return claim.changed_at + claim.wait(self._own_duration)
-        if self.lease is None and claim is None and self._take_missing:
+    def _holder_ends_at(self) -> float:
+        known = self.last_holder
+        if self.holder and known is not None:
+            return known.changed_at + known.wait(self._own_duration)
+        if self.lease is None and known is None and self._take_missing:
             return self._vacant_at
         return -math.inf if self._is_orderly else self._vacant_at + self._vacancy_wait()
 
     def _vacancy_wait(self) -> float:
         """How long somebody may lead on after the record ceased to say so."""
-        claim, lease = self.claim, self.lease
-        if claim is None or claim.is_released:
+        known, lease = self.last_holder, self.lease
+        if known is None or known.is_released:
             named = lease.spec.lease_duration or 0.0 if lease else 0.0
             return max(self._own_duration, named)
-        wait = claim.wait(self._own_duration)
-        if lease is None or lease.uid != claim.uid:
+        wait = known.wait(self._own_duration)
+        if lease is None or lease.uid != known.uid:
             wait = min(wait, MISSING_WAIT_LIMIT)
         return max(self._own_duration, wait)
 
@@ -165,13 +165,13 @@ class Judgement:
 
         Where versions were missed, whoever the annotation names may have led in between.
         """
-        claim = self.claim
+        known = self.last_holder
         # It stood beside a holder that is not ours, and whose release keeps it.
         is_left_over = (
             is_continuous
-            and claim is not None
-            and lease.marked_holder == claim.annotation
-            and lease.marked_holder != claim.holder_identity
+            and known is not None
+            and lease.marked_holder == known.annotation
+            and lease.marked_holder != known.holder_identity
         )
         is_same_vacancy = (
             before is not None
@@ -187,32 +187,32 @@ class Judgement:
         else:
             self._is_orderly = lease.marked_holder is None or is_left_over
         self._vacant_at = now
-        if claim is not None and self._is_orderly:
-            self.claim = replace(claim, is_released=True)
+        if known is not None and self._is_orderly:
+            self.last_holder = replace(known, is_released=True)
 
-    def _claim(
+    def _adopt_holder(
         self, now: float, before: Lease | None, lease: Lease, *, is_continuous: bool
     ) -> None:
         """The record names a holder: the known one going on, or another."""
-        claim = self.claim
+        known = self.last_holder
         spec = lease.spec
         duration = spec.lease_duration or self._own_duration
-        self._guard_the_marked(now, lease, is_continuous=is_continuous)
-        if claim is not None and claim.holder_identity == spec.holder_identity:
+        self._wait_out_marked_holder(now, lease, is_continuous=is_continuous)
+        if known is not None and known.holder_identity == spec.holder_identity:
             renewed = before is not None and before.spec.renew_time != spec.renew_time
-            self.claim = replace(
-                claim,
+            self.last_holder = replace(
+                known,
                 uid=lease.uid,
                 is_marked=lease.is_marked,
                 annotation=lease.marked_holder,
-                duration=max(duration, claim.duration),
+                duration=max(duration, known.duration),
                 changed_at=now,
-                is_renewed=claim.is_renewed or renewed,
+                is_renewed=known.is_renewed or renewed,
                 is_released=False,
             )
             return
-        self._guard_the_known(now, lease, is_continuous=is_continuous)
-        self.claim = Claim(
+        self._wait_out_known_holder(now, lease, is_continuous=is_continuous)
+        self.last_holder = Holder(
             holder_identity=spec.holder_identity,
             uid=lease.uid,
             is_marked=lease.is_marked,
@@ -222,24 +222,24 @@ class Judgement:
             is_renewed=False,
         )
 
-    def _guard_the_marked(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
+    def _wait_out_marked_holder(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
         """The annotation names one of ours that was overwritten, perhaps before our eyes opened."""
         marked = lease.marked_holder
         if marked in (None, self._identity) or lease.is_marked:
             return
-        known = self.claim.annotation if self.claim else None
+        known = self.last_holder.annotation if self.last_holder else None
         if marked != known or not is_continuous:
-            self.hold_off(now + self._own_duration)
+            self.not_before(now + self._own_duration)
 
-    def _guard_the_known(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
+    def _wait_out_known_holder(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
         """A holder that was overwritten by a stranger may not know yet: its claim still counts.
 
         One of ours has waited for it already; our own claim ends by our own clock.
         """
-        claim = self.claim
-        if claim is None or claim.is_released or lease.is_marked:
+        known = self.last_holder
+        if known is None or known.is_released or lease.is_marked:
             return
-        if claim.holder_identity == self._identity:
+        if known.holder_identity == self._identity:
             return
-        last_sign = claim.changed_at if is_continuous else now
-        self.hold_off(last_sign + claim.wait(self._own_duration))
+        last_sign = known.changed_at if is_continuous else now
+        self.not_before(last_sign + known.wait(self._own_duration))

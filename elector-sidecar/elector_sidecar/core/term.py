@@ -12,13 +12,13 @@ from typing import Any
 
 
 class Purpose(Enum):
-    HOLD = "hold"  # acquires or renews
+    ACQUIRE_OR_RENEW = "acquire or renew"  # acquires or renews
     RELEASE = "release"
-    RESERVE = "reserve"  # creates the Lease without a holder
+    CREATE_VACANT = "create vacant"  # creates the Lease without a holder
 
 
 @dataclass(frozen=True)
-class Write:
+class WriteLease:
     """One attempt. `creates`: by POST, else by PUT on exactly `base_version` of the same uid."""
 
     id: int
@@ -31,7 +31,7 @@ class Write:
 
 
 @dataclass(frozen=True)
-class Term:
+class LeadershipTerm:
     """`started_at`: when 200 began; `fencing_token`: the resourceVersion that began it."""
 
     started_at: float
@@ -41,7 +41,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Proof:
+class AppliedWrite:
     """An applied write: when it was sent, and the version of the record that showed it."""
 
     sent_at: float
@@ -49,17 +49,17 @@ class Proof:
     acquire_time: str
 
 
-class Attempts:
+class OpenWrites:
     """Writes whose fate is open: under way, or unanswered for good but possibly applied."""
 
     def __init__(self) -> None:
-        self._flying: dict[int, Write] = {}
-        self._doubtful: dict[str, Write] = {}
+        self._flying: dict[int, WriteLease] = {}
+        self._doubtful: dict[str, WriteLease] = {}
 
-    def add(self, write: Write) -> None:
+    def add(self, write: WriteLease) -> None:
         self._flying[write.id] = write
 
-    def flying(self, base_version: int) -> list[Write]:
+    def flying(self, base_version: int) -> list[WriteLease]:
         """Those under way that could still apply to this version of the record."""
         return [write for write in self._flying.values() if write.base_version == base_version]
 
@@ -69,7 +69,7 @@ class Attempts:
             write.base_version == version for write in self._doubtful.values()
         )
 
-    def landed(self, write_id: int) -> Write | None:
+    def landed(self, write_id: int) -> WriteLease | None:
         """The answer came: the write is settled."""
         return self._flying.pop(write_id, None)
 
@@ -79,7 +79,7 @@ class Attempts:
         Those sent before `forget_before` prove nothing any more; an outage may last for days.
         """
         write = self._flying.pop(write_id, None)
-        if write is not None and write.purpose is Purpose.HOLD:
+        if write is not None and write.purpose is Purpose.ACQUIRE_OR_RENEW:
             self._doubtful[write.stamp] = write
         self._doubtful = {
             stamp: doubtful
@@ -87,12 +87,12 @@ class Attempts:
             if doubtful.sent_at >= forget_before
         }
 
-    def stamped(self, stamp: str | None) -> Write | None:
+    def stamped(self, stamp: str | None) -> WriteLease | None:
         """The open write that bears this stamp, if any."""
         if stamp is None:
             return None
         for write in self._flying.values():
-            if write.stamp == stamp and write.purpose is Purpose.HOLD:
+            if write.stamp == stamp and write.purpose is Purpose.ACQUIRE_OR_RENEW:
                 return write
         return self._doubtful.get(stamp)
 
@@ -101,14 +101,16 @@ class Attempts:
         self._doubtful.clear()
 
 
-def extended(term: Term | None, now: float, proof: Proof, *, validity: float) -> Term | None:
+def extended(
+    term: LeadershipTerm | None, now: float, proof: AppliedWrite, *, validity: float
+) -> LeadershipTerm | None:
     """The term after a proof: the same one longer, a new one after a lapse, or none if too late."""
     valid_until = proof.sent_at + validity
     if valid_until <= now:
         return term if term is not None and now < term.valid_until else None
     if term is not None and now < term.valid_until:
         return replace(term, valid_until=max(term.valid_until, valid_until))
-    return Term(
+    return LeadershipTerm(
         started_at=now,
         valid_until=valid_until,
         acquire_time=proof.acquire_time,
@@ -116,5 +118,5 @@ def extended(term: Term | None, now: float, proof: Proof, *, validity: float) ->
     )
 
 
-def is_valid(term: Term | None, now: float) -> bool:
+def is_valid(term: LeadershipTerm | None, now: float) -> bool:
     return now < (term.valid_until if term else -math.inf)

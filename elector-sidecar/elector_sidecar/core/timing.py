@@ -19,7 +19,7 @@ RETRY_AFTER_LIMIT = 1.0
 HEDGE_DELAY = 1.0
 # A leader whose Lease was deleted writes itself back within an event and a write; only after this
 # does a standby create one.
-RESERVE_DELAY = 0.25
+CREATE_VACANT_DELAY = 0.25
 # Standbys spread their attempts on an expired Lease over this span.
 TAKEOVER_JITTER = 0.05
 # A holder that is not marked as ours stops up to `response + P + R` late (hazard H1).

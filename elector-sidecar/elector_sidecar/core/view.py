@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class View:
+class ElectionView:
     """What is true at one moment; times are on the candidate's clock, in seconds."""
 
     is_leader: bool

@@ -58,7 +58,7 @@ class LeaderLabel:
         self._patch_at: dict[str, float] = {}
 
     @property
-    def is_settled(self) -> bool:
+    def is_flushed(self) -> bool:
         return self._is_labelled == self._leads()
 
     async def close(self) -> None:
@@ -67,7 +67,7 @@ class LeaderLabel:
     async def run(self) -> None:
         backoff = Backoff(first=RETRY_DELAY, longest=RETRY_LIMIT)
         while True:
-            if self.is_settled and not self._leads():
+            if self.is_flushed and not self._leads():
                 await self._elector.changed(MAX_SLEEP)
                 continue
             leads, began_at = self._leads(), boottime()

@@ -25,7 +25,7 @@ class LeaseEvents:
         self._is_forbidden = False
 
     @property
-    def is_settled(self) -> bool:
+    def is_flushed(self) -> bool:
         return self._is_forbidden or self._told == self._elector.status(boottime()).is_leader
 
     async def close(self) -> None:
@@ -33,7 +33,7 @@ class LeaseEvents:
 
     async def run(self) -> None:
         while True:
-            if self.is_settled:
+            if self.is_flushed:
                 await self._elector.changed(MAX_SLEEP)
                 continue
             leads = not self._told

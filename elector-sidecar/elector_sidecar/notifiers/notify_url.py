@@ -11,7 +11,7 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
-from elector_sidecar.status import Status
+from elector_sidecar.status import ElectorStatus
 
 TIMEOUT = 5.0
 # First retry after this, then twice as long each time up to the limit.
@@ -21,15 +21,15 @@ RETRY_LIMIT = 10.0
 MAX_SLEEP = 60.0
 
 
-class Notifier:
+class NotifyUrl:
     def __init__(self, elector: Elector, main: MainContainer, url: str) -> None:
         self._elector = elector
         self._main = main
         self._url = url
-        self._told: Status | None = None
+        self._told: ElectorStatus | None = None
 
     @property
-    def is_settled(self) -> bool:
+    def is_flushed(self) -> bool:
         """Whether the present state has been delivered."""
         status = self._elector.status(boottime())
         return self._told is not None and status.is_same_state(self._told)
@@ -40,7 +40,7 @@ class Notifier:
     async def run(self) -> None:
         backoff = Backoff(first=RETRY_DELAY, longest=RETRY_LIMIT)
         while True:
-            if self.is_settled:
+            if self.is_flushed:
                 await self._elector.changed(MAX_SLEEP)
                 continue
             status = self._elector.status(boottime())

@@ -56,12 +56,12 @@ class Telemetry:
         self._register()
 
     @property
-    def is_settled(self) -> bool:
+    def is_flushed(self) -> bool:
         return self._token == self._elector.status(boottime()).view.fencing_token
 
     async def run(self) -> None:
         while True:
-            if self.is_settled:
+            if self.is_flushed:
                 await self._elector.changed(MAX_SLEEP)
             else:
                 self._follow_term()

@@ -18,7 +18,7 @@ from edge_sidecars.runtime.web.endpoints import READS, Route, json, metrics, opt
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
 from elector_sidecar.metrics import measure
-from elector_sidecar.status import Status
+from elector_sidecar.status import ElectorStatus
 from elector_sidecar.web.leader_stream import follow
 
 VALID_UNTIL_HEADER = "X-Leader-Valid-Until"
@@ -34,7 +34,7 @@ PROBE_PATHS = frozenset({"/readyz", "/eligible", "/livez", "/leader", "/metrics"
 
 
 @dataclass(frozen=True)
-class Demand:
+class ReadyCondition:
     """What /readyz is asked for, beyond leading: seconds, and the term's fencing token."""
 
     min_remaining: float = 0.0
@@ -61,7 +61,7 @@ class WaitLimit:
             self._open -= is_there
 
 
-class Answers:
+class ElectorEndpoints:
     """The handlers of one elector on one listener; `handle` serves the full API, `handle_probe`
     the safe part. `strangers`: for clients of other machines, where the main asks on the same
     listener."""
@@ -124,28 +124,30 @@ class Answers:
         return json(self._elector.status(boottime()).json())
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
-        demand = _demand(request)
-        if not demand.wait:
-            return await self._ready(demand)
+        condition = _ready_condition(request)
+        if not condition.wait:
+            return await self._ready(condition)
         limit = self._limit(request)
         with limit.place() as is_there:
-            return await self._ready(demand) if is_there else _full(limit)
+            return await self._ready(condition) if is_there else _full(limit)
 
-    async def _ready(self, demand: Demand) -> web.StreamResponse:
-        deadline = boottime() + demand.wait
+    async def _ready(self, condition: ReadyCondition) -> web.StreamResponse:
+        deadline = boottime() + condition.wait
         while True:
             now = boottime()
             status = self._elector.status(now)
-            lack = _lack(demand, status.remaining, status.term_seconds, status.view.fencing_token)
-            if lack is None and status.is_leader:
+            unmet = _unmet(
+                condition, status.remaining, status.term_seconds, status.view.fencing_token
+            )
+            if unmet is None and status.is_leader:
                 headers = {
                     VALID_UNTIL_HEADER: f"{status.view.valid_until:.6f}",
                     FENCING_TOKEN_HEADER: str(status.view.fencing_token),
                 }
                 return text(200, "ok", headers)
             if now >= deadline:
-                return text(503, str(lack) if status.is_leader else f"not leader: {status.reason}")
-            await self._elector.changed(min(deadline - now, _patience(demand, status)))
+                return text(503, str(unmet) if status.is_leader else f"not leader: {status.reason}")
+            await self._elector.changed(min(deadline - now, _poll_after(condition, status)))
 
     def _limit(self, request: web.BaseRequest) -> WaitLimit:
         if self._strangers is None or _is_local(request):
@@ -188,29 +190,31 @@ def _full(limit: WaitLimit) -> web.Response:
     )
 
 
-def _lack(demand: Demand, remaining: float, age: float | None, token: int | None) -> str | None:
-    """What a leader lacks of the demand; None if nothing."""
-    if demand.token is not None and demand.token != token:
-        return f"another term: the fencing token is {token}, not {demand.token}"
-    if remaining < demand.min_remaining:
-        return f"only {remaining:.3f}s of validity left, {demand.min_remaining:g}s asked for"
-    if age is None or age < demand.min_age:
-        return f"the term is {age or 0.0:.3f}s old, {demand.min_age:g}s asked for"
+def _unmet(
+    condition: ReadyCondition, remaining: float, age: float | None, token: int | None
+) -> str | None:
+    """What a leader lacks of the condition; None if nothing."""
+    if condition.token is not None and condition.token != token:
+        return f"another term: the fencing token is {token}, not {condition.token}"
+    if remaining < condition.min_remaining:
+        return f"only {remaining:.3f}s of validity left, {condition.min_remaining:g}s asked for"
+    if age is None or age < condition.min_age:
+        return f"the term is {age or 0.0:.3f}s old, {condition.min_age:g}s asked for"
     return None
 
 
-def _patience(demand: Demand, status: Status) -> float:
-    """How long only a change of the state can meet the demand."""
+def _poll_after(condition: ReadyCondition, status: ElectorStatus) -> float:
+    """How long only a change of the state can meet the condition."""
     age = status.term_seconds
     if not status.is_leader or age is None:
         return MAX_WAIT
-    if age < demand.min_age:
-        return demand.min_age - age
+    if age < condition.min_age:
+        return condition.min_age - age
     # A renewal is no change of state, but prolongs the validity.
     return RENEWAL_POLL
 
 
-def _demand(request: web.BaseRequest) -> Demand:
+def _ready_condition(request: web.BaseRequest) -> ReadyCondition:
     query = _query(request, "min_remaining", "min_age", "wait", "token")
     token = query.get("token")
     try:
@@ -220,7 +224,7 @@ def _demand(request: web.BaseRequest) -> Demand:
     wait = _seconds("wait", query.get("wait", "0"))
     if wait > MAX_WAIT:
         raise BadInput(f"wait={query['wait']}: at most {MAX_WAIT:g}s")
-    return Demand(
+    return ReadyCondition(
         min_remaining=_seconds("min_remaining", query.get("min_remaining", "0")),
         min_age=_seconds("min_age", query.get("min_age", "0")),
         wait=wait,

@@ -37,10 +37,10 @@ CHECK_TIMEOUT = 1.0
 # One check may lose against a busy machine.
 CHECK_FAILURES = 3
 # Seconds of deafness after which the process ends. The lead is given up long before.
-DEAF_LIMIT = 30.0
+UNRESPONSIVE_LIMIT = 30.0
 
 
-class DeafListener(Exception):
+class ListenerUnresponsive(Exception):
     """The listener cannot be reached any more; the message names its address."""
 
 
@@ -67,21 +67,21 @@ class Report(Protocol):
     def __call__(self, *, is_alive: bool) -> None: ...
 
 
-async def watch_over(bound: Address, report: Report) -> None:
+async def check_listener(bound: Address, report: Report) -> None:
     """Tells `report` after each check whether the listener there is to be believed alive.
 
-    Raises `DeafListener` when it stays dead: a new process may get what this one cannot.
+    Raises `ListenerUnresponsive` when it stays dead: a new process may get what this one cannot.
     """
     failures = 0
     place = _place(bound)
-    while failures * CHECK_INTERVAL < DEAF_LIMIT:
+    while failures * CHECK_INTERVAL < UNRESPONSIVE_LIMIT:
         await asyncio.sleep(CHECK_INTERVAL)
         # Another socket under its name would answer for somebody else.
         is_alive = place == _place(bound) and await _is_alive(bound.dialled)
         failures = 0 if is_alive else failures + 1
         report(is_alive=failures < CHECK_FAILURES)
-    raise DeafListener(
-        f"{bound} has not answered for {DEAF_LIMIT:g}s, so the lead was given up; "
+    raise ListenerUnresponsive(
+        f"{bound} has not answered for {UNRESPONSIVE_LIMIT:g}s, so the lead was given up; "
         "ending, to be restarted"
     )
 

@@ -229,7 +229,7 @@ def test_p9_whoever_took_the_place_of_a_unix_socket_does_not_answer_for_it(
 ) -> None:
     """Both answer all the time."""
     monkeypatch.setattr(listener, "CHECK_INTERVAL", 0.05)
-    monkeypatch.setattr(listener, "DEAF_LIMIT", 0.5)
+    monkeypatch.setattr(listener, "UNRESPONSIVE_LIMIT", 0.5)
     path = tmp_path / "elector.sock"
     reports: list[bool] = []
 
@@ -241,8 +241,8 @@ def test_p9_whoever_took_the_place_of_a_unix_socket_does_not_answer_for_it(
 
     with ExitStack() as stack:
         stack.enter_context(RawServer(_livez, path=path))
-        with pytest.raises(listener.DeafListener):
-            asyncio.run(listener.watch_over(Address("", 0, str(path)), report))
+        with pytest.raises(listener.ListenerUnresponsive):
+            asyncio.run(listener.check_listener(Address("", 0, str(path)), report))
     assert reports[:3] == [True, True, True]
     # One check or two may be lost.
     assert reports[3:5] == [True, True]

@@ -17,7 +17,7 @@ from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.notifiers.leader_label import LeaderLabel
 from elector_sidecar.notifiers.lease_events import LeaseEvents
-from elector_sidecar.notifiers.notify_url import Notifier
+from elector_sidecar.notifiers.notify_url import NotifyUrl
 from tools.harness.pods.hostile_server import Case, Fault, HostileServer
 
 # Requests a second, and so many more: three conflicts in a row are answered at once, and what is
@@ -88,7 +88,7 @@ async def play(case: Case, url: str) -> None:
             elector.run(),
             label.run(),
             LeaseEvents(elector, server).run(),
-            Notifier(elector, main, f"{url}/notify/{case.name}").run(),
+            NotifyUrl(elector, main, f"{url}/notify/{case.name}").run(),
         ]
         began_at = boottime()
         async with asyncio.TaskGroup() as group:

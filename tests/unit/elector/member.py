@@ -8,8 +8,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from elector_sidecar.core.election import Candidate, Command, Election, Read, Stance, View, Watch
-from elector_sidecar.core.term import Purpose, Write
+from elector_sidecar.core.election import (
+    Candidate,
+    Command,
+    Election,
+    ElectionView,
+    Intent,
+    ReadLease,
+    WatchLease,
+)
+from elector_sidecar.core.term import Purpose, WriteLease
 from elector_sidecar.core.timing import Timing
 from tests.unit.elector.apiserver import NAME, NAMESPACE, Answer, Change
 from tests.unit.elector.world import Clock, Link, World
@@ -46,7 +54,7 @@ class Process:
         self.on_step: list[Callable[[Process], None]] = []
         self.sent: list[Command] = []
         # What the server applies of it at this moment, for the observer.
-        self.performing: Write | None = None
+        self.performing: WriteLease | None = None
         self.is_dead = False
         self.open_requests = 0
         self.freezes_before_write = 0.0
@@ -74,11 +82,11 @@ class Process:
     def is_frozen(self) -> bool:
         return self.world.time < self._frozen_until
 
-    def view(self) -> View:
+    def view(self) -> ElectionView:
         return self.election.view(self.clock.now())
 
-    def set_stance(self, stance: Stance) -> None:
-        self._report(lambda election, now: election.set_stance(now, stance))
+    def set_intent(self, intent: Intent) -> None:
+        self._report(lambda election, now: election.set_intent(now, intent))
 
     def freeze(self, seconds: float) -> None:
         self._frozen_until = max(self._frozen_until, self.world.time + seconds)
@@ -136,10 +144,10 @@ class Process:
         self._count_step()
         for command in commands:
             self.sent.append(command)
-            if isinstance(command, Write) and not command.creates:
+            if isinstance(command, WriteLease) and not command.creates:
                 # P4: the newest record that it judged.
                 assert command.base_version >= self._newest_answer
-            if isinstance(command, Write) and self.freezes_before_write:
+            if isinstance(command, WriteLease) and self.freezes_before_write:
                 seconds, self.freezes_before_write = self.freezes_before_write, 0.0
                 self.freeze(seconds)
             self._unsent.append(command)
@@ -169,11 +177,11 @@ class Process:
 
     def _perform(self, command: Command) -> None:
         match command:
-            case Read():
+            case ReadLease():
                 self._read(command)
-            case Write():
+            case WriteLease():
                 self._write(command)
-            case Watch():
+            case WatchLease():
                 self.link.open_watch(
                     command.resource_version,
                     lambda change: self._event(command.id, change),
@@ -181,7 +189,7 @@ class Process:
                     timeout=self._timeout,
                 )
 
-    def _read(self, read: Read) -> None:
+    def _read(self, read: ReadLease) -> None:
         def conclude(election: Election, now: float, answer: Answer | None) -> None:
             if answer is None or answer.status not in (200, 404):
                 retry_after = 5.0 if answer and answer.status == 429 else None
@@ -192,7 +200,7 @@ class Process:
 
         self._request(lambda: self.world.server.get(), conclude)
 
-    def _write(self, write: Write) -> None:
+    def _write(self, write: WriteLease) -> None:
         def perform() -> Answer:
             server = self.world.server
             method = server.post if write.creates else server.put
@@ -211,7 +219,7 @@ class Process:
                 self._learned(answer)
                 election.write_answered(write.id, now, answer.lease)
 
-        self._request(perform, conclude, is_write=write.purpose is Purpose.HOLD)
+        self._request(perform, conclude, is_write=write.purpose is Purpose.ACQUIRE_OR_RENEW)
 
     def _request(
         self,

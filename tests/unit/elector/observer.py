@@ -7,9 +7,9 @@ a candidate's clock between two steps of it, so comparing all at each step of an
 import math
 from typing import Protocol
 
-from elector_sidecar.core.election import Stance
+from elector_sidecar.core.election import Intent
 from elector_sidecar.core.lease import Lease, Spec, wall_seconds
-from elector_sidecar.core.term import Purpose, Write
+from elector_sidecar.core.term import Purpose, WriteLease
 from tests.unit.elector.apiserver import Change
 from tests.unit.elector.member import Process
 from tests.unit.elector.world import World
@@ -95,7 +95,7 @@ class Observer:
     def released_is_seen(self, process: Process) -> None:
         """P6: released is said only after the record stood without it since it was asked."""
         election = process.election
-        if election.stance is not Stance.RELEASE:
+        if election.intent is not Intent.RELEASE:
             self._release_asked_at.pop(process.identity, None)
             return
         asked_at = self._release_asked_at.setdefault(process.identity, self._world.time)
@@ -123,7 +123,7 @@ class Observer:
             write = process.performing
             assert write is not None
             self.judged_before_written(process, change, write)
-            if write.purpose is Purpose.HOLD:
+            if write.purpose is Purpose.ACQUIRE_OR_RENEW:
                 self.renew_time_grows(process, change)
                 sent_at = self._proofs.get(process.identity, -math.inf)
                 self._proofs[process.identity] = max(sent_at, write.sent_at)
@@ -133,7 +133,7 @@ class Observer:
             key = (change.lease.uid, change.lease.spec)
             self._spec_since.setdefault(key, change.at)
 
-    def judged_before_written(self, process: Process, change: Change, write: Write) -> None:
+    def judged_before_written(self, process: Process, change: Change, write: WriteLease) -> None:
         """P4, section 4: no foreign holder is blanked, or overwritten before its time."""
         before = change.before
         assert write.creates == (before is None)

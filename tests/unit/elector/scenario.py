@@ -11,7 +11,7 @@ from enum import Enum
 
 from hypothesis import strategies as st
 
-from elector_sidecar.core.election import Stance
+from elector_sidecar.core.election import Intent
 from elector_sidecar.core.lease_watch import IDLE_PERIOD
 from elector_sidecar.core.timing import FOREIGN_FACTOR, Timing
 from tests.unit.elector.clientgo import ClientGo
@@ -157,7 +157,7 @@ class Run:
                 continue
             process.freezes_before_write = process.freezes_before_answer = 0.0
             process.thaw()
-            process.set_stance(Stance.CONTEND)
+            process.set_intent(Intent.CONTEND)
         bound = self._longest_wait() / min(RATES) + AFTER_HEALING
         if any(change.lease and change.lease.spec.strategy for change in world.server.changes):
             bound += IDLE_PERIOD  # its end is news that a dead watch may not have brought
@@ -262,8 +262,8 @@ class Run:
             case Kind.FREEZE_BEFORE_ANSWER:
                 process.freezes_before_answer = lasting
             case Kind.RELEASE | Kind.HOLD | Kind.ABSTAIN:
-                process.set_stance(Stance(fault.kind.value))
-                self.world.after(lasting, lambda: process.set_stance(Stance.CONTEND))
+                process.set_intent(Intent(fault.kind.value))
+                self.world.after(lasting, lambda: process.set_intent(Intent.CONTEND))
             case _:
                 trouble = fault.kind.value
                 assert isinstance(trouble, Trouble)

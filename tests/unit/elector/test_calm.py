@@ -2,8 +2,8 @@
 
 import pytest
 
-from elector_sidecar.core.election import Command, Read, Stance, Watch
-from elector_sidecar.core.term import Purpose, Write
+from elector_sidecar.core.election import Command, Intent, ReadLease, WatchLease
+from elector_sidecar.core.term import Purpose, WriteLease
 from elector_sidecar.core.timing import TAKEOVER_JITTER
 from tests.unit.elector.member import Process
 from tests.unit.elector.scenario import RATES, TIMINGS, Member, Run, Scenario
@@ -40,7 +40,7 @@ def test_p8_without_faults_standbys_are_silent_and_the_leader_writes_once_per_in
         if process is leader(run):
             writes = 100 * rate / process.settings.timing.renew_interval
             assert len(commands) == pytest.approx(writes, abs=1.5)
-            assert all(isinstance(command, Write) for command in commands)
+            assert all(isinstance(command, WriteLease) for command in commands)
         else:
             assert commands == []
 
@@ -50,9 +50,9 @@ def test_p8_at_the_start_a_standby_reads_once_watches_once_and_tries_once() -> N
     for process in run.processes:
         if process is not leader(run):
             kinds = [type(command) for command in process.sent]
-            assert kinds.count(Read) <= 2, "the winner's event may come after the conflict"
-            assert kinds.count(Watch) == 1
-            assert kinds.count(Write) <= 1
+            assert kinds.count(ReadLease) <= 2, "the winner's event may come after the conflict"
+            assert kinds.count(WatchLease) == 1
+            assert kinds.count(WriteLease) <= 1
 
 
 @pytest.mark.parametrize("count", [2, 10, 50])
@@ -60,7 +60,7 @@ def test_p7_a_release_hands_over_within_round_trips(count: int) -> None:
     run = calm(count)
     old = leader(run)
     asked_at = run.world.time
-    old.set_stance(Stance.RELEASE)
+    old.set_intent(Intent.RELEASE)
     # A read, the release, its event, a takeover.
     run.world.run(until=asked_at + 2 * ROUND_TRIPS)
     assert old.election.is_released
@@ -101,7 +101,7 @@ def test_a_missing_lease_has_a_leader_one_duration_after_it_was_found_missing() 
         command
         for process in run.processes
         for command in process.sent
-        if isinstance(command, Write) and command.purpose is Purpose.RESERVE
+        if isinstance(command, WriteLease) and command.purpose is Purpose.CREATE_VACANT
     ]
     assert reservations
     [first] = [c for c in run.world.server.changes if c.before is None]

@@ -5,10 +5,17 @@ Reads as the specification of `Election`; `test_model.py` proves it in combinati
 
 import pytest
 
-from elector_sidecar.core.election import Candidate, Command, Election, Read, Stance, Watch
+from elector_sidecar.core.election import (
+    Candidate,
+    Command,
+    Election,
+    Intent,
+    ReadLease,
+    WatchLease,
+)
 from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, parse_lease, wall_seconds
 from elector_sidecar.core.lease_watch import IDLE_PERIOD, SILENT_PERIODS, STANDBY_RETRY
-from elector_sidecar.core.term import Purpose, Write
+from elector_sidecar.core.term import Purpose, WriteLease
 from elector_sidecar.core.timing import HEDGE_DELAY, RETRY_DELAY, TAKEOVER_JITTER, Timing
 from tests.unit.elector.records import WALL, ours, record
 
@@ -33,13 +40,13 @@ def due(election: Election, now: float, *, wall: float | None = None) -> list[Co
     return election.advance(now, wall=WALL + now if wall is None else wall, chance=0.0)
 
 
-def due_write(election: Election, now: float) -> Write:
-    [write] = [command for command in due(election, now) if isinstance(command, Write)]
+def due_write(election: Election, now: float) -> WriteLease:
+    [write] = [command for command in due(election, now) if isinstance(command, WriteLease)]
     return write
 
 
-def due_read(election: Election, now: float) -> Read:
-    [read] = [command for command in due(election, now) if isinstance(command, Read)]
+def due_read(election: Election, now: float) -> ReadLease:
+    [read] = [command for command in due(election, now) if isinstance(command, ReadLease)]
     return read
 
 
@@ -47,27 +54,27 @@ def is_quiet(election: Election, now: float) -> bool:
     return not due(election, now)
 
 
-def stored(write: Write, version: int) -> Lease:
+def stored(write: WriteLease, version: int) -> Lease:
     """The record as the API server answers it."""
     metadata = {"uid": "uid-1", **write.body["metadata"], "resourceVersion": str(version)}
     return parse_lease({"metadata": metadata, "spec": write.body["spec"]})
 
 
-def standby(lease: Lease | None, *, take_missing: bool = False) -> tuple[Election, Watch]:
+def standby(lease: Lease | None, *, take_missing: bool = False) -> tuple[Election, WatchLease]:
     """Has read `lease` at 0.0 and watches it; whatever it wrote at once is lost."""
     election = candidate(take_missing=take_missing)
     election.read_answered(due_read(election, 0.0).id, 0.0, lease)
-    [watch] = [command for command in due(election, 0.0) if isinstance(command, Watch)]
+    [watch] = [command for command in due(election, 0.0) if isinstance(command, WatchLease)]
     return election, watch
 
 
-def leader() -> tuple[Election, Watch, Lease]:
+def leader() -> tuple[Election, WatchLease, Lease]:
     """Since 0.0, by version 2."""
     election = candidate()
     election.read_answered(due_read(election, 0.0).id, 0.0, record(1))
     write, watch = due(election, 0.0)
-    assert isinstance(write, Write)
-    assert isinstance(watch, Watch)
+    assert isinstance(write, WriteLease)
+    assert isinstance(watch, WatchLease)
     lease = stored(write, 2)
     election.write_answered(write.id, 0.0, lease)
     return election, watch, lease
@@ -158,7 +165,7 @@ def test_p3_the_whole_second_of_renew_time_grows_whatever_the_wall_clock_does(ju
     seconds = [int(wall_seconds(lease.spec.renew_time) or 0)]
     version = 2
     for now in (2.0, 4.0, 6.0):
-        [write] = [c for c in due(election, now, wall=WALL + jump) if isinstance(c, Write)]
+        [write] = [c for c in due(election, now, wall=WALL + jump) if isinstance(c, WriteLease)]
         version += 1
         election.write_answered(write.id, now, stored(write, version))
         seconds.append(int(wall_seconds(write.stamp) or 0))
@@ -182,7 +189,7 @@ def test_p3_no_two_writes_bear_the_same_stamp_after_a_jump_of_the_wall_clock() -
     stamps = []
     for count in range(40):
         now = 2.0 + 4 * count
-        [write] = [c for c in due(election, now, wall=WALL - 60) if isinstance(c, Write)]
+        [write] = [c for c in due(election, now, wall=WALL - 60) if isinstance(c, WriteLease)]
         stamps.append(write.stamp)
         election.write_lost(write.id, now + 3)
     assert stamps == sorted(set(stamps))
@@ -205,7 +212,7 @@ def test_p4_it_steps_down_at_once_on_another_holder() -> None:
         election, watch, _ = leader()
         election.event_arrived(watch.id, 1, holder)
         assert not election.view(1).is_leader
-        assert not any(isinstance(command, Write) for command in due(election, 5))
+        assert not any(isinstance(command, WriteLease) for command in due(election, 5))
 
 
 def test_p4_a_living_leader_writes_itself_back_over_a_blanked_record_in_the_same_term() -> None:
@@ -236,8 +243,8 @@ def test_p4_a_lapsed_leader_does_not_write_over_a_blanked_or_deleted_record() ->
     for lease, is_deleted in ((record(3, marked=ME, duration=1), False), (ours(3, ME), True)):
         election, watch, _ = leader()
         election.event_arrived(watch.id, VALIDITY + 0.1, lease, is_deleted=is_deleted)
-        held = [c for c in due(election, VALIDITY + 1) if isinstance(c, Write)]
-        assert all(write.purpose is Purpose.RESERVE for write in held)
+        held = [c for c in due(election, VALIDITY + 1) if isinstance(c, WriteLease)]
+        assert all(write.purpose is Purpose.CREATE_VACANT for write in held)
 
 
 def test_p4_a_creation_that_is_confirmed_too_late_makes_no_leader_for_one_duration() -> None:
@@ -249,7 +256,7 @@ def test_p4_a_creation_that_is_confirmed_too_late_makes_no_leader_for_one_durati
     late = VALIDITY + 1
     election.read_answered(due_read_after(election, late), late, stored(write, 2))
     assert not election.view(late).is_leader
-    assert not any(isinstance(c, Write) for c in due(election, late + 14.9))
+    assert not any(isinstance(c, WriteLease) for c in due(election, late + 14.9))
     renewal = due_write(election, late + 15)
     election.write_answered(renewal.id, late + 15, stored(renewal, 3))
     assert election.view(late + 15).is_leader
@@ -277,7 +284,7 @@ def test_p4_a_gap_in_the_watch_makes_the_claim_of_a_robbed_holder_count_from_the
 
 def due_read_after(election: Election, now: float) -> int:
     """Conflicts of the attempts that are under way, until one makes it read."""
-    for write in [c for c in due(election, now) if isinstance(c, Write)]:
+    for write in [c for c in due(election, now) if isinstance(c, WriteLease)]:
         election.write_conflicted(write.id, now)
     return due_read(election, now + STANDBY_RETRY).id
 
@@ -303,7 +310,7 @@ def test_p7_a_released_lease_is_taken_by_the_standby_that_its_watch_wakes() -> N
 def test_p7_an_expired_lease_is_taken_within_the_jitter(lease: Lease, wait: float) -> None:
     election, _ = standby(lease)
     early = wait - 0.001
-    assert not any(isinstance(c, Write) for c in due(election, early))
+    assert not any(isinstance(c, WriteLease) for c in due(election, early))
     assert wait <= election.wake_at(early) <= wait + TAKEOVER_JITTER
     assert due_write(election, wait + TAKEOVER_JITTER)
 
@@ -349,18 +356,18 @@ def test_p5_a_renewal_without_an_answer_gets_a_second_attempt_and_no_third() -> 
     first = due_write(election, 2)
     second = due_write(election, 2 + HEDGE_DELAY)
     assert second.stamp != first.stamp
-    assert not any(isinstance(c, Write) for c in due(election, 2 + 2 * HEDGE_DELAY))
+    assert not any(isinstance(c, WriteLease) for c in due(election, 2 + 2 * HEDGE_DELAY))
 
 
 def test_a_missing_lease_is_created_without_a_holder_and_taken_after_one_duration() -> None:
     election, _ = standby(None)
     reservation = due_write(election, 1)
     assert reservation.creates
-    assert reservation.purpose is Purpose.RESERVE
+    assert reservation.purpose is Purpose.CREATE_VACANT
     assert "holderIdentity" not in reservation.body["spec"]
     assert reservation.body["metadata"]["annotations"][HOLDER_ANNOTATION] == ME
     election.write_answered(reservation.id, 1.1, stored(reservation, 2))
-    assert not any(isinstance(c, Write) for c in due(election, 16))
+    assert not any(isinstance(c, WriteLease) for c in due(election, 16))
     write = due_write(election, 1.1 + 15 + TAKEOVER_JITTER)
     assert write.base_version == 2
     assert not write.creates
@@ -378,18 +385,18 @@ def test_on_missing_take_creates_the_lease_as_its_own_at_once() -> None:
 # ── P6: gives up in order ──
 
 
-@pytest.mark.parametrize("stance", [Stance.HOLD, Stance.RELEASE, Stance.ABSTAIN])
-def test_p6_whoever_does_not_contend_says_so_at_once_and_for_good(stance: Stance) -> None:
+@pytest.mark.parametrize("intent", [Intent.HOLD, Intent.RELEASE, Intent.ABSTAIN])
+def test_p6_whoever_does_not_contend_says_so_at_once_and_for_good(intent: Intent) -> None:
     election, _, _ = leader()
-    election.set_stance(1, stance)
+    election.set_intent(1, intent)
     assert not election.view(1).is_leader
-    election.set_stance(2, Stance.CONTEND)
+    election.set_intent(2, Intent.CONTEND)
     assert not election.view(2).is_leader, "the term is over, whatever its validity was"
 
 
 def test_p6_while_the_main_drains_the_lease_is_renewed_but_the_answer_is_503() -> None:
     election, _, _ = leader()
-    election.set_stance(1, Stance.HOLD)
+    election.set_intent(1, Intent.HOLD)
     write = due_write(election, 2)
     election.write_answered(write.id, 2.1, stored(write, 3))
     assert not election.view(2.1).is_leader
@@ -398,9 +405,9 @@ def test_p6_while_the_main_drains_the_lease_is_renewed_but_the_answer_is_503() -
 
 def test_p6_a_release_follows_a_fresh_read_and_only_of_our_own_record() -> None:
     election, _, lease = leader()
-    election.set_stance(1, Stance.RELEASE)
+    election.set_intent(1, Intent.RELEASE)
     read, *others = due(election, 1)
-    assert isinstance(read, Read)
+    assert isinstance(read, ReadLease)
     assert others == []
     election.read_answered(read.id, 1.1, lease)
     write = due_write(election, 1.1)
@@ -411,20 +418,20 @@ def test_p6_a_release_follows_a_fresh_read_and_only_of_our_own_record() -> None:
     election.write_answered(write.id, 1.2, stored(write, 3))
     assert (before, election.is_released) == (False, True)
     later = [command for now in (1.3, 20, 60) for command in due(election, now)]
-    assert not any(isinstance(c, Write) for c in later), "it does not take the Lease again"
+    assert not any(isinstance(c, WriteLease) for c in later), "it does not take the Lease again"
 
 
 def test_p6_a_foreign_holder_is_never_blanked() -> None:
     election, _, _ = leader()
-    election.set_stance(1, Stance.RELEASE)
+    election.set_intent(1, Intent.RELEASE)
     election.read_answered(due_read(election, 1).id, 1.1, ours(3, OTHER))
     assert election.is_released
-    assert not any(isinstance(c, Write) for now in (2, 20, 60) for c in due(election, now))
+    assert not any(isinstance(c, WriteLease) for now in (2, 20, 60) for c in due(election, now))
 
 
 def test_p6_a_release_without_an_answer_is_verified_by_another_read() -> None:
     election, _, lease = leader()
-    election.set_stance(1, Stance.RELEASE)
+    election.set_intent(1, Intent.RELEASE)
     election.read_answered(due_read(election, 1).id, 1.1, lease)
     write = due_write(election, 1.1)
     election.write_lost(write.id, 4.1)
@@ -436,7 +443,7 @@ def test_p6_a_release_without_an_answer_is_verified_by_another_read() -> None:
 def test_p6_a_takeover_that_may_still_be_applied_is_no_release() -> None:
     election, _ = standby(ours(1, OTHER))
     write = due_write(election, 16)
-    election.set_stance(16.5, Stance.RELEASE)
+    election.set_intent(16.5, Intent.RELEASE)
     election.write_lost(write.id, 19)
     election.read_answered(due_read(election, 19).id, 19.1, ours(1, OTHER))
     in_doubt = (election.is_released, election.may_hold)
@@ -446,8 +453,8 @@ def test_p6_a_takeover_that_may_still_be_applied_is_no_release() -> None:
 
 def test_p6_who_abstains_lets_its_lease_expire() -> None:
     election, _, _ = leader()
-    election.set_stance(1, Stance.ABSTAIN)
-    assert not any(isinstance(c, Write) for now in (2, 10, 60) for c in due(election, now))
+    election.set_intent(1, Intent.ABSTAIN)
+    assert not any(isinstance(c, WriteLease) for now in (2, 10, 60) for c in due(election, now))
 
 
 # ── P8: quiet ──
@@ -480,13 +487,13 @@ def test_p8_no_event_for_2_5_periods_is_one_read_and_a_new_watch() -> None:
     read = due_read(election, silent)
     election.read_answered(read.id, silent + 0.1, ours(3, OTHER, renewed=5))
     [again] = due(election, silent + 0.1)
-    assert isinstance(again, Watch)
+    assert isinstance(again, WatchLease)
     assert again.resource_version == 3
 
 
 def test_p8_a_free_lease_is_watched_with_patience() -> None:
     election, _ = standby(record(1))
-    election.set_stance(0, Stance.ABSTAIN)
+    election.set_intent(0, Intent.ABSTAIN)
     assert is_quiet(election, IDLE_PERIOD - 1)
     assert due_read(election, IDLE_PERIOD)
 
@@ -496,7 +503,7 @@ def test_p8_the_leader_writes_once_per_renew_interval() -> None:
     version, writes = 2, 0
     for tenth in range(1, 301):
         for command in due(election, tenth / 10):
-            assert isinstance(command, Write)
+            assert isinstance(command, WriteLease)
             version, writes = version + 1, writes + 1
             election.write_answered(command.id, tenth / 10, stored(command, version))
             election.event_arrived(watch.id, tenth / 10, stored(command, version))
@@ -544,7 +551,7 @@ def test_a_watch_that_ends_in_order_goes_on_from_the_newest_version_without_a_re
     election.event_arrived(watch.id, 2, ours(7, OTHER, renewed=2))
     election.watch_ended(watch.id, 4, is_orderly=True)
     [again] = due(election, 4)
-    assert isinstance(again, Watch)
+    assert isinstance(again, WatchLease)
     assert again.resource_version == 7
 
 
@@ -553,7 +560,7 @@ def test_a_watch_that_fails_costs_a_standby_a_read_first() -> None:
     election, watch = standby(ours(1, OTHER))
     election.watch_ended(watch.id, 2, is_orderly=False)
     [read] = due(election, 2)
-    assert isinstance(read, Read)
+    assert isinstance(read, ReadLease)
 
 
 def test_a_watch_that_ends_at_once_is_not_opened_again_at_once() -> None:
@@ -561,7 +568,7 @@ def test_a_watch_that_ends_at_once_is_not_opened_again_at_once() -> None:
     election.watch_ended(watch.id, 0.01, is_orderly=True)
     assert is_quiet(election, 0.5)
     [again] = due(election, 0.01 + STANDBY_RETRY)
-    assert isinstance(again, Watch)
+    assert isinstance(again, WatchLease)
 
 
 # ── coordinated leader election ──
@@ -570,7 +577,7 @@ def test_a_watch_that_ends_at_once_is_not_opened_again_at_once() -> None:
 def test_a_standby_of_a_coordinated_lease_is_not_contending() -> None:
     election, _ = standby(record(1, strategy="OldestEmulationVersion"))
     assert not election.view(1).is_contending
-    assert not any(isinstance(c, Write) for now in (1, 60) for c in due(election, now))
+    assert not any(isinstance(c, WriteLease) for now in (1, 60) for c in due(election, now))
 
 
 def test_a_leader_goes_on_under_a_strategy_and_keeps_its_fields() -> None:
@@ -591,20 +598,20 @@ CLIENT_GO = "client-go_1"
 def test_p4_a_left_over_annotation_after_a_gap_is_no_release(saw_its_release: bool) -> None:
     """One of ours may have taken the Lease unseen, and been blanked: its annotation is the same."""
     election, watch = standby(record(5, CLIENT_GO, marked="pod-a_1", transitions=3))
-    election.set_stance(0.5, Stance.ABSTAIN)
+    election.set_intent(0.5, Intent.ABSTAIN)
     if saw_its_release:
         blank = record(6, marked="pod-a_1", duration=1, renewed=1, transitions=3)
         election.event_arrived(watch.id, 1.0, blank)
     election.watch_ended(watch.id, 40, is_orderly=False)
-    election.set_stance(40, Stance.CONTEND)
+    election.set_intent(40, Intent.CONTEND)
     [read, attempt] = due(election, 40)
-    assert isinstance(read, Read)
-    assert isinstance(attempt, Write)
+    assert isinstance(read, ReadLease)
+    assert isinstance(attempt, WriteLease)
     election.write_conflicted(attempt.id, 40)
     blanked = record(9, marked="pod-a_1", duration=15, renewed=39, transitions=4)
     election.read_answered(read.id, 40, blanked)
-    assert not [command for command in due(election, 40) if isinstance(command, Write)]
-    assert [command for command in due(election, 40 + 18.1) if isinstance(command, Write)]
+    assert not [command for command in due(election, 40) if isinstance(command, WriteLease)]
+    assert [command for command in due(election, 40 + 18.1) if isinstance(command, WriteLease)]
 
 
 @pytest.mark.parametrize("year", [2200, 3000, 9999])
@@ -625,10 +632,10 @@ def test_p8_a_watch_whose_cursor_is_too_old_begins_again_from_the_present_state(
     election, watch = standby(ours(5, OTHER))
     election.watch_ended(watch.id, 10, is_orderly=False)
     election.read_answered(due_read(election, 10).id, 10, ours(5, OTHER))
-    [again] = [command for command in due(election, 10) if isinstance(command, Watch)]
+    [again] = [command for command in due(election, 10) if isinstance(command, WatchLease)]
     assert again.resource_version is None
     election.watch_ended(again.id, 3600, is_orderly=True)
-    [resumed] = [command for command in due(election, 3600) if isinstance(command, Watch)]
+    [resumed] = [command for command in due(election, 3600) if isinstance(command, WatchLease)]
     assert resumed.resource_version == 5
 
 
@@ -637,14 +644,14 @@ def test_p4_the_first_event_of_a_watch_from_the_present_state_may_follow_a_gap()
     election, watch = standby(ours(5, OTHER))
     election.watch_ended(watch.id, 10, is_orderly=False)
     election.read_answered(due_read(election, 10).id, 10, ours(5, OTHER))
-    [again] = [command for command in due(election, 10) if isinstance(command, Watch)]
+    [again] = [command for command in due(election, 10) if isinstance(command, WatchLease)]
     election.event_arrived(again.id, 14, record(9, "thief_1", duration=1, renewed=14))
     assert election.view(14).free_at == 14 + 15
 
 
 def test_an_expired_lease_of_our_own_is_free_too() -> None:
     election, _, _ = leader()
-    election.set_stance(1, Stance.ABSTAIN)
+    election.set_intent(1, Intent.ABSTAIN)
     assert election.free_since(1) is None
     assert election.free_since(20) == 15
 
@@ -657,9 +664,9 @@ def test_p4_a_lease_that_an_edit_hands_to_us_waits_for_the_robbed_holder() -> No
     election.event_arrived(watch.id, 21.0, renewed)
     handed = record(5, ME, marked=ME, renewed=21, transitions=2)
     election.event_arrived(watch.id, 22.0, handed)
-    assert not [command for command in due(election, 22.0) if isinstance(command, Write)]
+    assert not [command for command in due(election, 22.0) if isinstance(command, WriteLease)]
     assert not election.view(22.1).is_leader
-    assert [command for command in due(election, 22.0 + 18.1) if isinstance(command, Write)]
+    assert [command for command in due(election, 22.0 + 18.1) if isinstance(command, WriteLease)]
 
 
 def test_lease_transitions_stop_at_what_the_api_server_can_store() -> None:
@@ -675,9 +682,9 @@ def test_a_server_that_says_404_and_409_is_not_asked_as_fast_as_it_answers() -> 
     while now < 11:
         for command in due(election, now):
             requests += 1
-            if isinstance(command, Read):
+            if isinstance(command, ReadLease):
                 election.read_answered(command.id, now + 0.002, None)
-            elif isinstance(command, Write):
+            elif isinstance(command, WriteLease):
                 election.write_conflicted(command.id, now + 0.004)
         now += 0.005
     assert requests < 100
@@ -696,7 +703,7 @@ def test_p4_a_gap_does_not_make_a_replaced_lease_a_released_one() -> None:
     election, watch = standby(ours(5, OTHER))
     election.watch_ended(watch.id, 10, is_orderly=False)
     election.read_answered(due_read(election, 10).id, 10, record(8, uid="uid-2"))
-    [again] = [command for command in due(election, 10) if isinstance(command, Watch)]
+    [again] = [command for command in due(election, 10) if isinstance(command, WatchLease)]
     election.event_arrived(again.id, 11, record(9, uid="uid-2", duration=1))
-    assert not [command for command in due(election, 11.1) if isinstance(command, Write)]
+    assert not [command for command in due(election, 11.1) if isinstance(command, WriteLease)]
     assert election.view(11).free_at >= 10 + 15

@@ -9,7 +9,7 @@ from edge_sidecars.kubeapi import ApiServer, Plain
 from elector_sidecar.config.config import load
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
-from elector_sidecar.web.endpoints import Answers, WaitLimit
+from elector_sidecar.web.endpoints import ElectorEndpoints, WaitLimit
 
 CONFIG = load(["--lease", "x", "--namespace", "ns", "--server", "http://h"], {}, hostname="host")
 
@@ -31,7 +31,9 @@ def test_resigning_over_contribs_listener_is_for_this_machine(remote: str, statu
     async def answer() -> int:
         server = ApiServer(Plain("http://h"), user_agent="test")
         async with MainContainer() as main:
-            answers = Answers(Elector(CONFIG, server, main, identity="host_1"), WaitLimit(8))
+            answers = ElectorEndpoints(
+                Elector(CONFIG, server, main, identity="host_1"), WaitLimit(8)
+            )
             request = make_mocked_request("POST", "/resign").clone(remote=remote)
             response = await answers.handle_contrib(request)
             await server.close()

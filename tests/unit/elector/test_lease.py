@@ -12,7 +12,7 @@ from elector_sidecar.core.lease import (
     parse_lease,
     pod_name,
     released,
-    reserved,
+    vacant,
     wall_seconds,
 )
 from tests.unit.elector.records import WALL, ours, record
@@ -137,7 +137,7 @@ def test_a_release_writes_what_client_go_writes_and_takes_our_mark_off() -> None
 
 
 def test_a_reservation_names_no_holder_but_is_marked() -> None:
-    body = reserved(namespace="default", name="c", holder_identity="me_1", lease_duration=15)
+    body = vacant(namespace="default", name="c", holder_identity="me_1", lease_duration=15)
     assert body["spec"] == {"leaseDurationSeconds": 15}
     assert body["metadata"]["annotations"] == {HOLDER_ANNOTATION: "me_1"}
 

@@ -5,19 +5,19 @@ import math
 import pytest
 
 from elector_sidecar.core.lease import Lease
-from elector_sidecar.core.observed_lease import MISSING_WAIT_LIMIT, Judgement
+from elector_sidecar.core.observed_lease import MISSING_WAIT_LIMIT, ObservedLease
 from tests.unit.elector.records import ours, record
 
 ME, OURS, FOREIGN = "me_1", "pod-2_1", "client-go"
 
 
-def judgement(*, take_missing: bool = False) -> Judgement:
-    return Judgement(ME, own_duration=15, take_missing=take_missing)
+def observed(*, take_missing: bool = False) -> ObservedLease:
+    return ObservedLease(ME, own_duration=15, take_missing=take_missing)
 
 
-def judged(*versions: tuple[float, Lease | None], is_continuous: bool = True) -> Judgement:
+def judged(*versions: tuple[float, Lease | None], is_continuous: bool = True) -> ObservedLease:
     """After a first look and then events, each at its time; None is a deletion."""
-    seen = judgement()
+    seen = observed()
     for count, (now, lease) in enumerate(versions):
         if lease is None:
             seen.adopt_missing(now)
@@ -30,8 +30,8 @@ def judged(*versions: tuple[float, Lease | None], is_continuous: bool = True) ->
 
 
 def test_before_anything_was_seen_nothing_is_free() -> None:
-    assert judgement().free_at() == math.inf
-    assert judgement().free_since(1e9) is None
+    assert observed().free_at() == math.inf
+    assert observed().free_since(1e9) is None
 
 
 def test_one_of_ours_is_alive_for_its_duration_after_the_last_change() -> None:
@@ -153,18 +153,18 @@ def test_a_lease_that_never_existed_is_waited_out_for_our_own_duration() -> None
 
 
 def test_on_missing_take_makes_it_free_at_once_if_no_holder_was_ever_seen() -> None:
-    seen = judgement(take_missing=True)
+    seen = observed(take_missing=True)
     seen.adopt_missing(100)
     assert seen.free_at() <= 100
-    assert not seen.must_reserve
+    assert not seen.must_create_vacant
 
 
 def test_on_missing_take_does_not_hurry_after_a_holder_was_seen() -> None:
-    seen = judgement(take_missing=True)
+    seen = observed(take_missing=True)
     seen.adopt(100, ours(1, OURS), is_continuous=False)
     seen.adopt_missing(101)
     assert seen.free_at() == 101 + 15
-    assert seen.must_reserve
+    assert seen.must_create_vacant
 
 
 @pytest.mark.parametrize(
@@ -269,14 +269,14 @@ def test_our_own_record_is_free_to_us_by_the_whole_string() -> None:
 def test_nothing_is_taken_before_the_end_of_a_hold_off() -> None:
     for lease in (record(1), ours(1, ME), None):
         seen = judged((100, lease))
-        seen.hold_off(130)
+        seen.not_before(130)
         assert seen.free_at() == 130
-        seen.hold_off(120)
+        seen.not_before(120)
         assert seen.free_at() == 130, "a shorter one does not shorten it"
 
 
 def test_our_record_is_not_ours_during_a_hold_off() -> None:
     seen = judged((100, ours(1, ME)))
-    seen.hold_off(130)
+    seen.not_before(130)
     assert not seen.is_mine(129.9)
     assert seen.is_mine(130)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from elector_sidecar.config.config import load
-from elector_sidecar.core.election import Stance, View
-from elector_sidecar.core.lifecycle import Plan
-from elector_sidecar.status import Status, describe
+from elector_sidecar.core.election import ElectionView, Intent
+from elector_sidecar.core.lifecycle import LifecyclePlan
+from elector_sidecar.status import ElectorStatus, describe
 
 CONFIG = load(["--lease", "x", "--namespace", "ns", "--server", "http://h"], {}, hostname="host")
-CONTEND = Plan(stance=Stance.CONTEND, reason="", drains=False, is_over=False)
-UNKNOWN = View(
+CONTEND = LifecyclePlan(intent=Intent.CONTEND, reason="", drains=False, is_over=False)
+UNKNOWN = ElectionView(
     is_leader=False,
     is_contending=True,
     is_lapsed=False,
@@ -45,7 +45,9 @@ LEADER = replace(
 )
 
 
-def status(view: View, *, plan: Plan = CONTEND, is_open: bool = True, now: float = 100.0) -> Status:
+def status(
+    view: ElectionView, *, plan: LifecyclePlan = CONTEND, is_open: bool = True, now: float = 100.0
+) -> ElectorStatus:
     return describe(view, now=now, identity="me_1", config=CONFIG, plan=plan, is_open=is_open)
 
 
@@ -81,7 +83,7 @@ def test_what_is_unknown_is_null() -> None:
 
 
 @pytest.mark.parametrize("view", [UNKNOWN, FREE, HELD, LEADER])
-def test_the_document_is_one_line_of_json(view: View) -> None:
+def test_the_document_is_one_line_of_json(view: ElectionView) -> None:
     text = status(view).json()
     assert b"\n" not in text
     assert json.loads(text) == status(view).document()
@@ -109,12 +111,14 @@ def test_the_document_is_one_line_of_json(view: View) -> None:
         ),
     ],
 )
-def test_every_state_has_its_reason(view: View, reason: str) -> None:
+def test_every_state_has_its_reason(view: ElectionView, reason: str) -> None:
     assert status(view).reason == reason
 
 
 def test_the_plans_reason_comes_first_and_who_does_not_contend_is_pending() -> None:
-    plan = Plan(stance=Stance.ABSTAIN, reason="the main is away", drains=False, is_over=False)
+    plan = LifecyclePlan(
+        intent=Intent.ABSTAIN, reason="the main is away", drains=False, is_over=False
+    )
     told = status(replace(HELD, is_contending=False), plan=plan)
     assert (told.role, told.reason) == ("pending", "the main is away")
 
@@ -124,7 +128,7 @@ def test_the_plans_reason_comes_first_and_who_does_not_contend_is_pending() -> N
     [(UNKNOWN, True, False), (HELD, True, True), (HELD, False, False), (LEADER, True, True)],
 )
 def test_eligible_means_an_open_gate_and_a_first_contact(
-    view: View, is_open: bool, is_eligible: bool
+    view: ElectionView, is_open: bool, is_eligible: bool
 ) -> None:
     assert status(view, is_open=is_open).is_eligible is is_eligible
 
@@ -146,7 +150,7 @@ def test_a_renewal_is_no_change_but_whatever_somebody_waits_for_is() -> None:
 
 
 def test_what_the_api_server_forbids_stands_behind_the_reason_or_for_it() -> None:
-    def reason(view: View) -> str:
+    def reason(view: ElectionView) -> str:
         told = describe(
             view,
             now=100.0,

@@ -120,14 +120,14 @@ def _told(title: str, column: int) -> set[str]:
 
 
 def test_every_reason_of_the_elector_is_explained_and_no_other() -> None:
-    tenure = ELECTOR / "core" / "lifecycle.py"
+    lifecycle = ELECTOR / "core" / "lifecycle.py"
     reasons = _texts(_function(ELECTOR / "status.py", "_reason"))
-    reasons |= _texts(_function(tenure, "_reason")) - {"not asked yet"}
+    reasons |= _texts(_function(lifecycle, "_reason")) - {"not asked yet"}
     reasons |= _texts(_function(ELECTOR / "lease_client.py", "refusal")) - {"watch"}
     assert len(reasons) > 10
-    reasons |= _enum(tenure, "Cause")
+    reasons |= _enum(lifecycle, "HandoverCause")
     answers = _answers(ELECTOR / "web" / "endpoints.py") | _texts(
-        _function(ELECTOR / "web" / "endpoints.py", "_lack")
+        _function(ELECTOR / "web" / "endpoints.py", "_unmet")
     )
     told = _told("What an elector says", 0)
     assert told == reasons | answers
@@ -140,7 +140,7 @@ def _answers(path: Path) -> set[str]:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "text":
             status, said = node.args[:2]
             if ast.unparse(status) in ("503", "409", "403"):
-                # Either of `a if … else b`, where one of them is `_lack`'s.
+                # Either of `a if … else b`, where one of them is `_unmet`'s.
                 found |= {_words(it) for it in (said, getattr(said, "orelse", said))} - {None}
     return {str(text) for text in found}
 
@@ -230,6 +230,6 @@ def test_what_the_relays_own_port_says_is_explained() -> None:
         ast.literal_eval(it.value)
         for path in ((RELAY / "wiring").glob("*relay.py"))
         for it in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(it, ast.Assign) and ast.unparse(it.targets[0]) == "self._lack"
+        if isinstance(it, ast.Assign) and ast.unparse(it.targets[0]) == "self._unmet"
     } - {""}
     assert {f"not ready: {it}" for it in lacks} <= told
