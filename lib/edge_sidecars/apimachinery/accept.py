@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from edge_sidecars.apimachinery.lru import memo
+from edge_sidecars.apimachinery.lru import lru
 
 
 class Form(Enum):
@@ -49,7 +49,7 @@ _META_VERSIONS = ("v1", "v1beta1")
 _METADATA_KINDS = ("PartialObjectMetadata", "PartialObjectMetadataList")
 
 
-@memo(_CACHE_SIZE)
+@lru(_CACHE_SIZE)
 def representation(accept: str) -> Representation:
     """Of the clauses that can be served in JSON, the one that the client likes best.
 

@@ -23,46 +23,46 @@ AGGREGATED: Final = tuple(
 )
 
 
-class _Kind(Struct):
+class _DiscoveryKind(Struct):
     kind: str = ""
     group: str = ""
     version: str = ""
 
 
-class _Subresource(Struct, rename="camel"):
+class _DiscoverySubresource(Struct, rename="camel"):
     subresource: str
-    response_kind: _Kind | None = None
+    response_kind: _DiscoveryKind | None = None
     verbs: list[str] | None = None
 
 
-class _Resource(Struct, rename="camel"):
+class _DiscoveryResource(Struct, rename="camel"):
     resource: str
     scope: str
-    response_kind: _Kind | None = None
+    response_kind: _DiscoveryKind | None = None
     singular_resource: str = ""
     verbs: list[str] | None = None
     short_names: list[str] | None = None
     categories: list[str] | None = None
-    subresources: list[_Subresource] | None = None
+    subresources: list[_DiscoverySubresource] | None = None
 
 
-class _Version(Struct):
+class _DiscoveryVersion(Struct):
     version: str
-    resources: list[_Resource] | None = None
+    resources: list[_DiscoveryResource] | None = None
     freshness: str = "Current"
 
 
-class _Meta(Struct):
+class _DiscoveryMeta(Struct):
     name: str = ""
 
 
-class _Group(Struct):
-    metadata: _Meta
-    versions: list[_Version] | None = None
+class _DiscoveryGroup(Struct):
+    metadata: _DiscoveryMeta
+    versions: list[_DiscoveryVersion] | None = None
 
 
-class _GroupList(Struct):
-    items: list[_Group] | None = None
+class _DiscoveryGroupList(Struct):
+    items: list[_DiscoveryGroup] | None = None
 
 
 class _ApiResource(Struct, rename="camel", omit_defaults=True):
@@ -149,14 +149,14 @@ def group_version_paths(group_list: bytes) -> list[str]:
     ]
 
 
-def _groups(aggregated: bytes) -> list[_Group]:
+def _groups(aggregated: bytes) -> list[_DiscoveryGroup]:
     try:
-        return msgspec.json.decode(aggregated, type=_GroupList).items or []
+        return msgspec.json.decode(aggregated, type=_DiscoveryGroupList).items or []
     except (ValueError, RecursionError) as error:
         raise Malformed(str(error)) from error
 
 
-def _api_group(group: _Group) -> _ApiGroup | None:
+def _api_group(group: _DiscoveryGroup) -> _ApiGroup | None:
     name = group.metadata.name
     versions = [
         _GroupVersion(f"{name}/{version.version}", version.version)
@@ -166,7 +166,9 @@ def _api_group(group: _Group) -> _ApiGroup | None:
     return _ApiGroup(name, versions, versions[0]) if name and versions else None
 
 
-def _resource_lists(group: _Group, folder: str, *, is_core: bool) -> Iterator[tuple[str, bytes]]:
+def _resource_lists(
+    group: _DiscoveryGroup, folder: str, *, is_core: bool
+) -> Iterator[tuple[str, bytes]]:
     for version in group.versions or ():
         if version.freshness != "Current":
             continue
@@ -178,7 +180,7 @@ def _resource_lists(group: _Group, folder: str, *, is_core: bool) -> Iterator[tu
         yield f"{folder}/{version.version}", _encoded(listed)
 
 
-def _api_resources(resource: _Resource, own: tuple[str, str]) -> Iterator[_ApiResource]:
+def _api_resources(resource: _DiscoveryResource, own: tuple[str, str]) -> Iterator[_ApiResource]:
     """`own`: the group and version of the list."""
     is_namespaced = resource.scope == "Namespaced"
     kind = resource.response_kind
@@ -194,14 +196,14 @@ def _api_resources(resource: _Resource, own: tuple[str, str]) -> Iterator[_ApiRe
             resource.categories or [],
         )
     for one in resource.subresources or ():
-        kind = one.response_kind or _Kind()
+        kind = one.response_kind or _DiscoveryKind()
         name = f"{resource.resource}/{one.subresource}"
         yield _ApiResource(
             name, "", is_namespaced, kind.kind, one.verbs or [], *_foreign(kind, own)
         )
 
 
-def _foreign(kind: _Kind, own: tuple[str, str]) -> tuple[str, str]:
+def _foreign(kind: _DiscoveryKind, own: tuple[str, str]) -> tuple[str, str]:
     """Group and version where they are others: those of custom resources are told, yet never so."""
     told = (kind.group, kind.version)
     return ("", "") if told == own else told

@@ -20,7 +20,7 @@ from edge_sidecars.apimachinery.go_format import json_text, parse_int64, parse_u
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldSelector
 from edge_sidecars.apimachinery.selection.label_parser import BadSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
-from edge_sidecars.apimachinery.status import Cause, Refused, Status, bad_request, invalid
+from edge_sidecars.apimachinery.status import Refused, Status, StatusCause, bad_request, invalid
 
 # By parameter; where one is given more than once, the first counts.
 Query = Mapping[str, Sequence[str]]
@@ -67,7 +67,7 @@ class ListOptions:
         if options.is_watch and is_asked is None and not match and version in (None, "", "0"):
             match, is_asked = VersionMatch.NOT_OLDER_THAN, True
         faults = _watch_faults if options.is_watch else _list_faults
-        told = _Told(version or "", match or "", options.continue_token, is_asked)
+        told = _AskedVersion(version or "", match or "", options.continue_token, is_asked)
         if causes := list(faults(told)):
             raise Refused(invalid("ListOptions", causes, group="meta.k8s.io"))
         return replace(
@@ -105,7 +105,7 @@ def get_version(query: Query) -> int | None:
     return _version(_first(query, "resourceVersion") or "", is_list=False)
 
 
-class _Told(NamedTuple):
+class _AskedVersion(NamedTuple):
     """What the validation looks at; `initial` is None where sendInitialEvents is not given."""
 
     version: str
@@ -131,7 +131,7 @@ def _decoded(query: Query) -> ListOptions:
     )
 
 
-def _list_faults(told: _Told) -> Iterator[Cause]:
+def _list_faults(told: _AskedVersion) -> Iterator[StatusCause]:
     if told.match:
         if not told.version:
             yield _forbidden(f"{_MATCH} is forbidden unless resourceVersion is provided")
@@ -146,7 +146,7 @@ def _list_faults(told: _Told) -> Iterator[Cause]:
         yield _forbidden("sendInitialEvents is forbidden for list", field="sendInitialEvents")
 
 
-def _watch_faults(told: _Told) -> Iterator[Cause]:
+def _watch_faults(told: _AskedVersion) -> Iterator[StatusCause]:
     wanted = VersionMatch.NOT_OLDER_THAN
     if told.initial is not None and told.match != wanted:
         yield _forbidden(f"sendInitialEvents requires setting {_MATCH} to {wanted}")
@@ -161,15 +161,15 @@ def _watch_faults(told: _Told) -> Iterator[Cause]:
             yield _forbidden(f"{_MATCH} is forbidden when continue is provided")
 
 
-def _forbidden(why: str, *, field: str = _MATCH) -> Cause:
-    return Cause("FieldValueForbidden", f"Forbidden: {why}", field)
+def _forbidden(why: str, *, field: str = _MATCH) -> StatusCause:
+    return StatusCause("FieldValueForbidden", f"Forbidden: {why}", field)
 
 
-def _not_supported(match: str, supported: Sequence[str]) -> Cause:
+def _not_supported(match: str, supported: Sequence[str]) -> StatusCause:
     values = ", ".join(map(quote, supported))
     # In JSON: to field.NotSupported a ResourceVersionMatch is no string.
     message = f"Unsupported value: {json_text(match)}: supported values: {values}"
-    return Cause("FieldValueNotSupported", message, _MATCH)
+    return StatusCause("FieldValueNotSupported", message, _MATCH)
 
 
 def _first(query: Query, name: str) -> str | None:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 LONGEST: Final = 2048
 
 
-def memo(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def lru(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Of a pure function whose positional arguments are texts: they make up what is kept."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

@@ -84,42 +84,42 @@ class Page(Struct, frozen=True, eq=False):
     remaining: int | None = None
 
 
-class _Meta(Struct, rename="camel", gc=False):
+class _ItemMeta(Struct, rename="camel", gc=False):
     name: str
     resource_version: str
     namespace: str = ""
 
 
-class _Object(Struct, rename="camel", gc=False):
-    metadata: _Meta
+class _ItemHead(Struct, rename="camel", gc=False):
+    metadata: _ItemMeta
     # Null would be neither there nor absent.
     kind: str | UnsetType = UNSET
     api_version: str | UnsetType = UNSET
 
 
-class _ListMeta(Struct, rename="camel"):
+class _PageMeta(Struct, rename="camel"):
     resource_version: str
     continue_token: str = msgspec.field(default="", name="continue")
     remaining_item_count: int | None = None
 
 
-class _List(Struct, rename="camel"):
+class _ListHead(Struct, rename="camel"):
     kind: str
     api_version: str
-    metadata: _ListMeta
+    metadata: _PageMeta
     # Go sends null for an empty list that was never made; without the key it is no list.
     items: list[Raw] | None
 
 
-class _Row(Struct, gc=False):
-    object: _Object
+class _TableRow(Struct, gc=False):
+    object: _ItemHead
 
 
 class _Table(Struct, rename="camel"):
     kind: str
     api_version: str
-    metadata: _ListMeta
-    rows: list[_Row] | None
+    metadata: _PageMeta
+    rows: list[_TableRow] | None
 
 
 class _Frame(Struct, gc=False):
@@ -143,8 +143,8 @@ _BEGINNINGS: Final = {
     for kind in (EventType.MODIFIED, EventType.ADDED, EventType.DELETED)
 }
 
-_OBJECT: Final = msgspec.json.Decoder(_Object)
-_LIST: Final = msgspec.json.Decoder(_List)
+_OBJECT: Final = msgspec.json.Decoder(_ItemHead)
+_LIST: Final = msgspec.json.Decoder(_ListHead)
 _TABLE: Final = msgspec.json.Decoder(_Table)
 _FRAME: Final = msgspec.json.Decoder(_Frame)
 _BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
@@ -245,7 +245,7 @@ class Prefixes:
         self.api_version = b"{" + named_version if api_version else b""
         self.both = b"{" + named_kind + named_version if kind and api_version else b""
 
-    def missing_in(self, read: _Object) -> bytes:
+    def missing_in(self, read: _ItemHead) -> bytes:
         """b"" where what is there, is there and empty."""
         lacks_kind, lacks_version = read.kind is UNSET, read.api_version is UNSET
         if lacks_kind and lacks_version:
@@ -269,7 +269,7 @@ def _item(raw: bytes, prefixes: Prefixes | None = None) -> Item:
     return _bare_item(read.metadata, raw)
 
 
-def _bare_item(meta: _Meta, raw: bytes) -> Item:
+def _bare_item(meta: _ItemMeta, raw: bytes) -> Item:
     # Few namespaces, many objects.
     key = (sys.intern(meta.namespace), meta.name)
     return Item(key, read_version(meta.resource_version), raw)

@@ -38,7 +38,7 @@ class PublishedSchema(Struct, frozen=True):
     fields: frozenset[str]
 
 
-class _KindName(Struct):
+class _OpenapiKindName(Struct):
     kind: str
     group: str = ""
     version: str = ""
@@ -46,24 +46,26 @@ class _KindName(Struct):
 
 class _Operation(Struct):
     action: str = msgspec.field(default="", name="x-kubernetes-action")
-    kind: _KindName | None = msgspec.field(default=None, name="x-kubernetes-group-version-kind")
+    kind: _OpenapiKindName | None = msgspec.field(
+        default=None, name="x-kubernetes-group-version-kind"
+    )
 
 
 class _Path(Struct):
     get: _Operation | None = None
 
 
-class _Components(Struct):
+class _OpenapiComponents(Struct):
     schemas: dict[str, Raw] | None = None
 
 
-class _Document(Struct):
+class _OpenapiDocument(Struct):
     paths: dict[str, _Path] | None = None
-    components: _Components | None = None
+    components: _OpenapiComponents | None = None
 
 
 class _Named(Struct):
-    kinds: list[_KindName] | None = msgspec.field(
+    kinds: list[_OpenapiKindName] | None = msgspec.field(
         default=None, name="x-kubernetes-group-version-kind"
     )
 
@@ -79,7 +81,7 @@ class _Index(Struct):
 def read_schemas(document: bytes) -> dict[str, PublishedSchema]:
     """By plural, of all resources that can be listed. Raises `Malformed`."""
     try:
-        read = msgspec.json.decode(document, type=_Document)
+        read = msgspec.json.decode(document, type=_OpenapiDocument)
         schemas = {} if read.components is None else read.components.schemas or {}
         names = _names_by_kind(schemas)
         fields = selectable_fields(document)

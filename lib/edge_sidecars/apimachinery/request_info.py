@@ -24,7 +24,7 @@ from edge_sidecars.apimachinery.list_options import (
     get_version,
     pinned_name,
 )
-from edge_sidecars.apimachinery.lru import memo
+from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.resource_name import NO_RESOURCE, ResourceName
 from edge_sidecars.apimachinery.status import Refused
 
@@ -84,7 +84,7 @@ class RequestInfo:
         return _parse(method, target)
 
 
-@memo(_CACHE_SIZE)
+@lru(_CACHE_SIZE)
 def _parse(method: str, target: str) -> RequestInfo:
     told = target.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     raw_path, _, raw_query = told.partition("?")

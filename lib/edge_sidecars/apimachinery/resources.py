@@ -19,12 +19,12 @@ import msgspec
 from edge_sidecars.apimachinery.go_format import quote
 from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.selection.attrs import Facets
+from edge_sidecars.apimachinery.selection.attrs import Attrs
 from edge_sidecars.apimachinery.selection.fields import NAME, NAMESPACE
 from edge_sidecars.apimachinery.status import Refused, bad_request
 
 # How the value of a field is read.
-Reader = Callable[[Facets], str]
+Reader = Callable[[Attrs], str]
 
 
 def _at(path: str, default: str = "") -> Reader:
@@ -36,7 +36,7 @@ def _same(*paths: str) -> dict[str, Reader]:
     return {path: _at(path) for path in paths}
 
 
-def _event_source(facets: Facets) -> str:
+def _event_source(facets: Attrs) -> str:
     return facets.field("source.component") or facets.field("reportingComponent")
 
 
@@ -145,7 +145,7 @@ def known_fields(resource: ResourceName) -> frozenset[str] | None:
     return frozenset(_NAMESPACED) if resource.group in _BUILT_IN_GROUPS else None
 
 
-def fields_of(resource: ResourceName, facets: Facets) -> Callable[[str], str]:
+def fields_of(resource: ResourceName, facets: Attrs) -> Callable[[str], str]:
     """From a field's path to an object's value; "" where it has none."""
     readers = _BUILT_IN.get(resource)
     if readers is None:
@@ -194,7 +194,7 @@ class ResourceInfo:
     verbs: frozenset[str]
 
 
-class _Resource(msgspec.Struct):
+class _ListedResource(msgspec.Struct):
     name: str
     kind: str
     namespaced: bool = False
@@ -202,7 +202,7 @@ class _Resource(msgspec.Struct):
 
 
 class _ResourceList(msgspec.Struct):
-    resources: list[_Resource] | None = None
+    resources: list[_ListedResource] | None = None
 
 
 class _KindName(msgspec.Struct):
@@ -215,7 +215,7 @@ class _SelectableField(msgspec.Struct, rename="camel"):
     field_path: str = ""
 
 
-class _Schema(msgspec.Struct):
+class _SelectableSchema(msgspec.Struct):
     kinds: list[_KindName] | None = msgspec.field(
         default=None, name="x-kubernetes-group-version-kind"
     )
@@ -224,12 +224,12 @@ class _Schema(msgspec.Struct):
     )
 
 
-class _Components(msgspec.Struct):
-    schemas: dict[str, _Schema] | None = None
+class _SelectableComponents(msgspec.Struct):
+    schemas: dict[str, _SelectableSchema] | None = None
 
 
 class _OpenApi(msgspec.Struct):
-    components: _Components | None = None
+    components: _SelectableComponents | None = None
 
 
 def read_resource_list(body: bytes) -> dict[str, ResourceInfo]:

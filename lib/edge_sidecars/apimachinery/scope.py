@@ -13,7 +13,7 @@ from urllib.parse import quote
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.resources import fields_of
-from edge_sidecars.apimachinery.selection.attrs import Facets
+from edge_sidecars.apimachinery.selection.attrs import Attrs
 from edge_sidecars.apimachinery.selection.fields import (
     NAME,
     NAMESPACE,
@@ -117,14 +117,14 @@ class Predicate:
         key, rest = fields.partition(_KEY_PATHS)
         return Predicate(resource, key, labels, rest)
 
-    def matches(self, item: Item, facets: Facets | None = None) -> bool:
+    def matches(self, item: Item, facets: Attrs | None = None) -> bool:
         """`facets` are the item's own, where several predicates look at it."""
         namespace, name = item.key
         if not self.key.matches(lambda path: name if path == NAME else namespace):
             return False
         if self.labels.is_everything and self.fields.is_everything:
             return True
-        seen = facets or Facets(item.raw)
+        seen = facets or Attrs(item.raw)
         return self.labels.matches(seen.labels) and (
             self.fields.is_everything or self.fields.matches(fields_of(self.resource, seen))
         )

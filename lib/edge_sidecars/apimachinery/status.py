@@ -15,7 +15,7 @@ from edge_sidecars.apimachinery.go_format import json_text
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StatusCause:
     """`type` is a CauseType such as FieldValueForbidden; `field` is "" where none is to blame."""
 
     type: str
@@ -37,7 +37,7 @@ class Status:
     group: str = ""
     kind: str = ""
     name: str = ""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[StatusCause, ...] = ()
     retry_after: int | None = None
 
     @property
@@ -112,7 +112,7 @@ def not_found(resource: str, name: str, *, group: str = "") -> Status:
     )
 
 
-def invalid(kind: str, causes: Iterable[Cause], *, group: str = "", name: str = "") -> Status:
+def invalid(kind: str, causes: Iterable[StatusCause], *, group: str = "", name: str = "") -> Status:
     """NewInvalid."""
     told = tuple(causes)
     messages = list(dict.fromkeys(map(str, told)))
@@ -153,7 +153,7 @@ def too_large_version(asked: int, current: int) -> Status:
         code=HTTPStatus.GATEWAY_TIMEOUT,
         reason="Timeout",
         message=f"Timeout: Too large resource version: {asked}, current: {current}",
-        causes=(Cause("ResourceVersionTooLarge", "Too large resource version"),),
+        causes=(StatusCause("ResourceVersionTooLarge", "Too large resource version"),),
         retry_after=1,
     )
 
@@ -199,6 +199,6 @@ def _group_resource(group: str, resource: str) -> str:
     return f"{resource}.{group}" if group else resource
 
 
-def _cause(cause: Cause) -> dict[str, str]:
+def _cause(cause: StatusCause) -> dict[str, str]:
     told = {"reason": cause.type, "message": cause.message, "field": cause.field}
     return {key: value for key, value in told.items() if value}

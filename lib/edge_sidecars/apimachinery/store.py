@@ -27,7 +27,7 @@ class Expired(Exception):
     """The changes since this version are no longer all known: 410 Gone."""
 
 
-class Change(Struct, frozen=True, eq=False, gc=False):
+class ObjectChange(Struct, frozen=True, eq=False, gc=False):
     """One step of a collection; `item` of DELETED is the last state at the version of its end."""
 
     type: EventType
@@ -43,7 +43,7 @@ class Collection:
         self._window_bytes = window_bytes
         self._window_events = window_events
         self._objects: dict[Key, Item] = {}
-        self._window: deque[Change] = deque()
+        self._window: deque[ObjectChange] = deque()
         self._object_bytes = 0
         self._held_bytes = 0
         self.objects: Mapping[Key, Item] = MappingProxyType(self._objects)
@@ -79,7 +79,7 @@ class Collection:
         self.is_synced = True
         self.fingerprint = fingerprint_of(self._objects.values())
 
-    def apply(self, event: Event) -> Change | None:
+    def apply(self, event: Event) -> ObjectChange | None:
         """Moves the cursor to the event; the change that it made, if it made one."""
         if event.version < self.cursor:
             return None
@@ -95,11 +95,11 @@ class Collection:
         self.replace((), 0, kind=self.kind, api_version=self.api_version)
         self.is_synced = False
 
-    def since(self, version: int) -> list[Change]:
+    def since(self, version: int) -> list[ObjectChange]:
         """All changes after a version, oldest first. Raises `Expired`."""
         if version < self.window_start:
             raise Expired
-        found: list[Change] = []
+        found: list[ObjectChange] = []
         for change in reversed(self._window):
             if change.version <= version:
                 break
@@ -107,7 +107,7 @@ class Collection:
         found.reverse()
         return found
 
-    def _change(self, event: Event) -> Change | None:
+    def _change(self, event: Event) -> ObjectChange | None:
         assert event.item is not None
         previous = self._objects.get(event.item.key)
         # etcd ends a lease with one revision for all of its keys (Events share leases), so that
@@ -117,11 +117,11 @@ class Collection:
         if event.type is EventType.DELETED:
             if previous is None:
                 return None
-            return Change(EventType.DELETED, event.version, event.item, previous)
+            return ObjectChange(EventType.DELETED, event.version, event.item, previous)
         kind = EventType.ADDED if previous is None else EventType.MODIFIED
-        return Change(kind, event.version, event.item, previous)
+        return ObjectChange(kind, event.version, event.item, previous)
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: ObjectChange) -> None:
         fingerprint = self.fingerprint
         if change.previous is not None:
             fingerprint -= _digest(change.previous)
@@ -134,7 +134,7 @@ class Collection:
             self._object_bytes += len(change.item.raw)
         self.fingerprint = fingerprint & _FINGERPRINT_MASK
 
-    def _remember(self, change: Change) -> None:
+    def _remember(self, change: ObjectChange) -> None:
         self._window.append(change)
         self._held_bytes += _held(change)
         while self._window and (
@@ -150,7 +150,9 @@ def fingerprint_of(items: Iterable[Item]) -> int:
     return sum(map(_digest, items)) & _FINGERPRINT_MASK
 
 
-def transition(change: Change, matches: Callable[[Item], bool]) -> tuple[EventType, bytes] | None:
+def transition(
+    change: ObjectChange, matches: Callable[[Item], bool]
+) -> tuple[EventType, bytes] | None:
     """What a change is to a watcher with a selector, as kube-apiserver's `convertToWatchEvent`
     (k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go) tells it; None if it is nothing."""
     was_in = change.previous is not None and matches(change.previous)
@@ -164,7 +166,7 @@ def transition(change: Change, matches: Callable[[Item], bool]) -> tuple[EventTy
     return None
 
 
-def _held(change: Change) -> int:
+def _held(change: ObjectChange) -> int:
     """What only the window keeps alive: the former state, and a state that never was current.
 
     Each item is the `item` of one change and the `previous` of the next one, so that no bytes

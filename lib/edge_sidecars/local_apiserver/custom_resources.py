@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from edge_sidecars.apimachinery.objects import EventType
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.store import Change
+from edge_sidecars.apimachinery.store import ObjectChange
 from edge_sidecars.local_apiserver.core.crd import DEFINITIONS, is_established, is_same
 from edge_sidecars.local_apiserver.core.custom_resource import resources
 from edge_sidecars.local_apiserver.core.unstructured import text
@@ -28,7 +28,7 @@ class Definitions:
             self._look_at(item.raw)
         ledger.subscribe(self._learn)
 
-    def _learn(self, name: ResourceName, changes: Sequence[Change]) -> None:
+    def _learn(self, name: ResourceName, changes: Sequence[ObjectChange]) -> None:
         if name != DEFINITIONS:
             return
         for change in changes:

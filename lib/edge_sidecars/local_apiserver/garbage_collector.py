@@ -12,7 +12,7 @@ from typing import Final
 from edge_sidecars.apimachinery.objects import EventType, Item
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.status import Refused
-from edge_sidecars.apimachinery.store import Change
+from edge_sidecars.apimachinery.store import ObjectChange
 from edge_sidecars.local_apiserver.core import (
     namespace_lifecycle,
     owner_references,
@@ -65,7 +65,7 @@ class Collector:
 
     # Learning
 
-    def _learn(self, name: ResourceName, changes: Sequence[Change]) -> None:
+    def _learn(self, name: ResourceName, changes: Sequence[ObjectChange]) -> None:
         resource = self._ledger.catalog.find(name)
         if resource is None or resource.name != resource.storage:
             return

@@ -15,7 +15,7 @@ import msgspec
 
 from edge_sidecars.apimachinery.objects import Event, EventType, Item, Key
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.store import Change, Collection
+from edge_sidecars.apimachinery.store import Collection, ObjectChange
 from edge_sidecars.local_apiserver.core import conversion, server_metadata
 from edge_sidecars.local_apiserver.core.api_resource import Resource
 from edge_sidecars.local_apiserver.core.catalog import Catalog
@@ -29,7 +29,7 @@ WINDOW_BYTES: Final = 16 * 1024 * 1024
 # out and lost: far more than are written between two syncs of the disk.
 REBOOT_GAP: Final = 1_000_000
 
-Subscriber = Callable[[ResourceName, Sequence[Change]], None]
+Subscriber = Callable[[ResourceName, Sequence[ObjectChange]], None]
 
 
 class Ledger:
@@ -160,7 +160,7 @@ class Ledger:
 
     def settled(self, rows: Sequence[Row]) -> None:
         """The storage tells that these are stored: from now on they are true."""
-        seen: dict[ResourceName, list[Change]] = {}
+        seen: dict[ResourceName, list[ObjectChange]] = {}
         for row in rows:
             storage, item = self._deciding.pop(row.version)
             self._seen = row.version

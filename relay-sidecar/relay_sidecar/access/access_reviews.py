@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from edge_sidecars.kubeapi import ApiError, ApiTransport, TooLong, Unreachable, api_error
-from relay_sidecar.core.authorization import User
+from relay_sidecar.core.authorization import UserInfo
 from relay_sidecar.core.resource_attributes import Attributes
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -28,7 +28,7 @@ class Reviews:
         self._timeout = timeout
         self._places = asyncio.Semaphore(MAX_REVIEWS)
 
-    async def who(self, token: str) -> User:
+    async def who(self, token: str) -> UserInfo:
         told = await self._post(
             WHO,
             token,
@@ -38,7 +38,7 @@ class Reviews:
         if not isinstance(user, dict) or not user.get("username"):
             raise Unreachable(f"a SelfSubjectReview without a user: {told!r:.80}")
         extra = user.get("extra") or {}
-        return User(
+        return UserInfo(
             name=str(user["username"]),
             uid=str(user.get("uid") or ""),
             groups=tuple(map(str, user.get("groups") or ())),

@@ -23,12 +23,13 @@ from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.core.authorization import (
-    Ask,
-    Decisions,
-    Rejected,
-    Standing,
-    User,
-    Verdict,
+    Allowed,
+    Authorization,
+    AuthorizationCache,
+    Denied,
+    NeedsReview,
+    TokenRejected,
+    UserInfo,
     saved_clock,
 )
 from relay_sidecar.core.offline_clock import OfflineClock
@@ -51,7 +52,7 @@ CLOCK_KEEPS = 48
 class Reviewer(Protocol):
     """Upstream, asked with the caller's token. Both raise `ApiError` and `Unreachable`."""
 
-    async def who(self, token: str) -> User: ...
+    async def who(self, token: str) -> UserInfo: ...
 
     async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]: ...
 
@@ -70,7 +71,7 @@ class CallerAccess:
     def __init__(
         self,
         reviewer: Reviewer,
-        decisions: Decisions,
+        decisions: AuthorizationCache,
         journal: Journal,
         *,
         is_up: Callable[[], bool],
@@ -110,7 +111,7 @@ class CallerAccess:
         clock = OfflineClock(
             boot_id=await asyncio.to_thread(boot_id), now=boottime(), saved=saved_clock(readable)
         )
-        decisions = Decisions(salt=salt, ttl=ttl, offline_ttl=offline_ttl, clock=clock)
+        decisions = AuthorizationCache(salt=salt, ttl=ttl, offline_ttl=offline_ttl, clock=clock)
         decisions.restore(readable, now=boottime())
 
         def state() -> list[Kept]:
@@ -166,11 +167,11 @@ class CallerAccess:
     ) -> float:
         attributes = attributes_of(info, label_selector, field_selector)
         match await self._verdict(caller.token, attributes):
-            case Standing(True, _, _, until):
+            case Allowed(until):
                 return time.monotonic() + until - boottime()
-            case Standing(False, user, reason, _):
+            case Denied(user, reason, _):
                 raise Refused(attributes.refusal(user, reason))
-            case Rejected():
+            case TokenRejected():
                 raise Refused(unauthorized())
             case _:
                 raise Refused(
@@ -183,11 +184,11 @@ class CallerAccess:
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
         return {hdrs.AUTHORIZATION: f"Bearer {caller.token}"}
 
-    async def _verdict(self, token: str, attributes: Attributes) -> Verdict:
+    async def _verdict(self, token: str, attributes: Attributes) -> Authorization:
         try:
             for _ in range(MAX_QUESTIONS):
                 verdict = self._judge(token, attributes, is_online=self._is_up())
-                if not isinstance(verdict, Ask):
+                if not isinstance(verdict, NeedsReview):
                     return verdict
                 if verdict.who:
                     await self._once(token, lambda: self._ask_who(token))
@@ -204,7 +205,7 @@ class CallerAccess:
 
     def _judge(
         self, token: str, attributes: Attributes, *, is_online: bool, is_failing: bool = False
-    ) -> Verdict:
+    ) -> Authorization:
         return self._decisions.judge(
             token, attributes, now=boottime(), is_online=is_online, is_failing=is_failing
         )

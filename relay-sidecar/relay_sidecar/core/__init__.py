@@ -9,7 +9,6 @@ link                  is upstream reachable; probe_request: what a probe asks
 
 How new an answer is
 min_resource_version  the lowest resourceVersion of an answer: reads are monotonic
-response_version      the resourceVersion of an answer that is passed on, in any form
 answer_age            how old an answer of another relay was when it came
 
 Who may (`--access caller`)

@@ -7,14 +7,15 @@ upstream does not answer, what was said up to `offline_ttl` before its last answ
 but does not manage to decide, whatever the token says of its end: no
 wall clock takes part. A refused token or a denial replaces what was known before, at once.
 
-    judge --> Standing        answer, until then
-          --> Ask             upstream, then judge again
-          --> Rejected        upstream refused the token
+    judge --> Allowed, Denied answer, until then
+          --> NeedsReview     upstream, then judge again
+          --> TokenRejected   upstream refused the token
           --> Unverifiable    nobody can be asked, and nothing recent enough is known
 
 While upstream does not answer, who may `get` in general (without a name, in that namespace or in
 all) may get each by its name, unless upstream denied that name. So upstream is asked about that
-beside what a caller wants (`Decisions.beside`): that it may list does not say that it may get.
+beside what a caller wants (`AuthorizationCache.beside`): that it may list does not say that it
+may get.
 
 Tokens and what is decided stand here, and in what is kept, only as keyed hashes: who reads the
 journal can neither use nor guess them. Names of users are kept, for the messages. `now` is a boot
@@ -32,8 +33,8 @@ from dataclasses import astuple, dataclass, fields
 from operator import attrgetter
 from typing import Final, TypeVar
 
-from edge_sidecars.apimachinery.lru import memo
-from relay_sidecar.core.expiring_map import Entry, Ledger
+from edge_sidecars.apimachinery.lru import lru
+from relay_sidecar.core.expiring_map import ExpiringEntry, ExpiringMap
 from relay_sidecar.core.offline_clock import OfflineClock
 from relay_sidecar.core.resource_attributes import Attributes
 
@@ -54,7 +55,7 @@ F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserInfo:
     """The userInfo of a SelfSubjectReview; `extra` is sorted by key."""
 
     name: str
@@ -64,24 +65,30 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Allowed:
+    """`until` a moment of the boot clock."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
     """`user` is the name, `reason` the authorizer's."""
 
-    allowed: bool
     user: str
     reason: str
     until: float
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class NeedsReview:
     """`who`: whose the token is has to be asked too."""
 
     who: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class TokenRejected:
     pass
 
 
@@ -90,11 +97,11 @@ class Unverifiable:
     pass
 
 
-Verdict = Standing | Ask | Rejected | Unverifiable
+Authorization = Allowed | Denied | NeedsReview | TokenRejected | Unverifiable
 
 
 @dataclass(frozen=True, slots=True)
-class _Identity:
+class _CachedIdentity:
     """`user_key` stands for all of the user, groups included."""
 
     user: str
@@ -102,12 +109,12 @@ class _Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class _Decision:
+class _CachedDecision:
     allowed: bool
     reason: str
 
 
-class Decisions:
+class AuthorizationCache:
     """`salt` makes the hashes ours; with that of an earlier life, what it kept can be restored.
     `clock` goes on from that life (`saved_clock`)."""
 
@@ -116,8 +123,8 @@ class Decisions:
         self._clock = clock
         self._ttl = ttl
         self._offline_ttl = offline_ttl
-        self._identities = Ledger(_Identity, life=offline_ttl, limit=MAX_TOKENS)
-        self._decisions = Ledger(_Decision, life=offline_ttl, limit=MAX_DECISIONS)
+        self._identities = ExpiringMap(_CachedIdentity, life=offline_ttl, limit=MAX_TOKENS)
+        self._decisions = ExpiringMap(_CachedDecision, life=offline_ttl, limit=MAX_DECISIONS)
         self._rejected: OrderedDict[str, float] = OrderedDict()
         # On `clock`: what was said before is asked again as soon as upstream answers.
         self._online_since = 0.0
@@ -134,20 +141,20 @@ class Decisions:
         now: float,
         is_online: bool,
         is_failing: bool = False,
-    ) -> Verdict:
+    ) -> Authorization:
         """`is_failing`: upstream is there, but did not manage to decide: then only what it said
         a moment ago stands in for that."""
         token_key = self._hash(token)
         if now - self._rejected.get(token_key, -math.inf) < REJECTED_TTL:
-            return Rejected()
+            return TokenRejected()
         who = self._good(self._identities.get(token_key), now, is_online=is_online)
         if who is None:
-            return Ask(who=True) if is_online else Unverifiable()
+            return NeedsReview(who=True) if is_online else Unverifiable()
         what = self._decision(who.fact, attributes, now, is_online=is_online)
         if what is None and not is_online:
             what = self._in_general(who.fact, attributes, now)
         if what is None:
-            return Ask(who=False) if is_online else Unverifiable()
+            return NeedsReview(who=False) if is_online else Unverifiable()
         if is_online:
             left = self._ttl - (self._clock.read(now) - min(who.at, what.at))
         else:
@@ -158,25 +165,29 @@ class Decisions:
                 left = min(left, FAILING_TTLS * self._ttl - age)
                 if left <= 0:
                     return Unverifiable()
-        return Standing(what.fact.allowed, who.fact.user, what.fact.reason, now + left)
+        if what.fact.allowed:
+            return Allowed(now + left)
+        return Denied(who.fact.user, what.fact.reason, now + left)
 
     def beside(self, token: str, attributes: Attributes, *, now: float) -> Attributes | None:
         """What upstream is to be asked about as well, so that it is known when nobody can be:
         whether the caller may get what it wants to read, without regard to names."""
         general = attributes.general_get()
         if general is None or not isinstance(
-            self.judge(token, general, now=now, is_online=True), Ask
+            self.judge(token, general, now=now, is_online=True), NeedsReview
         ):
             return None
         return general
 
-    def identified(self, token: str, user: User, *, now: float) -> None:
+    def identified(self, token: str, user: UserInfo, *, now: float) -> None:
         """Upstream says that the token is this user's."""
         user_key = self._hash(json.dumps(astuple(user)))
         token_key = self._hash(token)
         self._rejected.pop(token_key, None)
         self._clock.contact(now)
-        self._identities.learn(token_key, _Identity(user.name, user_key), now=self._clock.read(now))
+        self._identities.learn(
+            token_key, _CachedIdentity(user.name, user_key), now=self._clock.read(now)
+        )
 
     def rejected(self, token: str, *, now: float) -> None:
         """Upstream knows no such token."""
@@ -197,7 +208,7 @@ class Decisions:
         if who is None:
             return
         key = self._decision_key(who.fact.user_key, attributes)
-        self._decisions.learn(key, _Decision(allowed, reason), now=self._clock.read(now))
+        self._decisions.learn(key, _CachedDecision(allowed, reason), now=self._clock.read(now))
         if not allowed:
             # That it may get in general is refuted with the first name that it may not.
             for general in attributes.in_general():
@@ -250,7 +261,9 @@ class Decisions:
 
     # ── inside ──
 
-    def _good(self, entry: Entry[F] | None, now: float, *, is_online: bool) -> Entry[F] | None:
+    def _good(
+        self, entry: ExpiringEntry[F] | None, now: float, *, is_online: bool
+    ) -> ExpiringEntry[F] | None:
         """The entry, unless it is too old."""
         if entry is None:
             return None
@@ -262,14 +275,14 @@ class Decisions:
         return None if is_over or is_stale else entry
 
     def _decision(
-        self, who: _Identity, attributes: Attributes, now: float, *, is_online: bool
-    ) -> Entry[_Decision] | None:
+        self, who: _CachedIdentity, attributes: Attributes, now: float, *, is_online: bool
+    ) -> ExpiringEntry[_CachedDecision] | None:
         found = self._decisions.get(self._decision_key(who.user_key, attributes))
         return self._good(found, now, is_online=is_online)
 
     def _in_general(
-        self, who: _Identity, attributes: Attributes, now: float
-    ) -> Entry[_Decision] | None:
+        self, who: _CachedIdentity, attributes: Attributes, now: float
+    ) -> ExpiringEntry[_CachedDecision] | None:
         """That it may get whatever name, where upstream said so."""
         for general in attributes.in_general():
             found = self._decision(who, general, now, is_online=False)
@@ -288,7 +301,7 @@ class Decisions:
 _texts: Final = attrgetter(*(field.name for field in fields(Attributes)))
 
 
-@memo(4096)
+@lru(4096)
 def _text_of(*texts: str) -> str:
     """Of a user's key, which is a hash, and what the user wants to do."""
     return json.dumps(texts)

@@ -22,7 +22,7 @@ F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[F]):
+class ExpiringEntry(Generic[F]):
     """`kept_at`: when it was last due to be written."""
 
     fact: F
@@ -30,7 +30,7 @@ class Entry(Generic[F]):
     kept_at: float
 
 
-class Ledger(Generic[F]):
+class ExpiringMap(Generic[F]):
     """Facts of one dataclass, `life` seconds each."""
 
     def __init__(self, fact_type: type[F], *, life: float, limit: int) -> None:
@@ -38,13 +38,13 @@ class Ledger(Generic[F]):
         self._life = life
         self._limit = limit
         # In the order in which they were learnt.
-        self._entries: OrderedDict[str, Entry[F]] = OrderedDict()
+        self._entries: OrderedDict[str, ExpiringEntry[F]] = OrderedDict()
         self._unkept: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: str) -> Entry[F] | None:
+    def get(self, key: str) -> ExpiringEntry[F] | None:
         return self._entries.get(key)
 
     def learn(self, key: str, fact: F, *, now: float) -> None:
@@ -57,7 +57,7 @@ class Ledger(Generic[F]):
         kept_at = now if known is None or is_due else known.kept_at
         if is_due:
             self._unkept.add(key)
-        self._entries[key] = Entry(fact, now, kept_at)
+        self._entries[key] = ExpiringEntry(fact, now, kept_at)
         self._entries.move_to_end(key)
         while len(self._entries) > self._limit:
             self.forget(next(iter(self._entries)))
@@ -92,12 +92,12 @@ class Ledger(Generic[F]):
                 continue
             found.append((min(learnt_at, now), key, fact))
         for at, key, fact in sorted(found, key=lambda each: each[0])[-self._limit :]:
-            self._entries[key] = Entry(fact, at, at)
+            self._entries[key] = ExpiringEntry(fact, at, at)
 
     def _written(self, key: str) -> bytes | None:
         entry = self._entries.get(key)
         return None if entry is None else _encoded(entry)
 
 
-def _encoded(entry: Entry[F]) -> bytes:
+def _encoded(entry: ExpiringEntry[F]) -> bytes:
     return msgspec.json.encode((entry.at, entry.fact))

@@ -29,7 +29,7 @@ UNAUTHORIZED: Final = 401
 SERVER: Final = "relay-sidecar"
 
 
-class Outcome(Enum):
+class LinkEvidence(Enum):
     """What a probe or a request met with."""
 
     ANSWERED = auto()
@@ -41,7 +41,7 @@ class Outcome(Enum):
     """Another relay answered, which is cut off from its own upstream."""
 
 
-class Link:
+class UpstreamLink:
     """`probe_interval` and `probe_timeout` are in seconds; a cut is noticed within the interval
     and two time-outs."""
 
@@ -113,17 +113,17 @@ class Link:
         self._probed_since = now
         self._has_stood_still = False
 
-    def probed(self, outcome: Outcome, now: float) -> None:
+    def probed(self, outcome: LinkEvidence, now: float) -> None:
         """A probe ended."""
         self._probed_since = None
-        if outcome is Outcome.ANSWERED and not self._has_stood_still:
+        if outcome is LinkEvidence.ANSWERED and not self._has_stood_still:
             self._heard_before = math.inf
         self._judge(outcome, now, is_probe=True)
 
-    def met(self, outcome: Outcome, now: float) -> None:
+    def met(self, outcome: LinkEvidence, now: float) -> None:
         """A request of anybody met with this; an event that arrives on a watch is an answer too.
         What a relay that is cut off answers from what it keeps proves nothing."""
-        if outcome is not Outcome.ANSWERED or not self._hears_relay(now):
+        if outcome is not LinkEvidence.ANSWERED or not self._hears_relay(now):
             self._judge(outcome, now, is_probe=False)
 
     @property
@@ -134,14 +134,14 @@ class Link:
     def _hears_relay(self, now: float) -> bool:
         return now - self._relayed_at <= self._lifetime
 
-    def _judge(self, outcome: Outcome, now: float, *, is_probe: bool) -> None:
-        if outcome is Outcome.RELAYED:
+    def _judge(self, outcome: LinkEvidence, now: float, *, is_probe: bool) -> None:
+        if outcome is LinkEvidence.RELAYED:
             self._relayed_at, self._unrelayed = now, 0
         elif is_probe:
             self._unrelayed += 1
-            if outcome is Outcome.ANSWERED or self._unrelayed >= CONVINCING_FAILURES:
+            if outcome is LinkEvidence.ANSWERED or self._unrelayed >= CONVINCING_FAILURES:
                 self._relayed_at = -math.inf
-        if outcome is Outcome.ANSWERED:
+        if outcome is LinkEvidence.ANSWERED:
             self._is_up = self.is_known = True
             self._heard_at = now
             self._failures = 0

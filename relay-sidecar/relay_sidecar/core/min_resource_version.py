@@ -21,7 +21,7 @@ MAX_DELETED: Final = 1000
 
 
 @dataclass(slots=True)
-class _Bar:
+class _ResourceMinimum:
     """Of one resource. `lists` are those that upstream gave at exactly `version`."""
 
     version: int = 0
@@ -36,11 +36,11 @@ class _Bar:
             self.lists.clear()
 
 
-class Floor:
+class MinResourceVersion:
     """Of one relay."""
 
     def __init__(self) -> None:
-        self._bars: dict[ResourceName, _Bar] = {}
+        self._bars: dict[ResourceName, _ResourceMinimum] = {}
 
     def of(self, resource: ResourceName) -> int:
         """The highest version that was handed out."""
@@ -73,7 +73,7 @@ class Floor:
         """Upstream stands at `version`: what was handed out beyond it is of no history."""
         bar = self._bars.get(resource)
         if bar is not None and bar.version > version:
-            self._bars[resource] = _Bar(version)
+            self._bars[resource] = _ResourceMinimum(version)
 
     def is_reached(
         self, scope: Scope, collection: Collection, *, equal_at: int = 0, at: int | None = None
@@ -91,8 +91,8 @@ class Floor:
         )
         return is_new and not any(self._is_left(collection, key, dead) for key, dead in bar.deleted)
 
-    def _bar(self, resource: ResourceName) -> _Bar:
-        return self._bars.setdefault(resource, _Bar())
+    def _bar(self, resource: ResourceName) -> _ResourceMinimum:
+        return self._bars.setdefault(resource, _ResourceMinimum())
 
     @staticmethod
     def _is_left(collection: Collection, key: Key, dead: str) -> bool:

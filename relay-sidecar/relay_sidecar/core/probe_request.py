@@ -22,7 +22,7 @@ _API_SERVER: Final = "kubernetes.default.svc"
 _OF_GATEWAYS: Final = ("Server", "Via")
 
 
-class Reply(Struct, frozen=True):
+class ProbeReply(Struct, frozen=True):
     """To a probe; `peer_names` are the DNS names of the certificate, as far as it is verified."""
 
     status: int
@@ -36,7 +36,7 @@ class Reply(Struct, frozen=True):
         return _API_SERVER in self.peer_names and not is_named
 
 
-class Probing:
+class ProbeRequests:
     """`may_be_brief`: what else is known of upstream does not speak against it."""
 
     def __init__(self, *, may_be_brief: bool) -> None:
@@ -53,7 +53,7 @@ class Probing:
         self._is_asked |= is_brief
         return is_brief
 
-    def briefly_answered(self, reply: Reply) -> bool:
+    def briefly_answered(self, reply: ProbeReply) -> bool:
         """Whether that proves anything; else the API server is to be asked itself."""
         if reply.status != 200 or not reply.is_of_api_server:
             return False
@@ -61,7 +61,7 @@ class Probing:
         self._left -= 1
         return True
 
-    def answered(self, reply: Reply) -> None:
+    def answered(self, reply: ProbeReply) -> None:
         """The API server's own answer."""
         if self._is_asked:
             # In vain.

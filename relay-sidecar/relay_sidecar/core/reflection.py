@@ -64,7 +64,7 @@ class Trouble(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class List:
+class ListRequest:
     """Ask for a page; limit 0 asks for the whole list. Never with a resourceVersion."""
 
     continue_token: str
@@ -72,7 +72,7 @@ class List:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class WatchRequest:
     """With allowWatchBookmarks, never with sendInitialEvents."""
 
     version: int
@@ -87,13 +87,13 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
+class CloseRequest:
     """End the request that runs; nothing of it is to be reported any more."""
 
     reason: str
 
 
-Command = List | Watch | Wait | Close
+Command = ListRequest | WatchRequest | Wait | CloseRequest
 
 
 class _Flight(Enum):
@@ -104,8 +104,8 @@ class _Flight(Enum):
 
 
 class Reflection:
-    """Each `List` and `Watch` is answered by reports until it failed, ended or was closed;
-    `version` is where a restored collection stands, None where nothing is known yet."""
+    """Each `ListRequest` and `WatchRequest` is answered by reports until it failed, ended or was
+    closed; `version` is where a restored collection stands, None where nothing is known yet."""
 
     def __init__(self, *, version: int | None = None, is_up: bool = True) -> None:
         self.version = version
@@ -155,15 +155,15 @@ class Reflection:
         self._has_brought = False
         if self.version is None:
             self._flight = _Flight.LISTING
-            return List(self._continue_token, self._limit)
+            return ListRequest(self._continue_token, self._limit)
         self._flight = _Flight.OPENING
         shortest, longest = WATCH_TIMEOUT
-        return Watch(self.version, shortest + int(chance * (longest - shortest + 1)))
+        return WatchRequest(self.version, shortest + int(chance * (longest - shortest + 1)))
 
     # ── reports ──
 
     def page(self, page: Page, now: float) -> Page | None:
-        """The answer to `List`; the whole list once it is there.
+        """The answer to `ListRequest`; the whole list once it is there.
 
         Raises `Malformed` for a page of another list, which is to be reported as BROKEN.
         """
@@ -312,7 +312,7 @@ class Reflection:
         if not reason:
             return Wait(self._silent_at if is_watch else math.inf)
         self._land()
-        return Close(reason)
+        return CloseRequest(reason)
 
     @property
     def _silent_at(self) -> float:

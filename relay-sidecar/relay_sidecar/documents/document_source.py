@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edge_sidecars.kubeapi import ApiTransport, TooLong, Unreachable
-from relay_sidecar.core.link import NOBODY_THERE, Outcome
+from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
 
 # Bytes; /openapi/v2 of a cluster with hundreds of custom resources.
 MAX_DOCUMENT = 64 * 1024 * 1024
@@ -32,7 +32,7 @@ class DocumentSource:
         transport: ApiTransport,
         *,
         timeout: float,
-        met: Callable[[Outcome], None],
+        met: Callable[[LinkEvidence], None],
         authenticated: Callable[[int], None],
         received: Callable[[int], None],
     ) -> None:
@@ -49,7 +49,7 @@ class DocumentSource:
         ) as answer:
             self._authenticated(answer.status)
             if answer.status not in NOBODY_THERE:
-                self._met(Outcome.ANSWERED)
+                self._met(LinkEvidence.ANSWERED)
             try:
                 body = await answer.read(limit=MAX_DOCUMENT, idle_timeout=self._timeout)
             except TooLong as error:

@@ -8,9 +8,9 @@ watchers there are the longer: what a watcher costs is the write.
 import asyncio
 from collections.abc import Iterable
 
-from edge_sidecars.apimachinery.store import Change
-from relay_sidecar.streams.view import View
-from relay_sidecar.telemetry.metrics import Counters
+from edge_sidecars.apimachinery.store import ObjectChange
+from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.telemetry.metrics import RelayCounters
 
 # Seconds that lines wait for company, for each watcher: one write costs some 10 µs, so that writing
 # takes a quarter of a core at most, however many watch. Few are written to at once.
@@ -73,7 +73,7 @@ class Watcher:
 class Feed:
     """The live watchers of one view. What is published reaches whoever joined before."""
 
-    def __init__(self, view: View, counters: Counters) -> None:
+    def __init__(self, view: ObjectView, counters: RelayCounters) -> None:
         self.view = view
         self.watchers: set[Watcher] = set()
         self._counters = counters
@@ -91,7 +91,7 @@ class Feed:
         if not self.watchers:
             self._forget()
 
-    def publish(self, changes: Iterable[Change]) -> None:
+    def publish(self, changes: Iterable[ObjectChange]) -> None:
         if not self.watchers:
             return
         pending = self._pending

@@ -13,18 +13,18 @@ from msgspec import Struct
 from edge_sidecars.apimachinery.objects import Event, EventType, Failure, Item, Page
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.status import Status
-from edge_sidecars.apimachinery.store import Change, Collection
+from edge_sidecars.apimachinery.store import Collection, ObjectChange
 from relay_sidecar.streams.fanout import Feed
 from relay_sidecar.streams.list_encoder import ListBody
-from relay_sidecar.streams.view import View
-from relay_sidecar.telemetry.metrics import Counters
+from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.telemetry.metrics import RelayCounters
 
 # Bodies of lists that are kept for whoever asks for the same: of few views, since selectors are
 # the clients', and while the link is cut nothing moves that would make them old.
 MAX_BODIES = 8
 
 
-class Told(Struct, frozen=True):
+class ListEvidence(Struct, frozen=True):
     """A list of upstream: its version, and the fingerprint of its objects, None where it did not
     tell all. When it was asked for: by the clock that nobody sets, and as wall time; and where the
     stream stood then."""
@@ -42,7 +42,7 @@ class Stream:
     while it is live."""
 
     def __init__(
-        self, scope: Scope, collection: Collection, counters: Counters, *, now: float
+        self, scope: Scope, collection: Collection, counters: RelayCounters, *, now: float
     ) -> None:
         self.scope = scope
         self.collection = collection
@@ -62,7 +62,7 @@ class Stream:
         # Upstream did not manage its last list, while the link was up.
         self.is_failing = False
         # What upstream held, and this stream is not known to have held since.
-        self._expected: Told | None = None
+        self._expected: ListEvidence | None = None
         # A version, and the fingerprint of what upstream and this stream held then.
         self._equal = (0, 0)
         # The stream that told its watchers the rest, when it was closed last.
@@ -72,11 +72,11 @@ class Stream:
         # Told of the version that watchers are told next.
         self.on_told: Callable[[int], None] | None = None
         self._counters = counters
-        self._feeds: dict[View, Feed] = {}
+        self._feeds: dict[ObjectView, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
         # What was asked of this very state: the objects in order, and the bodies of lists.
         self._sorted: list[Item] | None = None
-        self._bodies: dict[View, ListBody] = {}
+        self._bodies: dict[ObjectView, ListBody] = {}
 
     @property
     def kind(self) -> str:
@@ -125,7 +125,7 @@ class Stream:
             self._sorted = [objects[key] for key in sorted(objects, key="/".join)]
         return self._sorted
 
-    def body(self, view: View) -> ListBody:
+    def body(self, view: ObjectView) -> ListBody:
         """The list as of now; made once for all that ask for the same."""
         body = self._bodies.get(view)
         if body is None or body.version != self.version:
@@ -168,7 +168,7 @@ class Stream:
         self._tell()
 
     def apply(self, events: Iterable[Event]) -> None:
-        changes: list[Change] = []
+        changes: list[ObjectChange] = []
         marked = False
         for event in events:
             change = self.collection.apply(event)
@@ -187,7 +187,7 @@ class Stream:
         self._come_up()
         self._tell()
 
-    def publish(self, changes: Sequence[Change]) -> None:
+    def publish(self, changes: Sequence[ObjectChange]) -> None:
         """The collection has changed by these."""
         self._counters.events_received += len(changes)
         self._bodies.clear()
@@ -198,7 +198,7 @@ class Stream:
             for feed in self._feeds.values():
                 feed.publish(changes)
 
-    def expect(self, told: Told) -> None:
+    def expect(self, told: ListEvidence) -> None:
         """Upstream held this: so will this stream, or it has gone beyond."""
         if self._expected is None or told.version >= self._expected.version:
             self._expected = told
@@ -263,7 +263,7 @@ class Stream:
 
     # ── readers ──
 
-    def feed(self, view: View) -> Feed:
+    def feed(self, view: ObjectView) -> Feed:
         if view not in self._feeds:
             self._feeds = {v: feed for v, feed in self._feeds.items() if feed.watchers}
             self._feeds[view] = Feed(view, self._counters)

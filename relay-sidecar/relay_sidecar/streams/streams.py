@@ -17,9 +17,9 @@ from edge_sidecars.apimachinery.objects import Failure, Item, Key, Page
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import Refused, Status, expired, too_many
 from edge_sidecars.apimachinery.store import Collection
-from relay_sidecar.core.min_resource_version import Floor
-from relay_sidecar.streams.stream import Stream, Told
-from relay_sidecar.telemetry.metrics import Counters
+from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.streams.stream import ListEvidence, Stream
+from relay_sidecar.telemetry.metrics import RelayCounters
 
 # Seconds for a first list, as kube-apiserver's --request-timeout: a bad link takes its time.
 LONGEST_LIST = 60.0
@@ -30,7 +30,7 @@ REFUSAL_TTL = 10.0
 MAX_REFUSALS = 1000
 
 
-class Denied(Exception):
+class StreamDenied(Exception):
     """Upstream did not let the relay read this: what the caller may, only upstream can say."""
 
     def __init__(self, failure: Failure) -> None:
@@ -38,15 +38,15 @@ class Denied(Exception):
         self.failure = failure
 
 
-class Unknown(Exception):
+class NotCached(Exception):
     """Nothing is known here that could answer, and upstream is out of reach."""
 
 
-class Failing(Unknown):
+class UpstreamFailing(NotCached):
     """Upstream can be reached, but its last answer to the stream's first list was none."""
 
 
-class Upstream(Protocol):
+class ReflectorControl(Protocol):
     """What keeps streams moving; owned by the reflectors."""
 
     def start(self, stream: Stream) -> None: ...
@@ -56,7 +56,7 @@ class Upstream(Protocol):
     def is_live(self, stream: Stream) -> bool: ...
     def confirmed_at(self, stream: Stream) -> float: ...
     def confirm(self, stream: Stream) -> None: ...
-    def told(self, stream: Stream, told: Told) -> None: ...
+    def told(self, stream: Stream, told: ListEvidence) -> None: ...
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None: ...
     def stands_at(self, resource: ResourceName, version: int) -> None: ...
     @property
@@ -80,7 +80,11 @@ class Limits:
 
 class Streams:
     def __init__(
-        self, upstream: Upstream, floor: Floor, limits: Limits, counters: Counters
+        self,
+        upstream: ReflectorControl,
+        floor: MinResourceVersion,
+        limits: Limits,
+        counters: RelayCounters,
     ) -> None:
         self.counters = counters
         self.floor = floor
@@ -139,7 +143,7 @@ class Streams:
         """Upstream has told a version below one that it told before."""
         self._upstream.stands_at(resource, version)
 
-    def told(self, stream: Stream, told: Told) -> None:
+    def told(self, stream: Stream, told: ListEvidence) -> None:
         """A client was given a list of just what the stream holds."""
         self._upstream.told(stream, told)
 
@@ -171,8 +175,8 @@ class Streams:
         """The stream that answers whoever asked at `since` (of the clock that nobody sets), opened
         or reopened where that is needed. It need not be current: upstream may be slow.
 
-        Raises `Unknown` when there is none to be had, `Failing` as soon as upstream does not manage
-        to tell what there is, `Denied` when it refuses.
+        Raises `NotCached` when there is none to be had, `UpstreamFailing` as soon as upstream does
+        not manage to tell what there is, `StreamDenied` when it refuses.
         """
         stream = self.at_hand(scope)
         if stream is None and self._upstream.is_up:
@@ -188,7 +192,7 @@ class Streams:
             current = (stream for stream in found if self.is_current(stream, since))
             stream = next(current, None) or next(iter(found), None)
         if stream is None:
-            raise Unknown
+            raise NotCached
         self.use(stream, now=now)
         return stream
 
@@ -197,7 +201,7 @@ class Streams:
         is current. Raises as `ready`."""
         refusal = self._refusals.get(scope)
         if refusal is not None and now < refusal[1]:
-            raise Denied(refusal[0])
+            raise StreamDenied(refusal[0])
         opened = self.open(scope, now=now)
         is_known = bool(self.covering(scope))
         await opened.until(
@@ -211,9 +215,9 @@ class Streams:
             timeout=self.limits.open_timeout if is_known else LONGEST_LIST,
         )
         if opened.refusal is not None:
-            raise Denied(opened.refusal)
+            raise StreamDenied(opened.refusal)
         if opened.is_failing and not self.covering(scope) and self._upstream.is_up:
-            raise Failing
+            raise UpstreamFailing
         return opened
 
     def use(self, stream: Stream, *, now: float) -> None:

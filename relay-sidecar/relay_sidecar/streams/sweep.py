@@ -1,5 +1,5 @@
-"""What is done from time to time: streams that nobody reads are closed, later forgotten; closed is
-also what a wider one serves as well.
+"""The sweep: from time to time streams that have no reader are closed, and later deleted; closed is
+also a stream that a wider one covers.
 
 Knows when, not how.
 """
@@ -14,7 +14,7 @@ from relay_sidecar.streams.streams import Streams
 ROUND = 10.0
 
 
-async def keep_house(streams: Streams, keeping: Keeping) -> None:
+async def sweep(streams: Streams, keeping: Keeping) -> None:
     """Until it is cancelled."""
     told: dict[object, float] = {}
     while True:

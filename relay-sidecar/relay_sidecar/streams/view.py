@@ -10,13 +10,13 @@ from typing import Final
 from edge_sidecars.apimachinery.objects import EventType, Item
 from edge_sidecars.apimachinery.resource_version import metadata_only
 from edge_sidecars.apimachinery.scope import Predicate
-from edge_sidecars.apimachinery.store import Change, transition
+from edge_sidecars.apimachinery.store import ObjectChange, transition
 
 _HEADS: Final = {each: b'{"type":"%s","object":' % each.encode() for each in EventType}
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ObjectView:
     """`only` keeps what matches (None: all); `metadata` is meta.k8s.io's version to project to."""
 
     only: Predicate | None = None
@@ -30,7 +30,7 @@ class View:
             return item.raw
         return metadata_only(item.raw, self.metadata)
 
-    def line(self, change: Change) -> bytes | None:
+    def line(self, change: ObjectChange) -> bytes | None:
         """The line of a watch, None where this reader sees nothing of the change."""
         if self.only is None:
             return self._framed(change.type, change.item.raw)

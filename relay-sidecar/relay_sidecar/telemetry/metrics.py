@@ -20,7 +20,7 @@ MAX_REFUSALS = 500
 
 
 @dataclass
-class Counters:
+class RelayCounters:
     """`requests`: by method, status code and who answered; `refusals`: streams that were refused,
     by resource and status code. Events are lines of watches, received from upstream and sent to all
     watchers together."""
@@ -43,7 +43,7 @@ class Counters:
         self.refusals[resource if is_told else "other", code] += 1
 
 
-def measure(status: RelayStatus, counters: Counters) -> list[Metric]:
+def measure(status: RelayStatus, counters: RelayCounters) -> list[Metric]:
     return [*_state(status), *_of_streams(status.streams), *_counted(counters)]
 
 
@@ -103,7 +103,7 @@ def _of_streams(streams: Sequence[StreamStatus]) -> list[Metric]:
     ]
 
 
-def _counted(counters: Counters) -> list[Metric]:
+def _counted(counters: RelayCounters) -> list[Metric]:
     return [
         Metric(
             "relay_requests_total",

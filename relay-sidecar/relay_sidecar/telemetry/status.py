@@ -66,7 +66,7 @@ class Outage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkStatus:
+class UpstreamLinkStatus:
     """To upstream; `server` None where the relay is the origin. `down_for` in seconds, None while
     it is up, or nobody knows yet. `outages` that are over, the newest last."""
 
@@ -124,7 +124,7 @@ class RelayStatus:
     uptime: float
     lack: str
     access: Literal["own", "caller"]
-    link: LinkStatus
+    link: UpstreamLinkStatus
     journal: JournalStatus
     streams: Sequence[StreamStatus]
     watchers: int

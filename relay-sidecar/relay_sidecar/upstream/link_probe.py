@@ -15,8 +15,8 @@ from yarl import URL
 from edge_sidecars.kubeapi import ApiTransport, TooLong, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
-from relay_sidecar.core.link import NOBODY_THERE, SERVER, UNAUTHORIZED, Link, Outcome
-from relay_sidecar.core.probe_request import Probing, Reply
+from relay_sidecar.core.link import NOBODY_THERE, SERVER, UNAUTHORIZED, LinkEvidence, UpstreamLink
+from relay_sidecar.core.probe_request import ProbeReply, ProbeRequests
 from relay_sidecar.telemetry.status import LinkState, Outage
 
 # Anybody may ask for it, and a relay that is upstream answers it too.
@@ -29,14 +29,14 @@ OUTAGES_KEPT = 16
 class LinkProbe:
     """`on_change` is called with each new verdict."""
 
-    def __init__(self, transport: ApiTransport, link: Link) -> None:
+    def __init__(self, transport: ApiTransport, link: UpstreamLink) -> None:
         self.on_change: Callable[[bool], None] | None = None
         # Called when this process stood still for a while.
         self.on_standstill: Callable[[], None] | None = None
         self._transport = transport
         self._link = link
         # Behind a path there is a gateway.
-        self._probing = Probing(may_be_brief=URL(transport.url).path == "/")
+        self._probing = ProbeRequests(may_be_brief=URL(transport.url).path == "/")
         self._told: bool | None = None
         self._told_state: LinkState | None = None
         # Upstream answers the relay's own credentials with 401.
@@ -108,10 +108,10 @@ class LinkProbe:
             async with asyncio.timeout(timeout):
                 await self._known.wait()
 
-    def met(self, outcome: Outcome) -> None:
+    def met(self, outcome: LinkEvidence) -> None:
         """A request of anybody met with this."""
         self._look_back()
-        if outcome is Outcome.ANSWERED:
+        if outcome is LinkEvidence.ANSWERED:
             self.answered_at = time.time()
         due = self._link.wake_at
         self._link.met(outcome, boottime())
@@ -152,7 +152,7 @@ class LinkProbe:
             self._link.probing(boottime())
             outcome = await self._probe()
             self._look_back()
-            if outcome is Outcome.ANSWERED:
+            if outcome is LinkEvidence.ANSWERED:
                 self.answered_at = time.time()
             self._link.probed(outcome, boottime())
             self._tell()
@@ -164,40 +164,40 @@ class LinkProbe:
             if self.on_standstill is not None:
                 self.on_standstill()
 
-    async def _probe(self) -> Outcome:
+    async def _probe(self) -> LinkEvidence:
         try:
             async with asyncio.timeout(self._link.probe_timeout):
                 return await self._ask()
         except TimeoutError:
-            return Outcome.TIMED_OUT
+            return LinkEvidence.TIMED_OUT
         except (Unreachable, TooLong) as error:
             is_late = isinstance(error.__cause__, TimeoutError)
-            return Outcome.TIMED_OUT if is_late else Outcome.REFUSED
+            return LinkEvidence.TIMED_OUT if is_late else LinkEvidence.REFUSED
 
-    async def _ask(self) -> Outcome:
+    async def _ask(self) -> LinkEvidence:
         if self._probing.is_brief(in_doubt=self._is_in_doubt or self._is_unauthorized):
             reply = await self._exchange("OPTIONS", "*", is_bare=True)
             # Others may have met with a failure meanwhile.
             if self._probing.briefly_answered(reply) and not self._is_in_doubt:
-                return Outcome.ANSWERED
+                return LinkEvidence.ANSWERED
         reply = await self._exchange("GET", PATH)
         if reply.status in NOBODY_THERE:
             is_relay = reply.headers.get("Server") == SERVER
-            return Outcome.RELAYED if is_relay else Outcome.REFUSED
+            return LinkEvidence.RELAYED if is_relay else LinkEvidence.REFUSED
         self.authenticated(reply.status)
         self._probing.answered(reply)
-        return Outcome.ANSWERED
+        return LinkEvidence.ANSWERED
 
     @property
     def _is_in_doubt(self) -> bool:
         return self._link.is_in_doubt(boottime())
 
-    async def _exchange(self, method: str, target: str, *, is_bare: bool = False) -> Reply:
+    async def _exchange(self, method: str, target: str, *, is_bare: bool = False) -> ProbeReply:
         async with self._transport.exchange(
             method, target, header_timeout=self._link.probe_timeout, is_bare=is_bare
         ) as answer:
             await answer.read(limit=MAX_ANSWER)
-            return Reply(answer.status, answer.headers, answer.peer_names)
+            return ProbeReply(answer.status, answer.headers, answer.peer_names)
 
     def _tell(self) -> None:
         is_up = self.is_up

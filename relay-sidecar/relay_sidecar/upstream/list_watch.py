@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
 from edge_sidecars.kubeapi import Answer, ApiTransport, Unreachable, api_error
-from relay_sidecar.core.link import NOBODY_THERE, Outcome
+from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
 
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
 MAX_PAGE = 512 * 1024 * 1024
@@ -22,7 +22,7 @@ class UpstreamSource:
         self,
         transport: ApiTransport,
         *,
-        met: Callable[[Outcome], None],
+        met: Callable[[LinkEvidence], None],
         authenticated: Callable[[int], None],
         received: Callable[[int], None],
     ) -> None:
@@ -63,7 +63,7 @@ class UpstreamSource:
                         arrived(body)
         except Unreachable as error:
             late = isinstance(error.__cause__, TimeoutError)
-            self._met(Outcome.TIMED_OUT if late else Outcome.REFUSED)
+            self._met(LinkEvidence.TIMED_OUT if late else LinkEvidence.REFUSED)
             raise
         _check(answer, body)
         self._received(len(body))
@@ -84,7 +84,7 @@ class UpstreamSource:
                 _check(answer, await answer.read(limit=1024 * 1024, idle_timeout=open_timeout))
             yield []
             async for lines in answer.batches():
-                self._met(Outcome.ANSWERED)
+                self._met(LinkEvidence.ANSWERED)
                 self._received(sum(map(len, lines)))
                 yield lines
 
@@ -97,7 +97,7 @@ class UpstreamSource:
         its absence: an API server says the same of what it cannot do now. Another relay that
         tells an age has not reached the API server."""
         if answer.status not in NOBODY_THERE and "Age" not in answer.headers:
-            self._met(Outcome.ANSWERED)
+            self._met(LinkEvidence.ANSWERED)
 
 
 def _target(path: str, params: Mapping[str, str]) -> str:

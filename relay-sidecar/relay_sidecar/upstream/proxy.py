@@ -30,7 +30,7 @@ from edge_sidecars.apimachinery.status import (
 from edge_sidecars.kubeapi import Answer, ApiTransport, Dropped, NotSent, TooLong, Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
-from relay_sidecar.core.link import NOBODY_THERE, Outcome
+from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
 from relay_sidecar.upstream import tunnel
 from relay_sidecar.upstream.buffered_response import (
     HEAD,
@@ -89,7 +89,7 @@ class Proxy:
         connect_timeout: float,
         is_up: Callable[[], bool],
         is_relayed: Callable[[], bool] = lambda: False,
-        met: Callable[[Outcome], None],
+        met: Callable[[LinkEvidence], None],
     ) -> None:
         self._transport = transport
         self._access = access
@@ -289,7 +289,7 @@ class Proxy:
                     answer = await stack.enter_async_context(ask(is_fresh=True))
                 # Another relay that tells an age has not reached the API server.
                 if answer.status not in NOBODY_THERE and hdrs.AGE not in answer.headers:
-                    self._met(Outcome.ANSWERED)
+                    self._met(LinkEvidence.ANSWERED)
                 yield answer
         except Unreachable as error:
             if not isinstance(body, Upload) or body.failure is None:
@@ -371,6 +371,6 @@ def _too_long(request: web.BaseRequest, error: TooLong) -> Status:
     return Status(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="InternalError", message=message)
 
 
-def _outcome(error: Unreachable) -> Outcome:
+def _outcome(error: Unreachable) -> LinkEvidence:
     is_late = isinstance(error.__cause__, TimeoutError)
-    return Outcome.TIMED_OUT if is_late else Outcome.REFUSED
+    return LinkEvidence.TIMED_OUT if is_late else LinkEvidence.REFUSED

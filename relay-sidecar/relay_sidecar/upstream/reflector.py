@@ -30,8 +30,15 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.confirmation import Confirming
 from relay_sidecar.core.list_decoder import ArrivingList
-from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
-from relay_sidecar.streams.stream import Stream, Told
+from relay_sidecar.core.reflection import (
+    CloseRequest,
+    ListRequest,
+    Reflection,
+    Trouble,
+    Wait,
+    WatchRequest,
+)
+from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.upstream.reflector_ports import Keeper, Owner, Source
 
 # What a list is refused with that upstream will not serve at a second attempt either.
@@ -122,7 +129,7 @@ class Reflector:
         self._confirming.wanted(boottime())
         self._kick.set()
 
-    def told(self, told: Told) -> None:
+    def told(self, told: ListEvidence) -> None:
         """What upstream held, beside the watch."""
         stream = self._stream
         is_back = self.reflection.listed(
@@ -154,7 +161,7 @@ class Reflector:
                 self._kick.clear()
                 self._ask_what_is_there()
                 match self.reflection.next(boottime(), random.random()):
-                    case List() | Watch() as command:
+                    case ListRequest() | WatchRequest() as command:
                         # The one before has reported all; it may still be taking its last step.
                         if request is not None:
                             await asyncio.wait([request])
@@ -162,7 +169,7 @@ class Reflector:
                         request = asyncio.create_task(self._perform(command))
                     case Wait(until):
                         await self._sleep(min(until, self._question_at))
-                    case Close(reason):
+                    case CloseRequest(reason):
                         logger.debug(
                             "request ended", extra=fields(stream=self._stream.scope, why=reason)
                         )
@@ -206,16 +213,16 @@ class Reflector:
 
     # ── requests ──
 
-    async def _perform(self, command: List | Watch) -> None:
+    async def _perform(self, command: ListRequest | WatchRequest) -> None:
         retry_after = 0.0
         try:
-            if isinstance(command, List):
+            if isinstance(command, ListRequest):
                 await self._list(command)
             else:
                 await self._watch(command)
             return
         except ApiError as error:
-            if isinstance(command, List) and error.status in UNSERVABLE:
+            if isinstance(command, ListRequest) and error.status in UNSERVABLE:
                 failure = Failure(error.status, error.reason, error.message)
                 self._owner.refused(self._stream, failure)
                 return
@@ -228,7 +235,9 @@ class Reflector:
             trouble, failure, what = Trouble.BROKEN, None, f"upstream sent {error}"
         await self._settled()
         # Which page of a list has expired is no trouble of upstream's.
-        self._stream.is_failing = isinstance(command, List) and trouble is not Trouble.EXPIRED
+        self._stream.is_failing = (
+            isinstance(command, ListRequest) and trouble is not Trouble.EXPIRED
+        )
         self._failed(trouble, failure, what, retry_after=retry_after)
 
     def _failed(
@@ -254,7 +263,7 @@ class Reflector:
         self._kick.set()
         stream.nudge()
 
-    async def _list(self, command: List) -> None:
+    async def _list(self, command: ListRequest) -> None:
         params = dict(self._stream.scope.params)
         if command.limit:
             params["limit"] = str(command.limit)
@@ -308,7 +317,7 @@ class Reflector:
             self._keeper.listing(self._stream, items)
             self._keeps_early = True
 
-    async def _watch(self, command: Watch) -> None:
+    async def _watch(self, command: WatchRequest) -> None:
         stream, reflection = self._stream, self.reflection
         params = stream.scope.params | {
             "watch": "true",
@@ -441,7 +450,7 @@ class Reflector:
         else:
             self._confirming.answered(boottime())
             fingerprint = None if page.continue_token else fingerprint_of(page.items)
-            self.told(Told(page.version, fingerprint, asked_at, asked_at_wall, version))
+            self.told(ListEvidence(page.version, fingerprint, asked_at, asked_at_wall, version))
         self._kick.set()
 
     async def _what_is_there(self, limit: int, aged: Callable[[float], None]) -> Page:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from edge_sidecars.apimachinery.objects import Failure
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.streams.stream import Stream, Told
+from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.upstream.reflector import Reflector
 from relay_sidecar.upstream.reflector_ports import Keeper, Source
 
@@ -114,7 +114,7 @@ class Reflectors:
         if running is not None:
             running[0].confirm()
 
-    def told(self, stream: Stream, told: Told) -> None:
+    def told(self, stream: Stream, told: ListEvidence) -> None:
         running = self._running.get(stream)
         if running is not None:
             running[0].told(told)

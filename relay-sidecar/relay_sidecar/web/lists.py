@@ -17,6 +17,7 @@ from edge_sidecars.apimachinery.request_info import (
     RequestInfo,
     VersionMatch,
 )
+from edge_sidecars.apimachinery.resource_version import version_at_head
 from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.status import Refused, expired, expired_continue, too_large_version
@@ -25,11 +26,10 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.answer_age import told_age
 from relay_sidecar.core.link import NOBODY_THERE
-from relay_sidecar.core.response_version import version_at_head
 from relay_sidecar.streams.list_encoder import Comparison, ListBody
-from relay_sidecar.streams.stream import Stream, Told
-from relay_sidecar.streams.streams import Denied, Failing, Unknown
-from relay_sidecar.streams.view import View
+from relay_sidecar.streams.stream import ListEvidence, Stream
+from relay_sidecar.streams.streams import NotCached, StreamDenied, UpstreamFailing
+from relay_sidecar.streams.view import ObjectView
 from relay_sidecar.upstream.proxy import Fetched, answer_of
 from relay_sidecar.upstream.streaming import PATIENCE
 from relay_sidecar.web.list_pages import PageSets
@@ -78,10 +78,10 @@ class Lists:
             raise self._reading.unreachable()
         try:
             return await self._from_stream(request, scope, options, wanted)
-        except (Denied, Failing):
+        except (StreamDenied, UpstreamFailing):
             # What upstream says to it, this client is to see for itself.
             return await self._reading.above.forward(request)
-        except Unknown:
+        except NotCached:
             if self._reading.above.is_relayed:
                 return await self._reading.above.forward(request)
             raise self._reading.unreachable() from None
@@ -198,7 +198,7 @@ class Lists:
         reading.floor.listed(scope, whole.version, fingerprint)
         stream = reading.streams.exactly(scope)
         if stream is not None and is_of_now:
-            told = Told(whole.version, fingerprint, asked.at, asked.at_wall, asked.version)
+            told = ListEvidence(whole.version, fingerprint, asked.at, asked.at_wall, asked.version)
             reading.streams.told(stream, told)
         if wanted.form is Form.WHOLE:
             known_at = asked.at if is_of_now else -math.inf
@@ -302,7 +302,7 @@ class _Passing:
         stream = self._stream
         if stream is not None and stream.collection.cursor < version:
             self._fingerprint = stream.collection.fingerprint
-            self._comparison = Comparison(stream.body(View()))
+            self._comparison = Comparison(stream.body(ObjectView()))
         return True
 
     def more(self, passed: bytes) -> None:
@@ -315,5 +315,7 @@ class _Passing:
         if stream is None or self._comparison is None or not self._comparison.is_equal:
             return
         self._reading.floor.listed(self._scope, self._version, self._fingerprint)
-        told = Told(self._version, self._fingerprint, asked.at, asked.at_wall, asked.version)
+        told = ListEvidence(
+            self._version, self._fingerprint, asked.at, asked.at_wall, asked.version
+        )
         self._reading.streams.told(stream, told)

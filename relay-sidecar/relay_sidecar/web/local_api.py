@@ -18,12 +18,12 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldRequirement, FieldSelector
 from edge_sidecars.apimachinery.status import Refused, Status, bad_request, expired, not_acceptable
-from edge_sidecars.apimachinery.store import Change
+from edge_sidecars.apimachinery.store import ObjectChange
 from edge_sidecars.local_apiserver.local_apiserver import Origin
 from edge_sidecars.local_apiserver.response import Answer
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access, Caller
-from relay_sidecar.streams.stream import Stream, Told
+from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.upstream.upload import upload
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
@@ -35,7 +35,7 @@ from relay_sidecar.web.watches import Watches
 MAX_BODY = 3 * 1024 * 1024
 
 
-class Upstream:
+class NoReflectors:
     """There is none: streams are moved by the origin, and none is ever behind."""
 
     is_up = True
@@ -62,7 +62,7 @@ class Upstream:
     def confirm(self, stream: Stream) -> None:
         """It is what it is."""
 
-    def told(self, stream: Stream, told: Told) -> None:
+    def told(self, stream: Stream, told: ListEvidence) -> None:
         """Nobody else tells."""
 
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
@@ -149,7 +149,7 @@ class LocalApi:
             self._reading.streams.adopt(stream)
         return True
 
-    def _changed(self, name: ResourceName, changes: Sequence[Change]) -> None:
+    def _changed(self, name: ResourceName, changes: Sequence[ObjectChange]) -> None:
         for stream in self._reading.streams.of(name):
             stream.publish(changes)
             stream.nudge()

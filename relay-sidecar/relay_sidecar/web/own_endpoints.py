@@ -9,13 +9,13 @@ from typing import Protocol
 
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text
-from relay_sidecar.telemetry.metrics import Counters, measure
+from relay_sidecar.telemetry.metrics import RelayCounters, measure
 from relay_sidecar.telemetry.status import RelayStatus
 
 
 class Relay(Protocol):
     @property
-    def counters(self) -> Counters: ...
+    def counters(self) -> RelayCounters: ...
 
     def status(self) -> RelayStatus:
         """As of now."""

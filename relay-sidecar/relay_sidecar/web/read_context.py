@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from edge_sidecars.apimachinery.lru import memo
+from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.objects import Item, Key, Page
 from edge_sidecars.apimachinery.request_info import Form, ListOptions, Representation, RequestInfo
+from edge_sidecars.apimachinery.resource_version import response_version
 from edge_sidecars.apimachinery.resources import check_fields, known_fields
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.selection.fields import (
@@ -25,11 +26,10 @@ from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.core.min_resource_version import Floor
-from relay_sidecar.core.response_version import answer_version
+from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
-from relay_sidecar.streams.view import View
+from relay_sidecar.streams.view import ObjectView
 from relay_sidecar.upstream.proxy import Fetched
 from relay_sidecar.web.responses import age_headers
 
@@ -113,7 +113,7 @@ class Settings:
 @dataclass(frozen=True, slots=True)
 class Reading:
     streams: Streams
-    floor: Floor
+    floor: MinResourceVersion
     above: Above
     schemas: Schemas
     memory: Memory
@@ -146,8 +146,8 @@ class Reading:
             raise
         return scope
 
-    def view(self, stream: Stream, scope: Scope, wanted: Representation) -> View:
-        return View(stream.scope.only(scope), metadata_version(wanted))
+    def view(self, stream: Stream, scope: Scope, wanted: Representation) -> ObjectView:
+        return ObjectView(stream.scope.only(scope), metadata_version(wanted))
 
     def age(self, stream: Stream, *, since: float, stands_in: bool = False) -> dict[str, str]:
         """Headers that tell whoever asked at `since` (by `clock`) how old an answer of this stream
@@ -211,7 +211,7 @@ class Reading:
         self, resource: ResourceName, body: bytes, wanted: Representation, *, is_list: bool
     ) -> None:
         """An answer of upstream goes to a client as it is."""
-        version = answer_version(body, wanted.form, is_list=is_list)
+        version = response_version(body, wanted.form, is_list=is_list)
         if version is not None:
             self.floor.raise_to(resource, version)
 
@@ -238,7 +238,7 @@ def by_name(info: RequestInfo) -> Scope:
     return _by_name(resource.group, resource.version, resource.plural, *key_of(info))
 
 
-@memo(4096)
+@lru(4096)
 def _by_name(group: str, version: str, plural: str, namespace: str, name: str) -> Scope:
     fields = FieldSelector.of((FieldRequirement(NAME, True, name),))
     return Scope(ResourceName(group, version, plural), namespace, LabelSelector(), fields)

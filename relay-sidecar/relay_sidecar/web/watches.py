@@ -19,8 +19,8 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.fanout import Watcher
 from relay_sidecar.streams.list_encoder import PART
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Denied, Failing, Unknown
-from relay_sidecar.streams.view import View
+from relay_sidecar.streams.streams import NotCached, StreamDenied, UpstreamFailing
+from relay_sidecar.streams.view import ObjectView
 from relay_sidecar.web.read_context import VERSION_WAIT, Reading, is_made_here, takes_whole
 from relay_sidecar.web.responses import JSON
 
@@ -71,10 +71,10 @@ class Watches:
         """As `_stream`; raises `Refused`."""
         try:
             return await self._stream(scope, options, since)
-        except (Denied, Failing):
+        except (StreamDenied, UpstreamFailing):
             # What upstream says to it, this client is to see for itself.
             return None
-        except Unknown:
+        except NotCached:
             if self._reading.above.is_relayed:
                 return None
             raise self._reading.unreachable() from None
@@ -82,7 +82,7 @@ class Watches:
     async def _stream(self, scope: Scope, options: ListOptions, since: float) -> Stream | None:
         """The stream to tell from, None where this client has to be served from upstream.
 
-        Raises `Refused`, `Denied`, `Unknown`.
+        Raises `Refused`, `StreamDenied`, `NotCached`.
         """
         reading = self._reading
         asked = options.resource_version
@@ -103,7 +103,7 @@ class Watches:
         reading, streams = self._reading, self._reading.streams
         stream = self._that_holds(scope, version)
         if stream is None and reading.above.is_up and not self._followed(scope):
-            with suppress(Unknown):  # where the link went meanwhile
+            with suppress(NotCached):  # where the link went meanwhile
                 await streams.opened(scope, now=reading.now())
             stream = self._that_holds(scope, version)
         if stream is not None:
@@ -113,7 +113,7 @@ class Watches:
             return None
         found = streams.covering(scope)
         if not found:
-            raise Unknown
+            raise NotCached
         raise Refused(expired(version, found[0].collection.window_start))
 
     def _followed(self, scope: Scope) -> list[Stream]:
@@ -173,7 +173,7 @@ class _Telling:
         self,
         request: web.BaseRequest,
         stream: Stream,
-        see: Callable[[Stream], View],
+        see: Callable[[Stream], ObjectView],
         options: ListOptions,
         *,
         limit: int,

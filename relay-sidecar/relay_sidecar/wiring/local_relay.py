@@ -18,15 +18,20 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.walstore.directory import DirectoryInUse
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
-from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
-from relay_sidecar.telemetry.metrics import Counters, measure
-from relay_sidecar.telemetry.status import JournalStatus, LinkStatus, RelayStatus, StreamStatus
+from relay_sidecar.telemetry.metrics import RelayCounters, measure
+from relay_sidecar.telemetry.status import (
+    JournalStatus,
+    RelayStatus,
+    StreamStatus,
+    UpstreamLinkStatus,
+)
 from relay_sidecar.upstream.proxy import Fetched
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
-from relay_sidecar.web.local_api import LocalApi, Upstream
+from relay_sidecar.web.local_api import LocalApi, NoReflectors
 from relay_sidecar.web.read_context import Reading
 from relay_sidecar.web.watches import Watches
 from relay_sidecar.wiring.limits import limits_of, settings_of
@@ -34,18 +39,20 @@ from relay_sidecar.wiring.limits import limits_of, settings_of
 
 class LocalRelay:
     def __init__(self, config: Config, origin: Origin) -> None:
-        self.counters = Counters()
+        self.counters = RelayCounters()
         self._config = config
         self._origin = origin
         self._started_at = time.monotonic()
         self._lack = "starting"
-        self._streams = Streams(Upstream(), Floor(), limits_of(config), self.counters)
+        self._streams = Streams(
+            NoReflectors(), MinResourceVersion(), limits_of(config), self.counters
+        )
         reading = Reading(
             self._streams,
             self._streams.floor,
-            _Nobody(),
-            _Fields(origin),
-            _Forgetful(),
+            _NoUpstream(),
+            _LocalFields(origin),
+            _NoJournal(),
             settings_of(config),
         )
         self.api = LocalApi(
@@ -92,7 +99,7 @@ class LocalRelay:
             uptime=time.monotonic() - self._started_at,
             lack=self._lack,
             access="own",
-            link=LinkStatus(server=None, state="up", down_for=None),
+            link=UpstreamLinkStatus(server=None, state="up", down_for=None),
             journal=JournalStatus(
                 directory=None if config.data_dir is None else str(config.data_dir),
                 failure=self._origin.failure,
@@ -105,7 +112,7 @@ class LocalRelay:
         )
 
 
-class _Nobody:
+class _NoUpstream:
     """There is no upstream to ask."""
 
     is_up = False
@@ -137,7 +144,7 @@ class _Nobody:
         raise not_served()
 
 
-class _Fields:
+class _LocalFields:
     """What can be selected by, the origin knows of each resource."""
 
     def __init__(self, origin: Origin) -> None:
@@ -148,7 +155,7 @@ class _Fields:
         return None if known is None else frozenset(known.selectable)
 
 
-class _Forgetful:
+class _NoJournal:
     """All objects are in the origin: none has to be remembered beside it."""
 
     async def replaced(self, stream: Stream, page: Page, *, at: float) -> None:

@@ -28,8 +28,8 @@ from relay_sidecar.access.admission import Access
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.config.preload import Preload
-from relay_sidecar.core.link import UNAUTHORIZED, Link
-from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.core.link import UNAUTHORIZED, UpstreamLink
+from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.documents import documents, schemas
 from relay_sidecar.documents.document_source import DocumentSource
 from relay_sidecar.documents.documents import Documents
@@ -40,14 +40,14 @@ from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import Keeping, everything, restore
 from relay_sidecar.streams.streams import Streams
-from relay_sidecar.streams.sweep import keep_house
-from relay_sidecar.telemetry.metrics import Counters, measure
+from relay_sidecar.streams.sweep import sweep
+from relay_sidecar.telemetry.metrics import RelayCounters, measure
 from relay_sidecar.telemetry.status import (
     JournalStatus,
-    LinkStatus,
     RelayStatus,
     StreamState,
     StreamStatus,
+    UpstreamLinkStatus,
 )
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.list_watch import UpstreamSource
@@ -90,7 +90,7 @@ class Relay:
         *,
         spawn: Spawn,
     ) -> None:
-        self.counters = Counters()
+        self.counters = RelayCounters()
         self._config = config
         self._transport = transport
         self._journal = journal
@@ -111,7 +111,9 @@ class Relay:
         self._reflectors = Reflectors(
             source, keeping, probe, spawn=spawn, request_timeout=config.request_timeout
         )
-        self._streams = Streams(self._reflectors, Floor(), limits_of(config), self.counters)
+        self._streams = Streams(
+            self._reflectors, MinResourceVersion(), limits_of(config), self.counters
+        )
         self._reflectors.on_refused = self._refused
         self._reflectors.on_back = self._went_back
         probe.on_standstill = self._reflectors.doubt
@@ -179,7 +181,7 @@ class Relay:
         saved = await journal.load()
         transport = ApiTransport(credentials, user_agent=f"relay-sidecar/{VERSION}")
         stack.push_async_callback(transport.close)
-        link = Link(probe_interval=config.probe_interval, probe_timeout=PROBE_TIMEOUT)
+        link = UpstreamLink(probe_interval=config.probe_interval, probe_timeout=PROBE_TIMEOUT)
         probe = LinkProbe(transport, link)
         access = await _access(config, transport, journal, saved, probe, stack, spawn)
         return cls(config, transport, probe, access, journal, saved, spawn=spawn)
@@ -188,7 +190,7 @@ class Relay:
         """The listener is open."""
         self._lack = ""
         self._spawn(self._probe.run())
-        self._spawn(keep_house(self._streams, self._keeping))
+        self._spawn(sweep(self._streams, self._keeping))
         self._spawn(self._fetch_documents())
         self._spawn(self._schemas.run())
         for wanted in self._config.preload:
@@ -214,7 +216,9 @@ class Relay:
         if document is None:
             return None
         try:
-            return msgspec.json.decode(document.body(), type=_Group).preferred_version.version
+            return msgspec.json.decode(
+                document.body(), type=_PreferredGroup
+            ).preferred_version.version
         except ValueError:
             return None
 
@@ -258,7 +262,7 @@ class Relay:
             uptime=time.monotonic() - self._started_at,
             lack=self._lack,
             access="caller" if config.asks_callers else "own",
-            link=LinkStatus(
+            link=UpstreamLinkStatus(
                 server=self._transport.url,
                 state=self._probe.state,
                 down_for=self._probe.down_for,
@@ -341,12 +345,12 @@ def _has_listed(stream: Stream, before: int) -> bool:
     return stream.lists > before
 
 
-class _Version(msgspec.Struct):
+class _PreferredVersion(msgspec.Struct):
     version: str
 
 
-class _Group(msgspec.Struct, rename="camel"):
-    preferred_version: _Version
+class _PreferredGroup(msgspec.Struct, rename="camel"):
+    preferred_version: _PreferredVersion
 
 
 async def _access(

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from edge_sidecars.kubeapi import ApiTransport
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from relay_sidecar.core.link import Outcome
+from relay_sidecar.core.link import LinkEvidence
 from relay_sidecar.documents.document_source import DocumentSource, FetchedDocument
 from relay_sidecar.journal import Journal, Saved
 from tools.harness.controlplane.cluster import ControlPlane
@@ -26,7 +26,7 @@ class Asked:
         self.transport = transport
         self.asked: list[tuple[str, int]] = []
         self.received = 0
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[LinkEvidence] = []
         self._source = DocumentSource(
             transport,
             timeout=TIMEOUT,

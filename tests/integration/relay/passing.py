@@ -13,7 +13,7 @@ from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import ApiTransport, Credentials, NotSent, Plain, Unreachable
 from edge_sidecars.runtime.web.connection_limit import Handler
 from relay_sidecar.access.admission import CALLER, Caller
-from relay_sidecar.core.link import Outcome
+from relay_sidecar.core.link import LinkEvidence
 from relay_sidecar.upstream.proxy import Proxy, answer_of
 from relay_sidecar.web.responses import status_answer
 from tests.integration.relay.hosted import Hosted
@@ -47,7 +47,7 @@ class Passing:
 
     def __init__(self, credentials: Credentials, *, token: str | None = None) -> None:
         self.is_up = True
-        self.met: list[Outcome] = []
+        self.met: list[LinkEvidence] = []
         self.passed: list[bytes] = []
         self._credentials = credentials
         self._token = token

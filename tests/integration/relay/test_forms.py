@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from edge_sidecars.apimachinery.accept import Form
-from relay_sidecar.core.response_version import answer_version
+from edge_sidecars.apimachinery.resource_version import response_version
 from tests.integration.relay.oracle import assert_same_refusal
 from tests.integration.relay.place import Place
 from tools.harness.pods.caller import Parameters
@@ -58,9 +58,9 @@ def test_the_version_in_protobuf_is_the_one_in_json(shared: Place, contents: Con
     for asked, is_list in ((path, True), (f"{path}/a", False)):
         told = shared.caller().get(asked).expect()["metadata"]["resourceVersion"]
         body = shared.caller().get(asked, {"resourceVersion": told}, accept=PROTOBUF).body
-        assert answer_version(body, Form.OTHER, is_list=is_list) is not None
+        assert response_version(body, Form.OTHER, is_list=is_list) is not None
         if not is_list:
-            assert answer_version(body, Form.OTHER, is_list=False) == int(told)
+            assert response_version(body, Form.OTHER, is_list=False) == int(told)
 
 
 def test_r9_who_takes_protobuf_only_gets_it(shared: Place, contents: Contents) -> None:

@@ -13,7 +13,7 @@ import uvloop
 
 from edge_sidecars.kubeapi import ApiTransport, Credentials, InCluster, Plain
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from relay_sidecar.core.link import Link, Outcome
+from relay_sidecar.core.link import LinkEvidence, UpstreamLink
 from relay_sidecar.upstream.link_probe import LinkProbe
 from tools.harness.controlplane.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
@@ -49,7 +49,9 @@ class Probed:
     """A probe that runs, and what it told."""
 
     def __init__(self, transport: ApiTransport, *, interval: float) -> None:
-        self.probe = LinkProbe(transport, Link(probe_interval=interval, probe_timeout=TIMEOUT))
+        self.probe = LinkProbe(
+            transport, UpstreamLink(probe_interval=interval, probe_timeout=TIMEOUT)
+        )
         self.probe.on_change = self._changed
         self.told: list[bool] = []
         self._event = asyncio.Event()
@@ -206,7 +208,7 @@ def test_r4_a_failed_request_is_followed_by_a_probe_at_once() -> None:
     async def work(probed: Probed) -> None:
         await probed.until_told(True, within=SOON)
         assert asked.acquire(blocking=False)
-        probed.probe.met(Outcome.REFUSED)
+        probed.probe.met(LinkEvidence.REFUSED)
         assert await asyncio.to_thread(asked.acquire, timeout=SOON)
         # It was answered: one request that failed is no cut.
         await asyncio.sleep(ARRIVAL)
@@ -318,7 +320,7 @@ def test_r4_whoever_does_not_know_the_brief_question_is_asked_it_once(
         for _ in range(6):
             assert await asyncio.to_thread(answered.acquire, timeout=SOON)
         assert verbs(server)[:6] == [b"GET", b"OPTIONS", b"GET", b"GET", b"GET", b"GET"]
-        probed.probe.met(Outcome.REFUSED)
+        probed.probe.met(LinkEvidence.REFUSED)
         await asyncio.sleep(2 * TIMEOUT)
         assert probed.told == [True], "one failed request beside is no cut"
 
@@ -342,7 +344,7 @@ def test_r4_a_brief_answer_does_not_take_back_a_failure_that_came_meanwhile(
 
     async def work(probed: Probed) -> None:
         assert await asyncio.to_thread(is_asked.wait, SOON)
-        probed.probe.met(Outcome.TIMED_OUT)
+        probed.probe.met(LinkEvidence.TIMED_OUT)
         may_answer.set()
         for _ in range(3):
             assert await asyncio.to_thread(answered.acquire, timeout=SOON)
@@ -355,7 +357,7 @@ def test_r4_a_brief_answer_does_not_take_back_a_failure_that_came_meanwhile(
 def test_r4_any_answer_to_anybody_ends_a_cut() -> None:
     async def work(probed: Probed) -> None:
         await probed.until_told(False, within=NOTICED)
-        probed.probe.met(Outcome.ANSWERED)
+        probed.probe.met(LinkEvidence.ANSWERED)
         assert probed.told == [False, True]
         assert probed.probe.is_up
 
@@ -371,7 +373,7 @@ def test_r4_while_others_hear_of_upstream_nobody_asks() -> None:
             for _ in range(10):
                 await asyncio.sleep(interval / 5)
                 longest, heard = max(longest, time.monotonic() - heard), time.monotonic()
-                probed.probe.met(Outcome.ANSWERED)
+                probed.probe.met(LinkEvidence.ANSWERED)
             # Else nobody heard of it for so long, as this process stood still.
             if longest < interval / 2:
                 break

@@ -12,7 +12,7 @@ import pytest
 from edge_sidecars.apimachinery.objects import EventType
 from edge_sidecars.apimachinery.request_info import RequestInfo
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.store import Change, Expired
+from edge_sidecars.apimachinery.store import Expired, ObjectChange
 from edge_sidecars.local_apiserver.storage import SqliteStorage
 from tests.integration.relay.local_origin import Json, LocalOrigin
 
@@ -357,7 +357,7 @@ def _pretend_another_boot(directory: Path) -> None:
 def test_subscribers_see_each_change_once_and_in_order() -> None:
     seen: list[tuple[str, EventType, int]] = []
 
-    def learn(name: ResourceName, changes: Sequence[Change]) -> None:
+    def learn(name: ResourceName, changes: Sequence[ObjectChange]) -> None:
         seen.extend((name.plural, change.type, change.version) for change in changes)
 
     with LocalOrigin() as origin:

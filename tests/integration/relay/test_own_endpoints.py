@@ -8,8 +8,8 @@ from http import HTTPStatus
 import pytest
 
 from edge_sidecars.runtime.web.connection_limit import Handler
-from relay_sidecar.telemetry.metrics import Counters
-from relay_sidecar.telemetry.status import JournalStatus, LinkStatus, RelayStatus
+from relay_sidecar.telemetry.metrics import RelayCounters
+from relay_sidecar.telemetry.status import JournalStatus, RelayStatus, UpstreamLinkStatus
 from relay_sidecar.web.own_endpoints import OwnEndpoints
 from tests.integration.relay.hosted import Hosted
 from tools.harness.pods.caller import Caller
@@ -19,7 +19,7 @@ READY = RelayStatus(
     uptime=1.0,
     lack="",
     access="own",
-    link=LinkStatus(server="https://10.0.0.1", state="up", down_for=None),
+    link=UpstreamLinkStatus(server="https://10.0.0.1", state="up", down_for=None),
     journal=JournalStatus(directory=None, failure=None, note=None),
     streams=(),
     watchers=0,
@@ -36,7 +36,7 @@ class Relay:
     """What the endpoints are told."""
 
     def __init__(self) -> None:
-        self.counters = Counters()
+        self.counters = RelayCounters()
         self.told = READY
 
     def status(self) -> RelayStatus:

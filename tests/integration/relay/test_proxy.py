@@ -13,7 +13,7 @@ import pytest
 
 from edge_sidecars.kubeapi import NotSent, Plain, Unreachable
 from edge_sidecars.kubeapi.request import KEPT_FOR_WRITES
-from relay_sidecar.core.link import Outcome
+from relay_sidecar.core.link import LinkEvidence
 from tests.integration.relay.passing import MODE, UNANSWERED, Passing, through
 from tools.harness.pods.raw_client import PATIENCE, RawClient
 from tools.harness.pods.raw_server import Connection, RawServer
@@ -563,7 +563,7 @@ def test_r9_a_read_on_a_kept_connection_that_ends_is_answered_over_a_new_one(mod
             for _ in range(3):
                 response, body = ask(relay.port, headers={MODE: mode})
                 assert (response.status, body) == (200, b"whole")
-    assert set(passing.met) == {Outcome.ANSWERED}
+    assert set(passing.met) == {LinkEvidence.ANSWERED}
 
 
 @pytest.mark.parametrize("mode", ["forward", "fetch"])
@@ -609,11 +609,11 @@ def test_r4_what_requests_meet_with_is_told_of_the_link() -> None:
             ask(relay.port, path="/gateway")
             ask(relay.port, path="/closed")
             ask(relay.port, path="/silent", headers={MODE: "fetch"})
-    assert passing.met == [Outcome.ANSWERED, Outcome.REFUSED, Outcome.TIMED_OUT]
+    assert passing.met == [LinkEvidence.ANSWERED, LinkEvidence.REFUSED, LinkEvidence.TIMED_OUT]
     passing = Passing(Plain(gone()))
     with passing.host() as relay:
         ask(relay.port)
-    assert passing.met == [Outcome.REFUSED]
+    assert passing.met == [LinkEvidence.REFUSED]
 
 
 # ── whole answers ──

@@ -6,16 +6,16 @@ from contextlib import suppress
 import pytest
 
 from edge_sidecars.kubeapi import ApiError, ApiTransport, Plain
-from relay_sidecar.core.link import Outcome
+from relay_sidecar.core.link import LinkEvidence
 from relay_sidecar.upstream.list_watch import UpstreamSource
 from tools.harness.pods.raw_server import Connection, RawServer
 
 TIMEOUT = 5.0
 
 
-def met_with(status: str, headers: str = "") -> list[Outcome]:
+def met_with(status: str, headers: str = "") -> list[LinkEvidence]:
     """What the link hears of a list and a watch that are answered like this."""
-    met: list[Outcome] = []
+    met: list[LinkEvidence] = []
 
     def serve(connection: Connection) -> None:
         while connection.request():
@@ -44,7 +44,7 @@ def met_with(status: str, headers: str = "") -> list[Outcome]:
 
 @pytest.mark.parametrize("status", ["200 OK", "401 X", "403 X", "404 X", "410 X", "429 X", "500 X"])
 def test_r4_what_an_api_server_says_is_a_sign_of_it(status: str) -> None:
-    assert met_with(status) == [Outcome.ANSWERED] * 2
+    assert met_with(status) == [LinkEvidence.ANSWERED] * 2
 
 
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 X", "504 Gateway Timeout"])

@@ -7,7 +7,7 @@ twice, nothing backwards, ADDED only what is new and the others only what is the
 from dataclasses import dataclass, field
 
 from edge_sidecars.apimachinery.objects import EventType, Key, read_item
-from edge_sidecars.apimachinery.store import Change, Collection, Expired, transition
+from edge_sidecars.apimachinery.store import Collection, Expired, ObjectChange, transition
 from tests.unit.relay.upstream import Selector
 
 
@@ -38,7 +38,7 @@ class Informer:
         for change in missed:
             self.follow(change)
 
-    def follow(self, change: Change) -> None:
+    def follow(self, change: ObjectChange) -> None:
         seen = transition(change, self.selector.matches)
         if seen is not None:
             self._take(change, *seen)
@@ -47,7 +47,7 @@ class Informer:
         assert version >= self.version
         self.version = version
 
-    def _take(self, change: Change, kind: EventType, raw: bytes) -> None:
+    def _take(self, change: ObjectChange, kind: EventType, raw: bytes) -> None:
         item = read_item(raw)
         # Several objects may end with one lease, at one version.
         is_same_lease = kind is EventType.DELETED and item.version == self.version

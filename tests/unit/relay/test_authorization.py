@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from relay_sidecar.core.authorization import (
     MAX_TOKENS,
     REJECTED_TTL,
-    Ask,
-    Decisions,
-    Rejected,
-    Standing,
+    Allowed,
+    Authorization,
+    AuthorizationCache,
+    Denied,
+    NeedsReview,
+    TokenRejected,
     Unverifiable,
-    User,
-    Verdict,
+    UserInfo,
     saved_clock,
 )
-from relay_sidecar.core.expiring_map import KEEPS_PER_LIFE, Ledger
+from relay_sidecar.core.expiring_map import KEEPS_PER_LIFE, ExpiringMap
 from relay_sidecar.core.offline_clock import OfflineClock
 from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.core.tokens import bearer_token
@@ -28,7 +29,7 @@ from relay_sidecar.core.tokens import bearer_token
 TTL, OFFLINE_TTL = 60.0, 86400.0
 SALT = b"salt"
 TOKEN = "opaque-token"
-ANNA = User("anna", uid="1", groups=("dev", "ops"), extra=(("scope", ("a",)),))
+ANNA = UserInfo("anna", uid="1", groups=("dev", "ops"), extra=(("scope", ("a",)),))
 LIST_PODS = Attributes(verb="list", version="v1", resource="pods", namespace="ns")
 
 
@@ -45,13 +46,15 @@ class World:
     ) -> None:
         saved = saved_clock(kept or {})
         clock = OfflineClock(boot_id=boot, now=now, saved=saved)
-        self.decisions = Decisions(salt=salt, ttl=TTL, offline_ttl=OFFLINE_TTL, clock=clock)
+        self.decisions = AuthorizationCache(
+            salt=salt, ttl=TTL, offline_ttl=OFFLINE_TTL, clock=clock
+        )
         self.decisions.restore(kept or {}, now=now)
         self.now = now
 
     def judge(
         self, *, is_online: bool = True, token: str = TOKEN, attributes: Attributes = LIST_PODS
-    ) -> Verdict:
+    ) -> Authorization:
         return self.decisions.judge(token, attributes, now=self.now, is_online=is_online)
 
     def learn(
@@ -59,7 +62,7 @@ class World:
         *,
         allowed: bool = True,
         token: str = TOKEN,
-        user: User = ANNA,
+        user: UserInfo = ANNA,
         attributes: Attributes = LIST_PODS,
         reason: str = "",
     ) -> None:
@@ -78,29 +81,29 @@ def world() -> World:
     return World()
 
 
-def is_allowed(verdict: Verdict) -> bool:
-    return isinstance(verdict, Standing) and verdict.allowed
+def is_allowed(verdict: Authorization) -> bool:
+    return isinstance(verdict, Allowed)
 
 
 # ── online ──
 
 
 def test_of_an_unknown_caller_both_is_asked(world: World) -> None:
-    assert world.judge() == Ask(who=True)
+    assert world.judge() == NeedsReview(who=True)
 
 
 def test_what_upstream_said_stands_for_the_ttl_and_no_longer(world: World) -> None:
     world.learn()
     asked_at = world.now
     world.pass_time(TTL - 1)
-    assert world.judge() == Standing(True, "anna", "", until=asked_at + TTL)
+    assert world.judge() == Allowed(until=asked_at + TTL)
     world.pass_time(1)
-    assert world.judge() == Ask(who=True)
+    assert world.judge() == NeedsReview(who=True)
 
 
 def test_a_denial_stands_as_long_and_tells_its_reason(world: World) -> None:
     world.learn(allowed=False, reason="policy")
-    assert world.judge() == Standing(False, "anna", "policy", until=world.now + TTL)
+    assert world.judge() == Denied("anna", "policy", until=world.now + TTL)
 
 
 def test_a_denial_ends_an_earlier_permission_at_once(world: World) -> None:
@@ -114,18 +117,18 @@ def test_the_older_of_both_facts_counts(world: World) -> None:
     world.learn()
     world.pass_time(TTL / 2)
     world.decisions.decided(TOKEN, LIST_PODS, allowed=True, reason="", now=world.now)
-    assert world.judge() == Standing(True, "anna", "", until=world.now + TTL / 2)
+    assert world.judge() == Allowed(until=world.now + TTL / 2)
 
 
 def test_of_a_known_caller_only_the_new_action_is_asked(world: World) -> None:
     world.learn()
-    assert world.judge(attributes=replace(LIST_PODS, verb="watch")) == Ask(who=False)
+    assert world.judge(attributes=replace(LIST_PODS, verb="watch")) == NeedsReview(who=False)
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Attributes)])
 def test_a_decision_is_about_exactly_one_action(world: World, name: str) -> None:
     world.learn()
-    assert world.judge(attributes=replace(LIST_PODS, **{name: "other"})) == Ask(who=False)
+    assert world.judge(attributes=replace(LIST_PODS, **{name: "other"})) == NeedsReview(who=False)
 
 
 @pytest.mark.parametrize(
@@ -138,10 +141,10 @@ def test_a_decision_is_about_exactly_one_action(world: World, name: str) -> None
         replace(ANNA, groups=("dev", "ops", "scope"), extra=()),
     ],
 )
-def test_a_decision_is_about_exactly_one_user(world: World, other: User) -> None:
+def test_a_decision_is_about_exactly_one_user(world: World, other: UserInfo) -> None:
     world.learn()
     world.decisions.identified("another", other, now=world.now)
-    assert world.judge(token="another") == Ask(who=False)
+    assert world.judge(token="another") == NeedsReview(who=False)
 
 
 def test_two_tokens_of_one_user_share_decisions(world: World) -> None:
@@ -152,23 +155,23 @@ def test_two_tokens_of_one_user_share_decisions(world: World) -> None:
 
 def test_a_token_that_changed_hands_takes_no_decision_with_it(world: World) -> None:
     world.learn()
-    world.decisions.identified(TOKEN, User("bert"), now=world.now)
-    assert world.judge() == Ask(who=False)
+    world.decisions.identified(TOKEN, UserInfo("bert"), now=world.now)
+    assert world.judge() == NeedsReview(who=False)
 
 
 def test_a_decision_about_nobody_is_none(world: World) -> None:
     world.decisions.decided(TOKEN, LIST_PODS, allowed=True, reason="", now=world.now)
-    assert world.judge() == Ask(who=True)
+    assert world.judge() == NeedsReview(who=True)
     assert world.judge(is_online=False) == Unverifiable()
 
 
 def test_a_refused_token_is_out_at_once_and_asked_about_again_later(world: World) -> None:
     world.learn()
     world.decisions.rejected(TOKEN, now=world.now)
-    assert world.judge() == Rejected()
-    assert world.judge(is_online=False) == Rejected()
+    assert world.judge() == TokenRejected()
+    assert world.judge(is_online=False) == TokenRejected()
     world.pass_time(REJECTED_TTL)
-    assert world.judge() == Ask(who=True)
+    assert world.judge() == NeedsReview(who=True)
     assert world.judge(is_online=False) == Unverifiable()
 
 
@@ -194,8 +197,8 @@ def test_an_action_never_seen_is_unverifiable_while_cut_off(world: World) -> Non
 def test_while_cut_off_a_decision_stands_for_the_offline_ttl(world: World) -> None:
     world.learn()
     world.pass_time(OFFLINE_TTL - 1)
-    assert world.judge(is_online=False) == Standing(True, "anna", "", until=world.now + 1)
-    assert world.judge() == Ask(who=True)
+    assert world.judge(is_online=False) == Allowed(until=world.now + 1)
+    assert world.judge() == NeedsReview(who=True)
     world.pass_time(1)
     assert world.judge(is_online=False) == Unverifiable()
 
@@ -203,7 +206,7 @@ def test_while_cut_off_a_decision_stands_for_the_offline_ttl(world: World) -> No
 def test_while_cut_off_it_is_looked_at_again_after_each_ttl(world: World) -> None:
     """An open watch asks again then: the link may be back, and the answer another."""
     world.learn()
-    assert world.judge(is_online=False) == Standing(True, "anna", "", until=world.now + TTL)
+    assert world.judge(is_online=False) == Allowed(until=world.now + TTL)
 
 
 def test_what_was_said_long_before_the_cut_does_not_stand_in_it(world: World) -> None:
@@ -229,7 +232,7 @@ def test_the_first_answer_of_upstream_makes_all_be_asked_again(world: World) -> 
     world.decisions.contact(now=world.now)
     world.pass_time(1)
     world.decisions.connected(now=world.now)
-    assert world.judge() == Ask(who=True)
+    assert world.judge() == NeedsReview(who=True)
     assert is_allowed(world.judge(is_online=False))
 
 
@@ -246,7 +249,7 @@ def test_a_decision_without_a_name_covers_names_only_while_cut_off(
 ) -> None:
     world.learn(attributes=known)
     assert is_allowed(world.judge(attributes=GET_POD, is_online=False))
-    assert world.judge(attributes=GET_POD) == Ask(who=False)
+    assert world.judge(attributes=GET_POD) == NeedsReview(who=False)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +336,7 @@ def test_a_restart_while_cut_off_forgets_nothing_and_prolongs_nothing(world: Wor
     world.learn()
     after = survived(world, world.kept(), downtime=3600)
     assert is_allowed(after.judge(is_online=False))
-    assert after.judge() == Ask(who=True)
+    assert after.judge() == NeedsReview(who=True)
     after.pass_time(OFFLINE_TTL - 3600)
     assert after.judge(is_online=False) == Unverifiable()
 
@@ -395,8 +398,7 @@ def test_what_0_1_0_kept_with_wall_times_is_deleted() -> None:
 def test_a_denial_survives_as_one(world: World) -> None:
     world.learn(allowed=False, reason="policy")
     verdict = survived(world, world.kept(), downtime=10).judge(is_online=False)
-    assert isinstance(verdict, Standing)
-    assert not verdict.allowed
+    assert isinstance(verdict, Denied)
     assert verdict.reason == "policy"
 
 
@@ -451,7 +453,7 @@ def test_what_is_confirmed_each_minute_is_written_now_and_then(world: World) -> 
 
 def test_after_the_disk_failed_all_is_written_anew(world: World) -> None:
     world.learn()
-    world.learn(token="another", user=User("bert"), allowed=False)
+    world.learn(token="another", user=UserInfo("bert"), allowed=False)
     written = world.kept()
     snapshot = world.decisions.snapshot(now=world.now)
     assert snapshot == written
@@ -471,17 +473,17 @@ def test_a_flood_of_tokens_is_bounded(world: World) -> None:
         world.decisions.identified(f"token-{number}", ANNA, now=world.now)
         world.decisions.rejected(f"bad-{number}", now=world.now)
     world.decisions.decided(f"token-{MAX_TOKENS}", LIST_PODS, allowed=True, reason="", now=0)
-    assert world.judge(token="token-0") == Ask(who=True)
-    assert world.judge(token=f"token-{MAX_TOKENS + 9}") != Ask(who=True)
-    assert world.judge(token="bad-0") == Ask(who=True)
-    assert world.judge(token=f"bad-{MAX_TOKENS + 9}") == Rejected()
+    assert world.judge(token="token-0") == NeedsReview(who=True)
+    assert world.judge(token=f"token-{MAX_TOKENS + 9}") != NeedsReview(who=True)
+    assert world.judge(token="bad-0") == NeedsReview(who=True)
+    assert world.judge(token=f"bad-{MAX_TOKENS + 9}") == TokenRejected()
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), st.integers(0, 40))))
 def test_a_ledger_is_what_it_wrote(steps: list[tuple[str, bool, int]]) -> None:
     """But that what was only confirmed may be older by a part of a life."""
     life = 480.0
-    ledger = Ledger(bool, life=life, limit=3)
+    ledger = ExpiringMap(bool, life=life, limit=3)
     written: dict[str, bytes] = {}
     now = 0.0
     for key, fact, passed in steps:
@@ -492,7 +494,7 @@ def test_a_ledger_is_what_it_wrote(steps: list[tuple[str, bool, int]]) -> None:
                 written.pop(name, None)
             else:
                 written[name] = value
-    after = Ledger(bool, life=life, limit=3)
+    after = ExpiringMap(bool, life=life, limit=3)
     after.restore(written, now=now)
     assert len(after) == len(ledger) <= 3
     for key in "abcd":

@@ -11,7 +11,7 @@ from edge_sidecars.kubeapi import ApiError
 from relay_sidecar.access import caller
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.access.caller import CallerAccess
-from relay_sidecar.core.authorization import User
+from relay_sidecar.core.authorization import UserInfo
 from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.journal.records import Kept
 
@@ -33,9 +33,9 @@ class Upstream:
         self.is_up = True
         self.fails = 0
 
-    async def who(self, token: str) -> User:
+    async def who(self, token: str) -> UserInfo:
         self._answer()
-        return User("anna")
+        return UserInfo("anna")
 
     async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]:
         self._answer()

@@ -4,21 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.core.link import LATE, Link, Outcome
+from relay_sidecar.core.link import LATE, LinkEvidence, UpstreamLink
 from tests.unit.relay.effort import play
 
 NOW = 100.0
-FAILURES = [Outcome.REFUSED, Outcome.TIMED_OUT]
+FAILURES = [LinkEvidence.REFUSED, LinkEvidence.TIMED_OUT]
 
 
-def link() -> Link:
-    return Link(probe_interval=1.0, probe_timeout=1.0)
+def link() -> UpstreamLink:
+    return UpstreamLink(probe_interval=1.0, probe_timeout=1.0)
 
 
-def up() -> Link:
+def up() -> UpstreamLink:
     made = link()
     made.probing(NOW)
-    made.probed(Outcome.ANSWERED, NOW)
+    made.probed(LinkEvidence.ANSWERED, NOW)
     return made
 
 
@@ -39,7 +39,7 @@ def test_the_first_answer_makes_it_up() -> None:
 
 def test_a_request_that_is_answered_makes_it_up_as_well_and_saves_a_probe() -> None:
     made = link()
-    made.met(Outcome.ANSWERED, NOW + 0.5)
+    made.met(LinkEvidence.ANSWERED, NOW + 0.5)
 
     assert made.is_up(NOW + 0.5)
     assert made.wake_at == NOW + 1.5
@@ -47,7 +47,7 @@ def test_a_request_that_is_answered_makes_it_up_as_well_and_saves_a_probe() -> N
 
 @pytest.mark.parametrize("second", FAILURES)
 @pytest.mark.parametrize("first", FAILURES)
-def test_two_failed_probes_make_it_down(first: Outcome, second: Outcome) -> None:
+def test_two_failed_probes_make_it_down(first: LinkEvidence, second: LinkEvidence) -> None:
     made = up()
     made.probing(NOW + 1)
     made.probed(first, NOW + 2)
@@ -62,11 +62,11 @@ def test_two_failed_probes_make_it_down(first: Outcome, second: Outcome) -> None
 
 def test_a_refused_request_and_the_probe_that_confirms_it_make_it_down() -> None:
     made = up()
-    made.met(Outcome.REFUSED, NOW + 0.1)
+    made.met(LinkEvidence.REFUSED, NOW + 0.1)
     assert made.is_up(NOW + 0.1)
     assert made.wake_at == NOW + 0.1
     made.probing(NOW + 0.1)
-    made.probed(Outcome.REFUSED, NOW + 0.2)
+    made.probed(LinkEvidence.REFUSED, NOW + 0.2)
 
     assert not made.is_up(NOW + 0.2)
 
@@ -75,31 +75,31 @@ def test_requests_alone_never_make_it_down() -> None:
     """A restart of the API server breaks all of them at once."""
     made = up()
     for number in range(100):
-        made.met(Outcome.REFUSED, NOW + 0.1 + number / 1000)
+        made.met(LinkEvidence.REFUSED, NOW + 0.1 + number / 1000)
 
     assert made.is_up(NOW + 0.3)
 
 
 def test_one_answer_between_two_failures_makes_them_chance() -> None:
     made = up()
-    made.probed(Outcome.TIMED_OUT, NOW + 2)
-    made.met(Outcome.ANSWERED, NOW + 2.5)
-    made.probed(Outcome.TIMED_OUT, NOW + 3.5)
+    made.probed(LinkEvidence.TIMED_OUT, NOW + 2)
+    made.met(LinkEvidence.ANSWERED, NOW + 2.5)
+    made.probed(LinkEvidence.TIMED_OUT, NOW + 3.5)
 
     assert made.is_up(NOW + 3.5)
 
 
-def down() -> Link:
+def down() -> UpstreamLink:
     made = up()
     for at in (NOW + 1, NOW + 2):
         made.probing(at)
-        made.probed(Outcome.REFUSED, at)
+        made.probed(LinkEvidence.REFUSED, at)
     return made
 
 
 def test_one_answer_makes_it_up_again() -> None:
     made = down()
-    made.probed(Outcome.ANSWERED, NOW + 60)
+    made.probed(LinkEvidence.ANSWERED, NOW + 60)
 
     assert made.is_up(NOW + 60)
     assert made.down_since(NOW + 60) is None
@@ -108,8 +108,8 @@ def test_one_answer_makes_it_up_again() -> None:
 def test_while_it_is_down_probes_keep_their_interval_whatever_requests_meet() -> None:
     made = down()
     made.probing(NOW + 3)
-    made.probed(Outcome.REFUSED, NOW + 3)
-    made.met(Outcome.REFUSED, NOW + 3.2)
+    made.probed(LinkEvidence.REFUSED, NOW + 3)
+    made.met(LinkEvidence.REFUSED, NOW + 3.2)
 
     assert made.wake_at == NOW + 4
 
@@ -117,11 +117,11 @@ def test_while_it_is_down_probes_keep_their_interval_whatever_requests_meet() ->
 def test_a_first_verdict_needs_two_failures_too() -> None:
     made = link()
     made.probing(NOW)
-    made.probed(Outcome.REFUSED, NOW)
+    made.probed(LinkEvidence.REFUSED, NOW)
     assert made.down_since(NOW) is None
     assert made.wake_at == NOW
     made.probing(NOW)
-    made.probed(Outcome.REFUSED, NOW + 0.1)
+    made.probed(LinkEvidence.REFUSED, NOW + 0.1)
 
     assert made.is_known
     assert made.down_since(NOW + 5) == NOW
@@ -137,11 +137,11 @@ def test_what_was_heard_before_the_process_was_suspended_proves_nothing() -> Non
 
 @play(200)
 @given(
-    before=st.lists(st.tuples(st.floats(0, 5), st.booleans(), st.sampled_from(Outcome))),
+    before=st.lists(st.tuples(st.floats(0, 5), st.booleans(), st.sampled_from(LinkEvidence))),
     kind=st.sampled_from(FAILURES),
 )
 def test_a_cut_is_noticed_within_an_interval_and_two_time_outs(
-    before: list[tuple[float, bool, Outcome]], kind: Outcome
+    before: list[tuple[float, bool, LinkEvidence]], kind: LinkEvidence
 ) -> None:
     made, now = up(), NOW
     for seconds, is_probe, outcome in before:
@@ -155,22 +155,22 @@ def test_a_cut_is_noticed_within_an_interval_and_two_time_outs(
     while made.is_up(now):
         now = max(now, made.wake_at)
         made.probing(now)
-        now += made.probe_timeout if kind is Outcome.TIMED_OUT else 0.01
+        now += made.probe_timeout if kind is LinkEvidence.TIMED_OUT else 0.01
         made.probed(kind, now)
 
     assert now <= cut_at + 3.0 + 1e-6
-    made.probed(Outcome.ANSWERED, now + 1)
+    made.probed(LinkEvidence.ANSWERED, now + 1)
     assert made.is_up(now + 1)
 
 
 # ── another relay before the API server ──
 
 
-def relayed() -> Link:
+def relayed() -> UpstreamLink:
     made = up()
     for _ in range(2):
         made.probing(NOW + 1)
-        made.probed(Outcome.RELAYED, NOW + 1)
+        made.probed(LinkEvidence.RELAYED, NOW + 1)
     return made
 
 
@@ -184,31 +184,31 @@ def test_a_relay_that_is_cut_off_itself_is_no_upstream_but_can_be_asked() -> Non
 def test_what_such_a_relay_answers_to_requests_proves_no_upstream() -> None:
     made = up()
     made.probing(NOW + 1)
-    made.probed(Outcome.RELAYED, NOW + 1)
-    made.met(Outcome.ANSWERED, NOW + 1)
+    made.probed(LinkEvidence.RELAYED, NOW + 1)
+    made.met(LinkEvidence.ANSWERED, NOW + 1)
     made.probing(NOW + 1)
-    made.probed(Outcome.RELAYED, NOW + 1)
-    made.met(Outcome.ANSWERED, NOW + 1)
+    made.probed(LinkEvidence.RELAYED, NOW + 1)
+    made.met(LinkEvidence.ANSWERED, NOW + 1)
 
     assert not made.is_up(NOW + 1)
 
 
 def test_the_first_probe_that_reaches_the_api_server_through_it_makes_it_up() -> None:
     made = relayed()
-    made.probed(Outcome.ANSWERED, NOW + 2)
+    made.probed(LinkEvidence.ANSWERED, NOW + 2)
 
     assert made.is_up(NOW + 2)
     assert not made.is_relayed(NOW + 2)
 
 
 @pytest.mark.parametrize("kind", FAILURES)
-def test_a_relay_that_is_gone_as_well_is_asked_no_more_after_two_probes(kind: Outcome) -> None:
+def test_a_relay_that_is_gone_as_well_is_asked_no_more_after_two_probes(kind: LinkEvidence) -> None:
     made = relayed()
     made.probed(kind, NOW + 2)
     assert made.is_relayed(NOW + 2)
     made.probed(kind, NOW + 3)
     assert not made.is_relayed(NOW + 3)
-    made.met(Outcome.ANSWERED, NOW + 4)
+    made.met(LinkEvidence.ANSWERED, NOW + 4)
     assert made.is_up(NOW + 4)
 
 
@@ -238,7 +238,7 @@ def test_a_probe_that_ends_late_shows_it_too() -> None:
     assert made.is_behind(ends + LATE + 0.1)
     made.looked_back(ends + 20)
     assert not made.is_behind(ends + 20)
-    made.probed(Outcome.ANSWERED, ends + 20)
+    made.probed(LinkEvidence.ANSWERED, ends + 20)
     assert not made.is_behind(ends + 20.5)
 
 
@@ -253,12 +253,12 @@ def test_what_is_read_after_a_standstill_may_have_come_before_it(is_probed: bool
         made.probing(NOW + 1)
     later = NOW + 1000
     made.looked_back(later)
-    made.met(Outcome.ANSWERED, later)
+    made.met(LinkEvidence.ANSWERED, later)
     if is_probed:
-        made.probed(Outcome.ANSWERED, later)
+        made.probed(LinkEvidence.ANSWERED, later)
     assert made.heard_at == NOW
     made.probing(later)
-    made.probed(Outcome.ANSWERED, later + 1)
+    made.probed(LinkEvidence.ANSWERED, later + 1)
     assert made.heard_at == later + 1
-    made.met(Outcome.ANSWERED, later + 2)
+    made.met(LinkEvidence.ANSWERED, later + 2)
     assert made.heard_at == later + 2

@@ -11,17 +11,17 @@ from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.runtime.metrics import Kind, render
 from relay_sidecar.commands.status import table
-from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.streams import Limits, Streams
-from relay_sidecar.telemetry.metrics import MAX_REFUSALS, Counters, measure
+from relay_sidecar.telemetry.metrics import MAX_REFUSALS, RelayCounters, measure
 from relay_sidecar.telemetry.status import (
     JournalStatus,
-    LinkStatus,
     Outage,
     RelayStatus,
     StreamStatus,
+    UpstreamLinkStatus,
 )
-from relay_sidecar.web.local_api import Upstream
+from relay_sidecar.web.local_api import NoReflectors
 from tests.unit.relay.samples import item
 
 SCOPE = Scope(ResourceName("", "v1", "pods"))
@@ -56,7 +56,7 @@ STATUS = RelayStatus(
     uptime=3723.0,
     lack="",
     access="own",
-    link=LinkStatus(
+    link=UpstreamLinkStatus(
         server="https://10.0.0.1:443",
         state="up",
         down_for=None,
@@ -91,9 +91,9 @@ def unread_streams(*, max_objects: int = 10) -> Streams:
         retain=60.0,
         open_timeout=1.0,
     )
-    upstream = Upstream()
+    upstream = NoReflectors()
     upstream.is_up = False  # what is live would answer by itself
-    return Streams(upstream, Floor(), limits, Counters())
+    return Streams(upstream, MinResourceVersion(), limits, RelayCounters())
 
 
 def test_the_document_is_plain_json_with_versions_as_text() -> None:
@@ -114,7 +114,7 @@ def test_the_document_is_plain_json_with_versions_as_text() -> None:
 
 
 def test_every_metric_is_described_once_and_named_as_prometheus_wants_it() -> None:
-    metrics = measure(STATUS, Counters())
+    metrics = measure(STATUS, RelayCounters())
     names = [metric.name for metric in metrics]
     assert len(names) == len(set(names))
     for metric in metrics:
@@ -124,7 +124,7 @@ def test_every_metric_is_described_once_and_named_as_prometheus_wants_it() -> No
 
 
 def test_what_streams_hold_is_told_of_each() -> None:
-    told = samples(render(measure(STATUS, Counters())))
+    told = samples(render(measure(STATUS, RelayCounters())))
     labels = (
         'resource="pods.v1.",namespace="ns",label_selector="app in (a,\\"b\\")",'
         'field_selector="spec.nodeName=n1"'
@@ -139,13 +139,13 @@ def test_what_streams_hold_is_told_of_each() -> None:
 
 def test_a_stream_that_nobody_reads_has_no_age_to_be_alarmed_at() -> None:
     idle = replace(PODS, state="idle", age=3600.0)
-    told = samples(render(measure(replace(STATUS, streams=(idle,)), Counters())))
+    told = samples(render(measure(replace(STATUS, streams=(idle,)), RelayCounters())))
     assert told['relay_streams{state="idle"}'] == 1
     assert not [name for name in told if name.startswith("relay_stream_age_seconds")]
 
 
 def test_requests_are_counted_by_method_code_and_source() -> None:
-    counters = Counters()
+    counters = RelayCounters()
     for _ in range(3):
         counters.answered("GET", 200, "cache")
     counters.answered("GET", 503, "upstream")
@@ -158,7 +158,7 @@ def test_requests_are_counted_by_method_code_and_source() -> None:
 
 
 def test_refused_streams_are_counted_by_resource_and_code() -> None:
-    counters = Counters()
+    counters = RelayCounters()
     for _ in range(2):
         counters.refused("pods.v1.", 403)
     counters.refused("pods.v1.", 429)
@@ -184,7 +184,7 @@ def test_a_list_for_which_there_is_no_room_is_counted_as_refused() -> None:
 
 
 def test_whoever_makes_up_resources_does_not_grow_the_process() -> None:
-    counters = Counters()
+    counters = RelayCounters()
     for number in range(MAX_REFUSALS + 9):
         counters.refused(f"made-up-{number}.v1.", 404)
     counters.refused("made-up-0.v1.", 404)
@@ -199,20 +199,20 @@ def test_an_outage_and_a_full_disk_are_to_be_seen() -> None:
         link=replace(STATUS.link, state="relayed", down_for=7.5),
         journal=replace(STATUS.journal, failure="disk full"),
     )
-    told = samples(render(measure(status, Counters())))
+    told = samples(render(measure(status, RelayCounters())))
     assert told["relay_link_up{}"] == 0
     states = {key: value for key, value in told.items() if key.startswith("relay_link_state")}
     assert [key for key, value in states.items() if value] == ['relay_link_state{state="relayed"}']
     assert len(states) == 4
     assert told["relay_link_down_seconds{}"] == 7.5
     assert told["relay_journal_failed{}"] == 1
-    healthy = samples(render(measure(STATUS, Counters())))
+    healthy = samples(render(measure(STATUS, RelayCounters())))
     assert (healthy["relay_link_up{}"], healthy["relay_journal_failed{}"]) == (1, 0)
 
 
 def test_no_selector_breaks_out_of_its_label() -> None:
     hostile = replace(PODS, label_selector='a="b"} 1\nrelay_link_up{} 0\\')
-    text = render(measure(replace(STATUS, streams=(hostile,)), Counters()))
+    text = render(measure(replace(STATUS, streams=(hostile,)), RelayCounters()))
     assert [line for line in text.splitlines() if line.startswith("relay_link_up")] == [
         "relay_link_up{} 1"
     ]
@@ -229,14 +229,26 @@ def test_the_table_tells_link_and_streams() -> None:
 @pytest.mark.parametrize(
     ("link", "told"),
     [
-        (LinkStatus(server="https://h", state="down", down_for=None), "down, to https://h"),
-        (LinkStatus(server="https://h", state="down", down_for=90061.0), "down for 1d1h, to"),
-        (LinkStatus(server="https://h", state="relayed", down_for=9.0), "https://h, a relay that"),
-        (LinkStatus(server="https://h", state="unauthorized", down_for=None), "refused (401)"),
-        (LinkStatus(server=None, state="up", down_for=None), "none: this relay is the origin"),
+        (UpstreamLinkStatus(server="https://h", state="down", down_for=None), "down, to https://h"),
+        (
+            UpstreamLinkStatus(server="https://h", state="down", down_for=90061.0),
+            "down for 1d1h, to",
+        ),
+        (
+            UpstreamLinkStatus(server="https://h", state="relayed", down_for=9.0),
+            "https://h, a relay that",
+        ),
+        (
+            UpstreamLinkStatus(server="https://h", state="unauthorized", down_for=None),
+            "refused (401)",
+        ),
+        (
+            UpstreamLinkStatus(server=None, state="up", down_for=None),
+            "none: this relay is the origin",
+        ),
     ],
 )
-def test_the_table_tells_each_state_of_the_link(link: LinkStatus, told: str) -> None:
+def test_the_table_tells_each_state_of_the_link(link: UpstreamLinkStatus, told: str) -> None:
     assert told in table(replace(STATUS, link=link, streams=()).document())
 
 

@@ -14,7 +14,7 @@ from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
-from relay_sidecar.core.min_resource_version import MAX_DELETED, Floor
+from relay_sidecar.core.min_resource_version import MAX_DELETED, MinResourceVersion
 from tests.unit.relay.effort import play
 from tests.unit.relay.samples import bookmark, event, item
 from tests.unit.relay.upstream import NAMES, NAMESPACE, Selector, Upstream, puts, writes
@@ -33,12 +33,12 @@ def collection(*items: Item, cursor: int) -> Collection:
 
 
 def test_where_nothing_was_handed_out_anything_is_new_enough() -> None:
-    assert Floor().is_reached(ALL, collection(cursor=1))
-    assert Floor().of(PODS) == 0
+    assert MinResourceVersion().is_reached(ALL, collection(cursor=1))
+    assert MinResourceVersion().of(PODS) == 0
 
 
 def test_an_answer_is_not_older_than_what_was_handed_out() -> None:
-    floor = Floor()
+    floor = MinResourceVersion()
     floor.raise_to(PODS, 20)
 
     assert not floor.is_reached(ALL, collection(cursor=19))
@@ -47,7 +47,7 @@ def test_an_answer_is_not_older_than_what_was_handed_out() -> None:
 
 
 def test_what_is_handed_out_while_an_answer_is_made_is_beside_it() -> None:
-    floor = Floor()
+    floor = MinResourceVersion()
     floor.raise_to(PODS, 20)
     asked_at = floor.of(PODS)
     floor.raise_to(PODS, 30)
@@ -58,7 +58,7 @@ def test_what_is_handed_out_while_an_answer_is_made_is_beside_it() -> None:
 
 
 def test_the_floor_is_never_lowered() -> None:
-    floor = Floor()
+    floor = MinResourceVersion()
     floor.raise_to(PODS, 20)
     floor.raise_to(PODS, 10)
     floor.listed(ALL, 15, 0)
@@ -68,7 +68,7 @@ def test_the_floor_is_never_lowered() -> None:
 
 
 def test_resources_have_floors_of_their_own() -> None:
-    floor = Floor()
+    floor = MinResourceVersion()
     floor.raise_to(PODS, 20)
 
     assert floor.of(NODES) == 0
@@ -76,7 +76,7 @@ def test_resources_have_floors_of_their_own() -> None:
 
 
 def test_a_quiet_stream_that_holds_what_was_listed_is_as_new_as_the_list() -> None:
-    floor, known = Floor(), [item("a", 5), item("b", 6)]
+    floor, known = MinResourceVersion(), [item("a", 5), item("b", 6)]
     floor.listed(ALL, 100, fingerprint_of(known))
 
     assert floor.of(PODS) == 100
@@ -86,7 +86,7 @@ def test_a_quiet_stream_that_holds_what_was_listed_is_as_new_as_the_list() -> No
 
 
 def test_a_stream_may_come_to_hold_what_was_listed() -> None:
-    floor, kept = Floor(), collection(item("a", 5), cursor=10)
+    floor, kept = MinResourceVersion(), collection(item("a", 5), cursor=10)
     floor.listed(ALL, 100, fingerprint_of([item("a", 5), item("b", 50)]))
     assert not floor.is_reached(ALL, kept)
     kept.apply(event("ADDED", "b", 50))
@@ -96,7 +96,7 @@ def test_a_stream_may_come_to_hold_what_was_listed() -> None:
 
 def test_a_stream_that_has_yet_to_pass_through_another_state_is_not_as_new() -> None:
     """Until the list, something came and went."""
-    floor, kept = Floor(), collection(item("a", 5), cursor=10)
+    floor, kept = MinResourceVersion(), collection(item("a", 5), cursor=10)
     floor.listed(ALL, 100, fingerprint_of([item("a", 5)]))
     kept.apply(event("ADDED", "b", 50))
     assert not floor.is_reached(ALL, kept)
@@ -106,7 +106,7 @@ def test_a_stream_that_has_yet_to_pass_through_another_state_is_not_as_new() -> 
 
 
 def test_a_list_proves_nothing_about_what_came_after_it() -> None:
-    floor, known = Floor(), [item("a", 5)]
+    floor, known = MinResourceVersion(), [item("a", 5)]
     floor.listed(ALL, 100, fingerprint_of(known))
     floor.raise_to(PODS, 101)
 
@@ -114,7 +114,7 @@ def test_a_list_proves_nothing_about_what_came_after_it() -> None:
 
 
 def test_a_list_of_less_proves_nothing_about_more() -> None:
-    floor, known = Floor(), [item("a", 5, labels={"app": "web"})]
+    floor, known = MinResourceVersion(), [item("a", 5, labels={"app": "web"})]
     floor.listed(WEB, 100, fingerprint_of(known))
 
     assert floor.is_reached(WEB, collection(*known, cursor=10))
@@ -122,7 +122,7 @@ def test_a_list_of_less_proves_nothing_about_more() -> None:
 
 
 def test_what_was_deleted_through_the_relay_must_be_gone() -> None:
-    floor, kept = Floor(), collection(item("a", 5, uid="first"), cursor=100)
+    floor, kept = MinResourceVersion(), collection(item("a", 5, uid="first"), cursor=100)
     floor.deleted(PODS, KEY, "first")
     assert not floor.is_reached(ALL, kept)
     kept.apply(bookmark(200))
@@ -133,7 +133,7 @@ def test_what_was_deleted_through_the_relay_must_be_gone() -> None:
 
 
 def test_what_was_made_anew_under_the_same_name_is_another_object() -> None:
-    floor = Floor()
+    floor = MinResourceVersion()
     floor.deleted(PODS, KEY, "first")
 
     assert floor.is_reached(ALL, collection(item("a", 9, uid="second"), cursor=10))
@@ -142,7 +142,7 @@ def test_what_was_made_anew_under_the_same_name_is_another_object() -> None:
 
 
 def test_each_of_several_objects_that_had_one_name_must_be_gone() -> None:
-    floor = Floor()
+    floor = MinResourceVersion()
     floor.deleted(PODS, KEY, "first")
     floor.deleted(PODS, KEY, "second")
 
@@ -151,7 +151,7 @@ def test_each_of_several_objects_that_had_one_name_must_be_gone() -> None:
 
 
 def test_the_memory_of_deletions_is_bounded_and_drops_the_oldest() -> None:
-    floor = Floor()
+    floor = MinResourceVersion()
     for number in range(MAX_DELETED + 1):
         floor.deleted(PODS, ("default", f"pod-{number}"), "uid")
 
@@ -178,14 +178,14 @@ def scope_of(selector: Selector) -> Scope:
     return Scope(PODS, NAMESPACE, LabelSelector.parse(asked), FieldSelector.parse(fields))
 
 
-class Told(RuleBasedStateMachine):
+class ListEvidence(RuleBasedStateMachine):
     """Streams that lag behind upstream, each at its own pace, and answers from everywhere."""
 
     @initialize(before=st.lists(puts(), max_size=6))
     def begin(self, before: list[tuple[str, ...]]) -> None:
         self.upstream = Upstream()
         self.upstream.perform(before)
-        self.floor = Floor()
+        self.floor = MinResourceVersion()
         self.gone: set[str] = set()
         self.streams: dict[Selector, Collection] = {}
         for selector in SELECTORS:
@@ -276,4 +276,4 @@ def _item(raw: bytes) -> Item:
 
 
 def test_what_has_reached_the_floor_shows_what_was_true_there_or_later() -> None:
-    run_state_machine_as_test(Told, settings=play(150, steps=40))
+    run_state_machine_as_test(ListEvidence, settings=play(150, steps=40))

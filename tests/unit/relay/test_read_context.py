@@ -21,14 +21,14 @@ from edge_sidecars.apimachinery.request_info import (
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.status import expired
-from relay_sidecar.core.min_resource_version import Floor
-from relay_sidecar.streams.stream import Stream, Told
+from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.streams.streams import Limits, Streams
-from relay_sidecar.telemetry.metrics import Counters
+from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.buffered_response import Fetched
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
-from relay_sidecar.web.local_api import Upstream
+from relay_sidecar.web.local_api import NoReflectors
 from relay_sidecar.web.read_context import Reading, Settings
 from relay_sidecar.web.watches import Watches
 from tests.unit.relay.samples import item, pod
@@ -57,7 +57,7 @@ SETTINGS = Settings(
 FORWARDED = web.Response(text="as upstream sent it")
 
 
-class Reflectors(Upstream):
+class Reflectors(NoReflectors):
     """Lists fail where `is_failing`; asked what there is, it has nothing to add."""
 
     def __init__(self) -> None:
@@ -82,8 +82,8 @@ class World:
 
     def __init__(self) -> None:
         self.reflectors = Reflectors()
-        self.floor = Floor()
-        self.streams = Streams(self.reflectors, self.floor, LIMITS, Counters())
+        self.floor = MinResourceVersion()
+        self.streams = Streams(self.reflectors, self.floor, LIMITS, RelayCounters())
         self.answers: list[tuple[int, dict[str, str]]] = []
         self.kept: list[int] = []
         self.asked = 0
@@ -241,7 +241,7 @@ def test_a_list_at_exactly_a_version_tells_that_version() -> None:
 
     async def scene(world: World) -> None:
         stream = world.hold(100)
-        stream.expect(Told(150, stream.collection.fingerprint, 0.0, 0.0, 0))
+        stream.expect(ListEvidence(150, stream.collection.fingerprint, 0.0, 0.0, 0))
         assert stream.version == 150
         for version in ("100", "150"):
             target = f"{PATH}?resourceVersion={version}&resourceVersionMatch=Exact"

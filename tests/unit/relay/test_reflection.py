@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, Page
-from relay_sidecar.core.reflection import Close, Command, List, Reflection, Trouble, Wait, Watch
+from relay_sidecar.core.reflection import (
+    CloseRequest,
+    Command,
+    ListRequest,
+    Reflection,
+    Trouble,
+    Wait,
+    WatchRequest,
+)
 from tests.unit.relay.effort import play
 from tests.unit.relay.samples import item
 
@@ -22,13 +30,13 @@ def page(version: int = 100, token: str = "", items: list[Item] | None = None) -
 
 def listing() -> Reflection:
     reflection = Reflection()
-    assert reflection.next(UP, 0.0) == List("", 1000)
+    assert reflection.next(UP, 0.0) == ListRequest("", 1000)
     return reflection
 
 
 def watching(version: int = 100, *, at: float = UP) -> Reflection:
     reflection = Reflection(version=version)
-    assert isinstance(reflection.next(at, 0.0), Watch)
+    assert isinstance(reflection.next(at, 0.0), WatchRequest)
     reflection.opened(at)
     return reflection
 
@@ -47,16 +55,16 @@ def test_a_new_stream_lists_and_then_watches_from_the_version_of_the_list() -> N
 
     assert whole is not None
     assert [i.key[1] for i in whole.items] == ["a"]
-    assert reflection.next(UP, 0.0) == Watch(100, 480)
+    assert reflection.next(UP, 0.0) == WatchRequest(100, 480)
 
 
 def test_a_restored_stream_watches_from_where_it_stood() -> None:
-    assert Reflection(version=42).next(UP, 0.0) == Watch(42, 480)
+    assert Reflection(version=42).next(UP, 0.0) == WatchRequest(42, 480)
 
 
 def test_a_watch_lasts_eight_to_ten_minutes() -> None:
     commands = [Reflection(version=1).next(UP, chance / 1000) for chance in range(1000)]
-    asked = [command.timeout_seconds for command in commands if isinstance(command, Watch)]
+    asked = [command.timeout_seconds for command in commands if isinstance(command, WatchRequest)]
 
     assert (min(asked), max(asked)) == (480, 600)
     assert len(asked) == 1000
@@ -66,7 +74,7 @@ def test_one_request_runs_at_a_time() -> None:
     reflection = listing()
     assert reflection.next(UP, 0.0) == Wait(math.inf)
     reflection.page(page(), UP)
-    assert isinstance(reflection.next(UP, 0.0), Watch)
+    assert isinstance(reflection.next(UP, 0.0), WatchRequest)
     assert isinstance(reflection.next(UP, 0.0), Wait)
     reflection.opened(UP)
     assert isinstance(reflection.next(UP, 0.0), Wait)
@@ -121,8 +129,8 @@ def test_two_lists_below_where_the_stream_stood_mean_a_restored_backup() -> None
     assert reflection.is_live(UP + 4), "it was another stream of a relay above"
     assert not reflection.listed(120, UP + 5, asked_at=UP + 4, at_least=150)
     assert reflection.listed(120, UP + 6, asked_at=UP + 5, at_least=150)
-    assert isinstance(reflection.next(UP + 6, 0.0), Close)
-    assert isinstance(reflection.next(UP + 6, 0.0), List)
+    assert isinstance(reflection.next(UP + 6, 0.0), CloseRequest)
+    assert isinstance(reflection.next(UP + 6, 0.0), ListRequest)
 
 
 def test_where_the_watch_is_not_open_one_list_means_a_restored_backup() -> None:
@@ -136,7 +144,7 @@ def test_a_watch_that_ends_after_one_event_each_time_is_opened_once_a_second() -
     starts: list[float] = []
     while len(starts) < 8:
         match reflection.next(now, 0.0):
-            case Watch():
+            case WatchRequest():
                 starts.append(now)
                 reflection.opened(now)
                 version += 1
@@ -156,17 +164,17 @@ def test_a_watch_that_ended_goes_on_at_once_from_the_last_version() -> None:
     reflection.received(120, UP + 10)
     reflection.ended(UP + 500, 0.5)
 
-    assert reflection.next(UP + 500, 0.0) == Watch(120, 480)
+    assert reflection.next(UP + 500, 0.0) == WatchRequest(120, 480)
 
 
 def test_what_is_taken_in_while_its_watch_is_closed_is_not_asked_for_again() -> None:
     reflection = watching(100)
     reflection.link(False, UP + 1)
-    assert isinstance(reflection.next(UP + 1, 0.0), Close)
+    assert isinstance(reflection.next(UP + 1, 0.0), CloseRequest)
     reflection.received(105, UP + 1)
     reflection.link(True, UP + 2)
 
-    assert reflection.next(UP + 2, 0.0) == Watch(105, 480)
+    assert reflection.next(UP + 2, 0.0) == WatchRequest(105, 480)
 
 
 # ── pages ──
@@ -175,9 +183,9 @@ def test_what_is_taken_in_while_its_watch_is_closed_is_not_asked_for_again() -> 
 def test_a_list_is_there_with_its_last_page() -> None:
     reflection = listing()
     assert reflection.page(page(100, "next", [item("a", 5)]), UP) is None
-    assert reflection.next(UP, 0.0) == List("next", 1000)
+    assert reflection.next(UP, 0.0) == ListRequest("next", 1000)
     assert reflection.page(page(100, "last", [item("b", 6)]), UP) is None
-    assert reflection.next(UP, 0.0) == List("last", 1000)
+    assert reflection.next(UP, 0.0) == ListRequest("last", 1000)
     whole = reflection.page(page(100, "", [item("c", 7)]), UP)
 
     assert whole is not None
@@ -190,7 +198,7 @@ def test_a_page_that_got_lost_is_asked_for_again() -> None:
     reflection.page(page(100, "next", [item("a", 5)]), UP)
     reflection.next(UP, 0.0)
     reflection.failed(Trouble.UNREACHABLE, UP, 0.0)
-    assert reflection.next(UP + 10, 0.0) == List("next", 1000)
+    assert reflection.next(UP + 10, 0.0) == ListRequest("next", 1000)
     whole = reflection.page(page(100, "", [item("b", 6)]), UP + 10)
 
     assert whole is not None
@@ -202,7 +210,7 @@ def test_a_list_whose_token_expired_is_asked_for_as_a_whole() -> None:
     reflection.page(page(100, "next", [item("a", 5)]), UP)
     reflection.next(UP, 0.0)
     reflection.failed(Trouble.EXPIRED, UP, 0.0)
-    assert reflection.next(UP, 0.0) == List("", 0)
+    assert reflection.next(UP, 0.0) == ListRequest("", 0)
     whole = reflection.page(page(200, "", [item("b", 150)]), UP)
 
     assert whole is not None
@@ -218,7 +226,7 @@ def test_the_next_list_is_paged_again() -> None:
     reflection.page(page(200), UP)
     reflection.relist(UP)
 
-    assert reflection.next(UP, 0.0) == List("", 1000)
+    assert reflection.next(UP, 0.0) == ListRequest("", 1000)
 
 
 def test_nothing_of_a_list_is_left_for_the_next_one() -> None:
@@ -228,7 +236,7 @@ def test_nothing_of_a_list_is_left_for_the_next_one() -> None:
     reflection.page(page(100, "", [item("b", 6)]), UP)
     reflection.next(UP, 0.0)
     reflection.failed(Trouble.EXPIRED, UP, 0.0)
-    assert reflection.next(UP, 0.0) == List("", 1000)
+    assert reflection.next(UP, 0.0) == ListRequest("", 1000)
     whole = reflection.page(page(200, "", [item("c", 150)]), UP)
 
     assert whole is not None
@@ -243,7 +251,7 @@ def test_pages_at_different_versions_are_no_list() -> None:
         reflection.page(page(101, "", [item("b", 6)]), UP)
     reflection.failed(Trouble.BROKEN, UP, 0.0)
 
-    assert reflection.next(UP + 10, 0.0) == List("", 1000)
+    assert reflection.next(UP + 10, 0.0) == ListRequest("", 1000)
 
 
 # ── what goes wrong ──
@@ -253,7 +261,7 @@ def test_an_expired_version_leads_to_a_list_at_once() -> None:
     reflection = watching(100)
     reflection.failed(Trouble.EXPIRED, UP + 10, 0.5)
 
-    assert reflection.next(UP + 10, 0.0) == List("", 1000)
+    assert reflection.next(UP + 10, 0.0) == ListRequest("", 1000)
 
 
 def test_a_resource_that_is_gone_is_listed_when_it_is_back() -> None:
@@ -261,7 +269,7 @@ def test_a_resource_that_is_gone_is_listed_when_it_is_back() -> None:
     reflection.failed(Trouble.GONE_RESOURCE, UP, 0.0)
 
     assert waited(reflection.next(UP, 0.0)) > UP
-    assert reflection.next(UP + 60, 0.0) == List("", 1000)
+    assert reflection.next(UP + 60, 0.0) == ListRequest("", 1000)
 
 
 @pytest.mark.parametrize("trouble", [Trouble.UNREACHABLE, Trouble.BROKEN, Trouble.THROTTLED])
@@ -270,13 +278,13 @@ def test_a_watch_that_broke_goes_on_from_its_version_after_a_moment(trouble: Tro
     reflection.failed(trouble, UP, 0.0)
 
     assert reflection.next(UP, 0.0) == Wait(UP + 0.2)
-    assert reflection.next(UP + 0.2, 0.0) == Watch(100, 480)
+    assert reflection.next(UP + 0.2, 0.0) == WatchRequest(100, 480)
 
 
 def delays(trouble: Trouble, chance: float, attempts: int) -> list[float]:
     reflection, now, found = Reflection(version=1), UP, []
     for _ in range(attempts):
-        assert isinstance(reflection.next(now, 0.0), Watch | List)
+        assert isinstance(reflection.next(now, 0.0), WatchRequest | ListRequest)
         reflection.failed(trouble, now, chance)
         until = waited(reflection.next(now, 0.0))
         found.append(until - now)
@@ -327,7 +335,7 @@ def test_very_short_watches_are_spaced_out() -> None:
     starts: list[float] = []
     while len(starts) < 8:
         match reflection.next(now, 0.0):
-            case Watch():
+            case WatchRequest():
                 starts.append(now)
                 reflection.opened(now)
                 reflection.ended(now, 0.0)
@@ -343,10 +351,10 @@ def test_a_version_that_expires_again_and_again_does_not_make_a_loop_of_lists() 
     lists: list[float] = []
     while len(lists) < 8:
         match reflection.next(now, 0.0):
-            case List():
+            case ListRequest():
                 lists.append(now)
                 reflection.page(page(), now)
-            case Watch():
+            case WatchRequest():
                 reflection.opened(now)
                 reflection.failed(Trouble.EXPIRED, now, 0.0)
             case Wait(until):
@@ -372,14 +380,14 @@ def test_an_upstream_that_answers_at_once_and_brings_nothing_is_not_asked_in_a_t
     while now < UP + 120:
         assert requests < 200
         match reflection.next(now, chance):
-            case List():
+            case ListRequest():
                 requests += 1
                 answer = lists[requests % len(lists)]
                 if isinstance(answer, Trouble):
                     reflection.failed(answer, now, chance)
                 else:
                     reflection.page(page(), now)
-            case Watch(version):
+            case WatchRequest(version):
                 requests += 1
                 answer = watches[requests % len(watches)]
                 if isinstance(answer, Trouble):
@@ -408,8 +416,8 @@ def test_a_silent_watch_is_opened_again_where_it_was() -> None:
     assert reflection.is_open(UP + 99)
     assert not reflection.is_open(UP + 100)
 
-    assert isinstance(reflection.next(UP + 100, 0.0), Close)
-    assert reflection.next(UP + 100, 0.0) == Watch(110, 480)
+    assert isinstance(reflection.next(UP + 100, 0.0), CloseRequest)
+    assert reflection.next(UP + 100, 0.0) == WatchRequest(110, 480)
 
 
 def test_bookmarks_are_signs_of_life() -> None:
@@ -424,19 +432,19 @@ def test_a_watch_that_is_never_accepted_is_given_up() -> None:
     reflection = Reflection(version=100)
     reflection.next(UP, 0.0)
 
-    assert isinstance(reflection.next(UP + 90, 0.0), Close)
+    assert isinstance(reflection.next(UP + 90, 0.0), CloseRequest)
 
 
 def test_a_version_that_upstream_does_not_know_yet_is_doubted_after_three_silences() -> None:
     reflection, now = watching(100), UP
     for _ in range(2):
         now += 90
-        assert isinstance(reflection.next(now, 0.0), Close)
-        assert reflection.next(now, 0.0) == Watch(100, 480)
+        assert isinstance(reflection.next(now, 0.0), CloseRequest)
+        assert reflection.next(now, 0.0) == WatchRequest(100, 480)
         reflection.opened(now)
-    assert isinstance(reflection.next(now + 90, 0.0), Close)
+    assert isinstance(reflection.next(now + 90, 0.0), CloseRequest)
 
-    assert reflection.next(now + 90, 0.0) == List("", 1000)
+    assert reflection.next(now + 90, 0.0) == ListRequest("", 1000)
 
 
 def test_an_upstream_that_went_back_is_listed_again() -> None:
@@ -444,8 +452,8 @@ def test_an_upstream_that_went_back_is_listed_again() -> None:
     reflection.received(99, UP + 1)
 
     assert not reflection.is_open(UP + 1)
-    assert isinstance(reflection.next(UP + 1, 0.0), Close)
-    assert reflection.next(UP + 1, 0.0) == List("", 1000)
+    assert isinstance(reflection.next(UP + 1, 0.0), CloseRequest)
+    assert reflection.next(UP + 1, 0.0) == ListRequest("", 1000)
 
 
 # ── link ──
@@ -463,7 +471,7 @@ def test_a_request_ends_with_the_link(begun: Callable[[], Reflection]) -> None:
     reflection.link(False, UP + 1)
 
     assert not reflection.is_open(UP + 1)
-    assert isinstance(reflection.next(UP + 1, 0.0), Close)
+    assert isinstance(reflection.next(UP + 1, 0.0), CloseRequest)
     assert reflection.next(UP + 1, 0.0) == Wait(math.inf)
 
 
@@ -477,7 +485,7 @@ def test_a_link_that_comes_back_ends_the_wait() -> None:
     reflection.link(False, UP + 201)
     reflection.link(True, UP + 202)
 
-    assert reflection.next(UP + 202, 0.0) == Watch(100, 480)
+    assert reflection.next(UP + 202, 0.0) == WatchRequest(100, 480)
 
 
 def test_a_link_that_comes_back_does_not_end_the_wait_that_upstream_asked_for() -> None:
@@ -497,7 +505,7 @@ def test_pages_outlast_an_outage() -> None:
     reflection.next(UP + 1, 0.0)
     reflection.link(True, UP + 2)
 
-    assert reflection.next(UP + 2, 0.0) == List("next", 1000)
+    assert reflection.next(UP + 2, 0.0) == ListRequest("next", 1000)
 
 
 # ── list again ──
@@ -509,8 +517,8 @@ def test_a_doubtful_stream_is_closed_and_listed_again() -> None:
     assert not reflection.is_open(UP + 1)
     reflection.received(101, UP + 1)
 
-    assert isinstance(reflection.next(UP + 1, 0.0), Close)
-    assert reflection.next(UP + 1, 0.0) == List("", 1000)
+    assert isinstance(reflection.next(UP + 1, 0.0), CloseRequest)
+    assert reflection.next(UP + 1, 0.0) == ListRequest("", 1000)
 
 
 def test_an_upstream_that_goes_back_again_and_again_is_listed_later_each_time() -> None:
@@ -519,7 +527,7 @@ def test_an_upstream_that_goes_back_again_and_again_is_listed_later_each_time() 
     for _ in range(4):
         reflection.relist(now, is_paced=True)
         command = reflection.next(now, 0.0)
-        if isinstance(command, Close):
+        if isinstance(command, CloseRequest):
             command = reflection.next(now, 0.0)
         delays.append(waited(command) - now if isinstance(command, Wait) else 0.0)
         now += 10.0
@@ -535,15 +543,15 @@ def test_a_page_that_was_asked_for_before_the_doubt_is_not_taken() -> None:
     reflection.relist(UP)
     assert reflection.page(page(), UP) is None
 
-    assert isinstance(reflection.next(UP, 0.0), Close)
-    assert reflection.next(UP, 0.0) == List("", 1000)
+    assert isinstance(reflection.next(UP, 0.0), CloseRequest)
+    assert reflection.next(UP, 0.0) == ListRequest("", 1000)
 
 
 def test_pages_from_before_the_doubt_are_not_kept() -> None:
     reflection = listing()
     reflection.page(page(100, "next", [item("a", 5)]), UP)
     reflection.relist(UP)
-    assert reflection.next(UP, 0.0) == List("", 1000)
+    assert reflection.next(UP, 0.0) == ListRequest("", 1000)
     whole = reflection.page(page(200, "", [item("b", 150)]), UP)
 
     assert whole is not None
@@ -561,4 +569,4 @@ def test_reports_of_a_closed_request_change_nothing() -> None:
     assert reflection.page(page(500), UP) is None
 
     assert not reflection.is_open(UP)
-    assert reflection.next(UP, 0.0) == Watch(100, 480)
+    assert reflection.next(UP, 0.0) == WatchRequest(100, 480)

@@ -10,12 +10,12 @@ from edge_sidecars.apimachinery.objects import Event, Item, Page
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.kubeapi import ApiError
-from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.fanout import Watcher
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Limits, Streams
-from relay_sidecar.streams.view import View
-from relay_sidecar.telemetry.metrics import Counters
+from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.reflectors import Reflectors
 from tests.unit.relay.samples import line, pod
 
@@ -99,7 +99,7 @@ class Scene:
         )
         self.upstream.link(True)
         limits = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
-        self.streams = Streams(self.upstream, Floor(), limits, Counters())
+        self.streams = Streams(self.upstream, MinResourceVersion(), limits, RelayCounters())
 
         def went_back(resource: ResourceName, version: int, but: Stream | None) -> None:
             self.streams.went_back(resource, version, but)
@@ -201,7 +201,7 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
     def watch(stream: Stream) -> Watcher:
         transport = asyncio.WriteTransport()
         watcher = Watcher(transport, is_chunked=False, allows_bookmarks=False, limit=1000)
-        stream.feed(View()).join(watcher)
+        stream.feed(ObjectView()).join(watcher)
         return watcher
 
     async def play() -> None:
@@ -213,7 +213,7 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
         watcher, whole = watch(narrow), watch(it.stream)
         assert not it.streams.close_covered(now=0.0)
         assert not it.streams.close_covered(now=599.0)
-        it.stream.feed(View()).leave(whole)
+        it.stream.feed(ObjectView()).leave(whole)
         assert not it.streams.close_covered(now=605.0)
         watch(it.stream)
         assert not it.streams.close_covered(now=610.0)

@@ -10,24 +10,26 @@ from edge_sidecars.apimachinery.objects import Item, Page
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
-from relay_sidecar.core.min_resource_version import Floor
+from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.fanout import Watcher
-from relay_sidecar.streams.stream import MAX_BODIES, Stream, Told
-from relay_sidecar.streams.view import View
-from relay_sidecar.telemetry.metrics import Counters
+from relay_sidecar.streams.stream import MAX_BODIES, ListEvidence, Stream
+from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.samples import bookmark, event, item
 
 PODS = Scope(ResourceName("", "v1", "pods"))
 
 
 def stream() -> Stream:
-    made = Stream(PODS, Collection(window_bytes=1 << 20, window_events=100), Counters(), now=0.0)
+    made = Stream(
+        PODS, Collection(window_bytes=1 << 20, window_events=100), RelayCounters(), now=0.0
+    )
     made.replace(Page("PodList", "v1", 10, "", [item("a", 5)]), gone=expired())
     return made
 
 
-def told(version: int, items: list[Item]) -> Told:
-    return Told(version, fingerprint_of(items), 7.0, 1007.0, 0)
+def told(version: int, items: list[Item]) -> ListEvidence:
+    return ListEvidence(version, fingerprint_of(items), 7.0, 1007.0, 0)
 
 
 def test_a_quiet_stream_is_equal_to_what_upstream_held_later() -> None:
@@ -55,7 +57,7 @@ def test_a_stream_that_has_events_to_come_becomes_equal_with_them() -> None:
 
 def test_an_event_from_before_the_confirmation_takes_it_back() -> None:
     """Something came and went, and the stream learns it late: meanwhile nobody may be shown it."""
-    late, floor = stream(), Floor()
+    late, floor = stream(), MinResourceVersion()
     floor.raise_to(PODS.resource, 100)
     late.expect(told(100, [item("a", 5)]))
     assert floor.is_reached(PODS, late.collection, equal_at=late.equal_at)
@@ -97,7 +99,7 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
         watched.apply([event("ADDED", "b", 50)])
         assert told == [], "nobody watches"
         watcher = Watcher(transport, is_chunked=False, allows_bookmarks=True, limit=1000)
-        watched.feed(View()).join(watcher)
+        watched.feed(ObjectView()).join(watcher)
         watched.apply([event("ADDED", "c", 60), event("ADDED", "d", 61)])
         watched.apply([bookmark(70)])
         assert told == [61, 70], "a bookmark tells a version as well"
@@ -127,7 +129,9 @@ def test_of_lists_that_nobody_asks_for_again_only_a_few_are_kept() -> None:
     """While the link is cut nothing makes them old, and clients may select by anything."""
     still = stream()
     asked = [
-        weakref.ref(still.body(View(PODS.only(Scope(PODS.resource, namespace=f"ns-{number}")))))
+        weakref.ref(
+            still.body(ObjectView(PODS.only(Scope(PODS.resource, namespace=f"ns-{number}"))))
+        )
         for number in range(100)
     ]
     gc.collect()

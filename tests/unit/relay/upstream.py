@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item, Key
-from edge_sidecars.apimachinery.selection.attrs import Facets
+from edge_sidecars.apimachinery.selection.attrs import Attrs
 from tests.unit.relay.samples import bookmark_line, encoded, line, pod
 
 NAMESPACE = "default"
@@ -50,7 +50,7 @@ class Selector:
         return thing is not None and self._is(thing.name, thing.app, thing.tier)
 
     def matches(self, item: Item) -> bool:
-        labels = Facets(item.raw).labels
+        labels = Attrs(item.raw).labels
         return self._is(item.key[1], labels["app"], labels["tier"])
 
     def covers(self, other: "Selector") -> bool:

@@ -14,9 +14,16 @@ from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from relay_sidecar.core.confirmation import Confirming
-from relay_sidecar.core.reflection import Close, List, Reflection, Trouble, Wait, Watch
-from relay_sidecar.streams.stream import Stream, Told
-from relay_sidecar.telemetry.metrics import Counters
+from relay_sidecar.core.reflection import (
+    CloseRequest,
+    ListRequest,
+    Reflection,
+    Trouble,
+    Wait,
+    WatchRequest,
+)
+from relay_sidecar.streams.stream import ListEvidence, Stream
+from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.informer import Informer
 from tests.unit.relay.upstream import Gone, Selector, Upstream, expired_line
 
@@ -27,7 +34,7 @@ COMMANDS_AT_ONCE = 12
 
 @dataclass
 class Request:
-    command: List | Watch
+    command: ListRequest | WatchRequest
     is_open: bool = False
     # Up to which revision the watch has been told.
     told: int = 0
@@ -93,15 +100,15 @@ class World:
             self.question = Question(limit, self.now, self.stream.version)
         for _ in range(COMMANDS_AT_ONCE):
             match self.reflection.next(self.now, self.chance):
-                case List() | Watch() as command:
+                case ListRequest() | WatchRequest() as command:
                     assert self.request is None
                     assert self.is_up
                     assert not self._taken
                     self.request = Request(command)
-                    if isinstance(command, Watch):
+                    if isinstance(command, WatchRequest):
                         assert command.version <= self.collection.cursor
                         self.request.told = command.version
-                case Close():
+                case CloseRequest():
                     assert self.request is not None
                     self.request = None
                     self._finish_taking()
@@ -156,7 +163,7 @@ class World:
 
     def _empty(self) -> Stream:
         collection = Collection(window_bytes=1 << 20, window_events=self.window_events)
-        return Stream(PODS, collection, Counters(), now=self.now)
+        return Stream(PODS, collection, RelayCounters(), now=self.now)
 
     def _failed(self, trouble: Trouble, retry_after: float = 0.0) -> None:
         self.reflection.failed(trouble, self.now, self.chance, retry_after=retry_after)
@@ -174,7 +181,7 @@ class World:
         request = self.request
         if request is None:
             return
-        if isinstance(request.command, List):
+        if isinstance(request.command, ListRequest):
             self._give_page(request.command)
         elif not request.is_open:
             self._open(request, request.command)
@@ -183,7 +190,7 @@ class World:
             if not slowly:
                 self._finish_taking()
 
-    def _give_page(self, command: List) -> None:
+    def _give_page(self, command: ListRequest) -> None:
         limit = min(command.limit, self.page_limit)
         try:
             body = self.upstream.page(self.selector, command.continue_token, limit)
@@ -198,7 +205,7 @@ class World:
         for informer in self._watching():
             informer.list(self.collection)
 
-    def _open(self, request: Request, command: Watch) -> None:
+    def _open(self, request: Request, command: WatchRequest) -> None:
         # Some versions answer 410 as a status, others as the first event.
         is_gone = command.version < self.upstream.compacted
         if is_gone and self.upstream.revision % 2:
@@ -255,7 +262,9 @@ class World:
         )
         assert not is_back
         fingerprint = None if page.continue_token else fingerprint_of(page.items)
-        told = Told(page.version, fingerprint, question.asked_at, self.now, question.version)
+        told = ListEvidence(
+            page.version, fingerprint, question.asked_at, self.now, question.version
+        )
         self.stream.expect(told)
 
     def want(self) -> None:
@@ -297,7 +306,7 @@ class World:
         request = self.request
         if request is None:
             return
-        if isinstance(request.command, List):
+        if isinstance(request.command, ListRequest):
             body = self.upstream.page(self.selector, "", 0)
             self._assert_malformed(lambda: read_page(body[: cut % len(body)]))
         elif request.is_open and (lines := self._untold(request)):

@@ -16,10 +16,10 @@ from relay_sidecar.config.config import Config, load
 from relay_sidecar.config.flags import parser
 from relay_sidecar.telemetry.status import (
     JournalStatus,
-    LinkStatus,
     Outage,
     RelayStatus,
     StreamStatus,
+    UpstreamLinkStatus,
 )
 from relay_sidecar.web.api import NEVER_KEPT
 from relay_sidecar.web.own_endpoints import OwnEndpoints
@@ -70,7 +70,7 @@ def _status() -> RelayStatus:
         uptime=1.0,
         lack="",
         access="own",
-        link=LinkStatus(
+        link=UpstreamLinkStatus(
             server="https://api.example",
             state="down",
             down_for=1.0,

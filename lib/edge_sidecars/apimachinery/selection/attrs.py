@@ -13,7 +13,7 @@ from msgspec import Struct
 from edge_sidecars.apimachinery.objects import decode
 
 
-class _Facts(Struct, gc=False):
+class _AttrsMetadata(Struct, gc=False):
     uid: str = ""
     name: str = ""
     namespace: str = ""
@@ -21,21 +21,21 @@ class _Facts(Struct, gc=False):
 
 
 class _Labelled(Struct, gc=False):
-    metadata: _Facts
+    metadata: _AttrsMetadata
 
 
 _LABELLED: Final = msgspec.json.Decoder(_Labelled)
 _TREE: Final = msgspec.json.Decoder(dict[str, object])
 
 
-class Facets:
+class Attrs:
     """What selectors ask of an object; decoded when asked, and only so far."""
 
     __slots__ = ("_facts", "_raw", "_tree")
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
-        self._facts: _Facts | None = None
+        self._facts: _AttrsMetadata | None = None
         self._tree: dict[str, object] | None = None
 
     @property
@@ -61,7 +61,7 @@ class Facets:
             value = value.get(name)
         return value
 
-    def _known(self) -> _Facts:
+    def _known(self) -> _AttrsMetadata:
         if self._facts is None:
             self._facts = decode(_LABELLED, self._raw).metadata
         return self._facts

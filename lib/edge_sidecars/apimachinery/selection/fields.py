@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
-from edge_sidecars.apimachinery.lru import memo
+from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.selection.label_parser import BadSelector
 from edge_sidecars.apimachinery.selection.labels import CACHE_SIZE
 
@@ -117,7 +117,7 @@ class FieldSelector:
 EVERYTHING = FieldSelector()
 
 
-@memo(CACHE_SIZE)
+@lru(CACHE_SIZE)
 def _parse(text: str) -> FieldSelector:
     return FieldSelector.of(
         requirement

@@ -26,7 +26,7 @@ class BadSelector(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class LabelTerm:
     """`operator` as written; empty for a bare key, `!` for one that must not exist."""
 
     key: str
@@ -34,9 +34,9 @@ class Term:
     values: tuple[str, ...] = ()
 
 
-def parse_terms(text: str) -> Sequence[Term]:
+def parse_terms(text: str) -> Sequence[LabelTerm]:
     """Raises BadSelector."""
-    return _Parser(_tokens(text)).parse()
+    return _LabelParser(_tokens(text)).parse()
 
 
 def _tokens(text: str) -> list[str]:
@@ -52,13 +52,13 @@ def _is_word(token: str) -> bool:
     return token != _END and token[0] not in "=!(),<>"
 
 
-class _Parser:
+class _LabelParser:
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
         self._position = 0
 
-    def parse(self) -> Sequence[Term]:
-        terms: list[Term] = []
+    def parse(self) -> Sequence[LabelTerm]:
+        terms: list[LabelTerm] = []
         token = self._peek()
         if token != "!" and not _is_word(token):
             if token == _END:
@@ -85,7 +85,7 @@ class _Parser:
         self._position += 1
         return self._tokens[self._position - 1]
 
-    def _term(self) -> Term:
+    def _term(self) -> LabelTerm:
         token = self._take()
         is_negated = token == "!"
         key = self._take() if is_negated else token
@@ -94,15 +94,15 @@ class _Parser:
         if faults := key_faults(key):
             raise BadSelector(f"<nil>: Invalid value: {quote(key)}: {faults}")
         if is_negated:
-            return Term(key, "!")
+            return LabelTerm(key, "!")
         if self._peek() in (_END, ","):
-            return Term(key, "")
+            return LabelTerm(key, "")
         operator = self._take()
         if operator not in OPERATORS:
             raise BadSelector(f"found '{operator}', expected: {_EXPECTED_OPERATORS}")
         values = self._set() if operator in ("in", "notin") else (self._exact_value(),)
         _check_values(key, operator, values)
-        return Term(key, operator, values)
+        return LabelTerm(key, operator, values)
 
     def _set(self) -> tuple[str, ...]:
         token = self._take()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from edge_sidecars.apimachinery.go_format import parse_int64
-from edge_sidecars.apimachinery.lru import memo
-from edge_sidecars.apimachinery.selection.label_parser import BadSelector, Term, parse_terms
+from edge_sidecars.apimachinery.lru import lru
+from edge_sidecars.apimachinery.selection.label_parser import BadSelector, LabelTerm, parse_terms
 
 __all__ = ["EVERYTHING", "BadSelector", "LabelSelector", "Operator", "Requirement"]
 
@@ -136,12 +136,12 @@ class LabelSelector:
 EVERYTHING = LabelSelector()
 
 
-@memo(CACHE_SIZE)
+@lru(CACHE_SIZE)
 def _parse(text: str) -> LabelSelector:
     return LabelSelector.of(map(_requirement, parse_terms(text)))
 
 
-def _requirement(term: Term) -> Requirement:
+def _requirement(term: LabelTerm) -> Requirement:
     values = tuple(sorted(set(term.values)))
     match term.operator:
         case "in" | "=" | "==":

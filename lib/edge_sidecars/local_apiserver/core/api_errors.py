@@ -7,7 +7,7 @@ that only the owner of the objects gives. Source: apimachinery pkg/api/errors/er
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from edge_sidecars.apimachinery.status import Cause, Refused, Status, bad_request
+from edge_sidecars.apimachinery.status import Refused, Status, StatusCause, bad_request
 from edge_sidecars.apimachinery.status import invalid as invalid_status
 from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
 
@@ -98,7 +98,7 @@ def terminating(group: str, plural: str, name: str, namespace: str) -> Refused:
             kind=plural,
             name=name,
             causes=(
-                Cause(
+                StatusCause(
                     "NamespaceTerminating",
                     f"namespace {namespace} is being terminated",
                     "metadata.namespace",
@@ -131,7 +131,7 @@ def unprocessable_patch() -> Refused:
 
 
 def invalid(group: str, kind: str, name: str, faults: Sequence[Fault]) -> Refused:
-    causes = [Cause(fault.type, fault.message, fault.path) for fault in faults]
+    causes = [StatusCause(fault.type, fault.message, fault.path) for fault in faults]
     return Refused(invalid_status(kind, causes, group=group, name=name))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edge_sidecars.apimachinery.selection.attrs import Facets, uid
+from edge_sidecars.apimachinery.selection.attrs import Attrs, uid
 from tests.unit.relay.samples import encoded, metadata, pod
 
 FULL = encoded(
@@ -17,7 +17,7 @@ FULL = encoded(
 
 
 def test_facets_show_labels_and_fields_as_text() -> None:
-    facets = Facets(FULL)
+    facets = Attrs(FULL)
 
     assert facets.labels == {"app": "web", "a.example/tier": "front"}
     paths = ("metadata.name", "metadata.namespace", "spec.nodeName")
@@ -30,17 +30,17 @@ def test_facets_show_labels_and_fields_as_text() -> None:
     "path", ["spec.none", "spec.missing", "missing.path", "spec.nodeName.deeper", "status.podIPs"]
 )
 def test_a_field_that_is_no_scalar_is_empty(path: str) -> None:
-    assert Facets(FULL).field(path) == ""
+    assert Attrs(FULL).field(path) == ""
 
 
 def test_facets_show_whatever_stands_at_a_path() -> None:
-    assert Facets(FULL).value("status.podIPs") == [{"ip": "10.0.0.1"}]
-    assert Facets(FULL).value("status.missing") is None
+    assert Attrs(FULL).value("status.podIPs") == [{"ip": "10.0.0.1"}]
+    assert Attrs(FULL).value("status.missing") is None
 
 
 def test_an_object_without_labels_has_none() -> None:
-    assert Facets(pod("a", 1)).labels == {}
-    assert Facets(b'{"metadata":{"labels":null}}').labels == {}
+    assert Attrs(pod("a", 1)).labels == {}
+    assert Attrs(b'{"metadata":{"labels":null}}').labels == {}
 
 
 def test_a_uid_may_be_missing() -> None:

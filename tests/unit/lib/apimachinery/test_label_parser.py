@@ -4,7 +4,7 @@ integration tests hold them against a real one."""
 import pytest
 from hypothesis import given
 
-from edge_sidecars.apimachinery.selection.label_parser import BadSelector, Term, parse_terms
+from edge_sidecars.apimachinery.selection.label_parser import BadSelector, LabelTerm, parse_terms
 from tests.unit.lib.apimachinery.selection import texts
 
 NAME_RULE = (
@@ -24,31 +24,31 @@ VALUE_RULE = (
     [
         ("", []),
         ("  \t\r\n", []),
-        ("\rx", [Term("x", "")]),
-        ("!x", [Term("x", "!")]),
-        ("! x", [Term("x", "!")]),
-        ("x=", [Term("x", "=", ("",))]),
-        ("x= ,z== ", [Term("x", "=", ("",)), Term("z", "==", ("",))]),
-        ("x!=a", [Term("x", "!=", ("a",))]),
-        ("x>1,z<5", [Term("x", ">", ("1",)), Term("z", "<", ("5",))]),
-        ("foo  in\t (abc)", [Term("foo", "in", ("abc",))]),
-        ("x notin\n (def,abc)", [Term("x", "notin", ("abc", "def"))]),
-        ("x in ()", [Term("x", "in", ("",))]),
-        ("x in (,)", [Term("x", "in", ("",))]),
-        ("x in (abc,)", [Term("x", "in", ("", "abc"))]),
-        ("x in (a,,a,,b)", [Term("x", "in", ("", "a", "b"))]),
-        ("x,y in (a)", [Term("x", ""), Term("y", "in", ("a",))]),
-        ("in in (in,notin)", [Term("in", "in", ("in", "notin"))]),
-        ("notin=in", [Term("notin", "=", ("in",))]),
-        ("!in", [Term("in", "!")]),
-        ("example.com/a=b", [Term("example.com/a", "=", ("b",))]),
+        ("\rx", [LabelTerm("x", "")]),
+        ("!x", [LabelTerm("x", "!")]),
+        ("! x", [LabelTerm("x", "!")]),
+        ("x=", [LabelTerm("x", "=", ("",))]),
+        ("x= ,z== ", [LabelTerm("x", "=", ("",)), LabelTerm("z", "==", ("",))]),
+        ("x!=a", [LabelTerm("x", "!=", ("a",))]),
+        ("x>1,z<5", [LabelTerm("x", ">", ("1",)), LabelTerm("z", "<", ("5",))]),
+        ("foo  in\t (abc)", [LabelTerm("foo", "in", ("abc",))]),
+        ("x notin\n (def,abc)", [LabelTerm("x", "notin", ("abc", "def"))]),
+        ("x in ()", [LabelTerm("x", "in", ("",))]),
+        ("x in (,)", [LabelTerm("x", "in", ("",))]),
+        ("x in (abc,)", [LabelTerm("x", "in", ("", "abc"))]),
+        ("x in (a,,a,,b)", [LabelTerm("x", "in", ("", "a", "b"))]),
+        ("x,y in (a)", [LabelTerm("x", ""), LabelTerm("y", "in", ("a",))]),
+        ("in in (in,notin)", [LabelTerm("in", "in", ("in", "notin"))]),
+        ("notin=in", [LabelTerm("notin", "=", ("in",))]),
+        ("!in", [LabelTerm("in", "!")]),
+        ("example.com/a=b", [LabelTerm("example.com/a", "=", ("b",))]),
         # A NUL ends the text where a token could begin, and only parts tokens elsewhere.
-        ("a\0", [Term("a", "")]),
-        ("a \0,b", [Term("a", "")]),
-        ("a\0,b", [Term("a", ""), Term("b", "")]),
+        ("a\0", [LabelTerm("a", "")]),
+        ("a \0,b", [LabelTerm("a", "")]),
+        ("a\0,b", [LabelTerm("a", ""), LabelTerm("b", "")]),
     ],
 )
-def test_what_is_well_formed_is_read(text: str, terms: list[Term]) -> None:
+def test_what_is_well_formed_is_read(text: str, terms: list[LabelTerm]) -> None:
     assert list(parse_terms(text)) == terms
 
 
@@ -112,7 +112,7 @@ def test_what_is_not_is_refused_in_kube_apiservers_words(text: str, message: str
     ],
 )
 def test_keys_up_to_their_limits_are_read(key: str) -> None:
-    assert list(parse_terms(key)) == [Term(key, "")]
+    assert list(parse_terms(key)) == [LabelTerm(key, "")]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_keys_beyond_them_are_refused(key: str, complaint: str) -> None:
 
 
 def test_values_up_to_their_limit_are_read_and_longer_ones_refused() -> None:
-    assert list(parse_terms("a=" + "b" * 63)) == [Term("a", "=", ("b" * 63,))]
+    assert list(parse_terms("a=" + "b" * 63)) == [LabelTerm("a", "=", ("b" * 63,))]
     with pytest.raises(BadSelector) as refused:
         parse_terms("a=" + "b" * 64)
     complaint = f'values[0][a]: Invalid value: "{"b" * 64}": must be no more than 63 bytes'

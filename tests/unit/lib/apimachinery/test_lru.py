@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from edge_sidecars.apimachinery.lru import LONGEST, memo
+from edge_sidecars.apimachinery.lru import LONGEST, lru
 from edge_sidecars.apimachinery.request_info import RequestInfo
 from relay_sidecar.web.read_context import by_name
 
@@ -12,7 +12,7 @@ from relay_sidecar.web.read_context import by_name
 def test_what_is_asked_again_is_worked_out_once_unless_it_is_long() -> None:
     asked = []
 
-    @memo(2)
+    @lru(2)
     def answer(text: str) -> int:
         asked.append(text)
         return len(text)

@@ -18,7 +18,7 @@ from edge_sidecars.apimachinery.resources import (
     selectable_fields,
 )
 from edge_sidecars.apimachinery.scope import ResourceName
-from edge_sidecars.apimachinery.selection.attrs import Facets
+from edge_sidecars.apimachinery.selection.attrs import Attrs
 from edge_sidecars.apimachinery.status import Refused
 
 META: dict[str, Any] = {"name": "x", "namespace": "a"}
@@ -32,7 +32,7 @@ def core(plural: str) -> ResourceName:
 
 def value(resource: ResourceName, path: str, **content: Any) -> str:
     raw = json.dumps({"metadata": META, **content}).encode()
-    return fields_of(resource, Facets(raw))(path)
+    return fields_of(resource, Attrs(raw))(path)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
-from edge_sidecars.apimachinery.selection.attrs import Facets
+from edge_sidecars.apimachinery.selection.attrs import Attrs
 from edge_sidecars.apimachinery.selection.fields import NAMESPACE, FieldRequirement, FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from tests.unit.lib.apimachinery.selection import PODS, pod, pods, scopes
@@ -113,7 +113,7 @@ def test_name_and_namespace_are_filtered_without_decoding() -> None:
 
 def test_readers_of_one_object_may_share_what_was_decoded() -> None:
     item = pod("p", "one", labels={"a": "1"})
-    shown = Facets(pod("p", "one", labels={"a": "2"}).raw)
+    shown = Attrs(pod("p", "one", labels={"a": "2"}).raw)
     predicate = scope().only(scope(labels="a=2"))
     assert predicate is not None
     assert not predicate.matches(item)

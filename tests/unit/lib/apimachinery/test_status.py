@@ -1,9 +1,9 @@
 """Status objects as kube-apiserver writes them, to the byte."""
 
 from edge_sidecars.apimachinery.status import (
-    Cause,
     Refused,
     Status,
+    StatusCause,
     bad_request,
     expired,
     expired_continue,
@@ -52,7 +52,7 @@ def test_a_version_too_large_has_its_cause() -> None:
 
 
 def test_what_is_invalid_tells_each_cause_and_repeats_no_message() -> None:
-    one, two = Cause("FieldValueForbidden", "Forbidden: x", "a"), Cause("T", "Bad", "b")
+    one, two = StatusCause("FieldValueForbidden", "Forbidden: x", "a"), StatusCause("T", "Bad", "b")
     single = invalid("ListOptions", [one, one], group="meta.k8s.io")
     assert single.message == 'ListOptions.meta.k8s.io "" is invalid: a: Forbidden: x'
     assert len(single.causes) == 2

@@ -3,7 +3,13 @@
 import pytest
 
 from edge_sidecars.apimachinery.objects import EventType, Item, read_event
-from edge_sidecars.apimachinery.store import Change, Collection, Expired, fingerprint_of, transition
+from edge_sidecars.apimachinery.store import (
+    Collection,
+    Expired,
+    ObjectChange,
+    fingerprint_of,
+    transition,
+)
 from tests.unit.relay.samples import bookmark, event, item, line, pod
 
 ROOMY = 1 << 20
@@ -17,7 +23,7 @@ def collection(
     return made
 
 
-def told(changes: list[Change]) -> list[tuple[EventType, int, str]]:
+def told(changes: list[ObjectChange]) -> list[tuple[EventType, int, str]]:
     return [(change.type, change.version, change.item.key[1]) for change in changes]
 
 

@@ -23,7 +23,7 @@ from edge_sidecars.local_apiserver import storage
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from lc.store import Store, open_store
 from relay_sidecar.access import caller
-from relay_sidecar.core.authorization import Decisions, Standing, saved_clock
+from relay_sidecar.core.authorization import Allowed, AuthorizationCache, Denied, saved_clock
 from relay_sidecar.core.offline_clock import OfflineClock
 from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.journal import Saved
@@ -102,18 +102,20 @@ def test_a_caller_keeps_what_upstream_decided(tmp_path: Path, end: str) -> None:
     decisions = _decisions(load(_copied("journal", end, tmp_path)))
     pods = Attributes(verb="list", version="v1", resource="pods", namespace="shop")
     nodes = Attributes(verb="list", version="v1", resource="nodes")
-    for attributes, allowed, reason in ((pods, True, ""), (nodes, False, "policy")):
-        found = decisions.judge(TOKEN, attributes, now=1060.0, is_online=False)
-        assert isinstance(found, Standing)
-        assert (found.allowed, found.user, found.reason) == (allowed, "anna", reason)
+    assert isinstance(decisions.judge(TOKEN, pods, now=1060.0, is_online=False), Allowed)
+    found = decisions.judge(TOKEN, nodes, now=1060.0, is_online=False)
+    assert isinstance(found, Denied)
+    assert (found.user, found.reason) == ("anna", "policy")
 
 
-def _decisions(saved: Saved) -> Decisions:
+def _decisions(saved: Saved) -> AuthorizationCache:
     kept = saved.kept[caller.SPACE]
     assert kept[caller.SALT] == bytes(range(caller.SALT_LENGTH))
     readable = {key.decode(): value for key, value in kept.items() if key != caller.SALT}
     clock = OfflineClock(boot_id=BOOT_ID, now=1060.0, saved=saved_clock(readable))
-    decisions = Decisions(salt=kept[caller.SALT], ttl=60.0, offline_ttl=86400.0, clock=clock)
+    decisions = AuthorizationCache(
+        salt=kept[caller.SALT], ttl=60.0, offline_ttl=86400.0, clock=clock
+    )
     decisions.restore(readable, now=1060.0)
     return decisions
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.accept import Form
-from relay_sidecar.core.response_version import answer_version, version_at_head
+from edge_sidecars.apimachinery.resource_version import response_version, version_at_head
 
 META = {"name": "a", "resourceVersion": "42"}
 PARTIAL = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": META}
@@ -54,7 +54,7 @@ LIST = enveloped(field(1, b"") + field(2, b"42") + field(3, b"token"))
     ],
 )
 def test_the_version_is_read(body: bytes, form: Form, is_list: bool) -> None:
-    assert answer_version(body, form, is_list=is_list) == 42
+    assert response_version(body, form, is_list=is_list) == 42
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_the_version_is_read(body: bytes, form: Form, is_list: bool) -> None:
 )
 @pytest.mark.parametrize("form", list(Form))
 def test_where_there_is_none_none_is_told(body: bytes, form: Form) -> None:
-    assert answer_version(body, form, is_list=False) is None
+    assert response_version(body, form, is_list=False) is None
 
 
 @given(body=st.binary(max_size=200), cut=st.integers(0, len(OBJECT)))
 def test_whatever_is_sent_the_answer_is_a_version_or_none(body: bytes, cut: int) -> None:
-    version = answer_version(b"k8s\x00" + body, Form.OTHER, is_list=False)
+    version = response_version(b"k8s\x00" + body, Form.OTHER, is_list=False)
     assert version is None or version >= 0
-    assert answer_version(OBJECT[:cut], Form.OTHER, is_list=False) in {None, 42}
+    assert response_version(OBJECT[:cut], Form.OTHER, is_list=False) in {None, 42}
 
 
 @pytest.mark.parametrize(
