@@ -22,7 +22,6 @@ from edge_sidecars.runtime.process import (
     raise_descriptor_limit,
 )
 from edge_sidecars.runtime.values import Address, BadInput
-from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
 from gm.config.config import Config, load
 from gm.config.flags import PREFIX, parser
@@ -30,7 +29,7 @@ from gm.controller.crd_check import UnfitDefinitions
 from gm.hub.token_review import TokenReviews
 from gm.web.listener import listening
 from gm.web.own_endpoints import OwnEndpoints
-from gm.wiring import GlobalManager
+from gm.wiring import GlobalManager, user_agent
 
 BAD_INPUT = 2
 # Seconds from the start: what was imported and listed stays for good.
@@ -81,16 +80,16 @@ async def _serve(config: Config, instance: str) -> None:
 
 def _global_manager(config: Config, instance: str, stack: AsyncExitStack) -> GlobalManager:
     def server(url: str) -> ApiServer:
-        user_agent = f"gm/{VERSION} ({instance})"
         # Each operator's, the inbox's and the Events' at once.
-        it = ApiServer(Plain(url), user_agent=user_agent, max_idle=config.concurrency + 16)
+        it = ApiServer(
+            Plain(url), user_agent=user_agent(instance), max_idle=config.concurrency + 16
+        )
         stack.push_async_callback(it.close)
         return it
 
     return GlobalManager(
         config,
         api=server(config.api),
-        elector=server(config.elector),
         relay=None if config.relay_status is None else server(config.relay_status),
         instance=instance,
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+from edge_sidecars.leader_client import LeaderClient
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -28,7 +29,6 @@ from gm.controller.applier import Performer
 from gm.controller.controller import Operators
 from gm.controller.crd_check import MissingDefinitions
 from gm.controller.events import Events
-from gm.controller.leadership import Leadership
 from gm.controller.relay_link import Link
 from gm.controller.secret_lookup import Secrets
 from gm.core.engine.view import NODE
@@ -56,15 +56,18 @@ LONGEST_LOOK = 5.0
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
+def user_agent(instance: str) -> str:
+    return f"gm/{VERSION} ({instance})"
+
+
 class GlobalManager:
-    """`api` and `relay` are this pod's relay, `elector` its elector."""
+    """`api` and `relay` are this pod's relay."""
 
     def __init__(
         self,
         config: Config,
         *,
         api: ApiServer,
-        elector: ApiServer,
         relay: ApiServer | None,
         instance: str,
     ) -> None:
@@ -73,17 +76,19 @@ class GlobalManager:
         self.api = api
         self._began = boottime()
         self._lack = "the CRDs were not looked at yet"
-        self.leadership = Leadership(elector, within=timeout)
+        self.leader = LeaderClient(
+            config.elector, request_timeout=timeout, user_agent=user_agent(instance)
+        )
         self.link = Link(relay, self._link_changed)
         self.directory = Directory(lambda: self.link.is_up, namespaces=config.namespaces)
-        self._writes = Writes(api, lambda: self.leadership.may_act, timeout=timeout)
+        self._writes = Writes(api, self.leader.may_act, timeout=timeout)
         self._report_writes = Writes(
-            api, lambda: self._is_any or self.leadership.may_act, timeout=timeout
+            api, lambda: self._is_any or self.leader.may_act(), timeout=timeout
         )
         self.events = Events(self._writes, instance=instance)
         self.operators = Operators(
             self.directory,
-            self.leadership,
+            self.leader,
             Performer(self._writes, self.directory, has_labels=config.mode is Mode.RELAY),
             self.events,
             Secrets(
@@ -105,7 +110,7 @@ class GlobalManager:
         self._late_writer = NodeReportWriter(self.directory, self._late_writes)
         authority = Authority(self.directory, self._report_writes, namespaces=config.namespaces)
         self.inbox = Inbox(authority, self._writer, self._late_writer, may_serve=self._may_serve)
-        self._pruning = Pruning(self.directory, self._writer, lambda: self.leadership.may_act)
+        self._pruning = Pruning(self.directory, self._writer, self.leader.may_act)
         self.hub: Hub | None = None
         if config.mode is not Mode.RELAY:
             self.hub = Hub(
@@ -115,13 +120,13 @@ class GlobalManager:
                 sheds=self._is_any,
                 may_wait=self._may_come_to_serve,
             )
-            self.leadership.subscribe(self.hub.moved)
+            self.leader.subscribe(self.hub.moved)
 
     # ── its life ──
 
     def start(self, spawn: Spawn) -> None:
         """What runs until it is cancelled; the rest begins when the CRDs are fit."""
-        for work in (self.leadership.run(), self.link.run(), self._begin(spawn)):
+        for work in (self.leader.run(), self.link.run(), self._begin(spawn)):
             spawn(work)
 
     async def _begin(self, spawn: Spawn) -> None:
@@ -186,11 +191,11 @@ class GlobalManager:
         if self.hub is not None:
             await self.hub.drain("this GM ends")
             await self.inbox.flush()
-        self.leadership.stand_down()
+        self.leader.resign()
         await self.drained()
 
     async def drained(self) -> None:
-        await self.leadership.ended()
+        await self.leader.wait_for(is_leader=False)
         await self.operators.idle()
 
     @property
@@ -199,11 +204,11 @@ class GlobalManager:
         return self.config.mode is Mode.ACTIVE_ACTIVE
 
     def _may_serve(self) -> bool:
-        return self._is_any or self.leadership.is_leader
+        return self._is_any or self.leader.is_leader
 
     def _may_come_to_serve(self) -> bool:
         """Soon: it has just started, or whoever led is silent."""
-        is_next = self._is_any or self.leadership.is_leader or self.leadership.is_vacant
+        is_next = self._is_any or self.leader.is_leader or self.leader.is_vacant
         return is_next and (self.link.is_up or not self.directory.is_synced)
 
     def _link_changed(self) -> None:
@@ -223,7 +228,7 @@ class GlobalManager:
 
     def status(self) -> GmStatus:
         now = boottime()
-        leadership, inbox = self.leadership, self.inbox
+        leader, inbox = self.leader, self.inbox
         counts = self.directory.census.counts()
         return GmStatus(
             version=VERSION,
@@ -231,12 +236,12 @@ class GlobalManager:
             uptime=now - self._began,
             lack=self.lack,
             leader=LeaderStatus(
-                is_leader=leadership.is_leader,
-                may_act=leadership.may_act,
-                holder=leadership.holder,
-                term=leadership.term,
-                terms=leadership.terms,
-                remaining=leadership.remaining,
+                is_leader=leader.is_leader,
+                may_act=leader.may_act(),
+                holder=leader.holder,
+                term=leader.term,
+                terms=leader.terms,
+                remaining=leader.remaining,
             ),
             is_link_up=self.link.is_up,
             backlog=Backlog(

@@ -4,7 +4,8 @@ It knows nothing of Kubernetes, Leases or other pods, only localhost: it follows
 elector, answers `/healthz`, and stops at once when its elector POSTs `/drain`.
 Guarantee: a unit of work is begun only before `validUntil` of the last document, by this
 machine's CLOCK_BOOTTIME, and never in a term that was drained.
-Runs as `python -m tools.demo.main --elector URL --listen HOST:PORT --ledger FILE`.
+It uses no library, so that it can be copied; `edge_sidecars.leader_client` is the same for programs
+in Python. Runs as `python -m tools.demo.main --elector URL --listen HOST:PORT --ledger FILE`.
 """
 
 import argparse

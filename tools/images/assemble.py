@@ -34,7 +34,7 @@ COMPONENTS = {
         "relay_sidecar",
         ("runtime", "kubeapi", "apimachinery", "walstore", "local_apiserver"),
     ),
-    "gm": Component("gm", "gm", ("runtime", "kubeapi", "sedna_api")),
+    "gm": Component("gm", "gm", ("runtime", "kubeapi", "leader_client", "sedna_api")),
     "lc": Component("lc", "lc", ("runtime", "kubeapi", "sedna_api", "walstore")),
 }
 # An import reads none of them: sources of extensions, typing stubs, what sources are made from.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
+from edge_sidecars.leader_client import LeaderClient
 from edge_sidecars.runtime.backoff import exponential
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -24,7 +25,6 @@ from gm.cache.node_index import MISSHAPEN
 from gm.controller.api_writes import TROUBLE, NotLeading
 from gm.controller.applier import DecideAgain, Performer, Rejected
 from gm.controller.events import Events
-from gm.controller.leadership import Leadership
 from gm.controller.secret_lookup import Secrets
 from gm.controller.work_queue import WorkQueue
 from gm.core.engine.engine import decide, references
@@ -69,7 +69,7 @@ class Operators:
     def __init__(
         self,
         directory: Directory,
-        leadership: Leadership,
+        leader: LeaderClient,
         performer: Performer,
         events: Events,
         secrets: Secrets,
@@ -78,7 +78,7 @@ class Operators:
         concurrency: int,
     ) -> None:
         self._directory = directory
-        self._leadership = leadership
+        self._leader = leader
         self._performer = performer
         self._events = events
         self._secrets = secrets
@@ -116,7 +116,7 @@ class Operators:
     async def run(self) -> None:
         """Until cancelled."""
         self._directory.watch(self._touched)
-        self._leadership.subscribe(self._lead_changed)
+        self._leader.subscribe(self._lead_changed)
         await self._directory.synced()
         self._lead_changed()
         async with asyncio.TaskGroup() as group:
@@ -125,14 +125,14 @@ class Operators:
                 group.create_task(self._work(failed_too=number >= self._concurrency // 2))
 
     def _touched(self, key: ObjectKey) -> None:
-        if self._leadership.is_leader:
+        if self._leader.is_leader:
             self._queue.add(key)
 
     def _lead_changed(self) -> None:
         self._queue.clear()
         self._memories.clear()
         self._secrets.forget()
-        if self._leadership.is_leader:
+        if self._leader.is_leader:
             for key in self._directory.objects():
                 self._queue.add(key)
 
@@ -163,8 +163,8 @@ class Operators:
         memory = self._memories.get(key)
         if memory is None or memory.uid != document.uid:
             memory = self._memories[key] = _Memory(document.uid)
-        if not self._leadership.may_act:
-            if self._leadership.is_leader:
+        if not self._leader.may_act():
+            if self._leader.is_leader:
                 self._queue.add_after(key, POLL)
             return "not leading"
         try:

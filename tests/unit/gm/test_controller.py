@@ -22,7 +22,10 @@ SPEC = {"nodeName": "n", "url": "/x.csv", "format": "csv"}
 
 
 class Leading:
-    is_leader = may_act = True
+    is_leader = True
+
+    def may_act(self) -> bool:
+        return True
 
     def subscribe(self, changed: Callable[[], None]) -> None:
         """It leads for as long as the test lasts."""

@@ -21,7 +21,7 @@ FOREIGN = {
     *("--selector", "--all-namespaces", "--cascade", "--timeout", "--field-selector"),
     *("--create", "--extract", "--file", "--fail", "--config-test"),
 }
-LANGUAGES = {"sh", "console", "yaml", ""}
+LANGUAGES = {"sh", "console", "yaml", "python", ""}
 # Of workers, not of ours.
 SEDNAS = {"LC_SERVER", *(twin for twins in SEDNA_TWINS.values() for twin in twins.split())}
 

@@ -120,11 +120,12 @@ def test_every_message_of_the_log_is_explained() -> None:
 
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG by GM, and by what it shares with LC, in so many words."""
-    shared = (ROOT / "lib" / "edge_sidecars" / "sedna_api").glob("follow.py")
+    library = ROOT / "lib" / "edge_sidecars"
+    shared = (library / "sedna_api" / "follow.py", *(library / "leader_client").glob("*.py"))
     for path in (
         *PACKAGE.rglob("*.py"),
         *shared,
-        *(ROOT / "lib" / "edge_sidecars" / "runtime").rglob("*.py"),
+        *(library / "runtime").rglob("*.py"),
     ):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in (*LEVELS, "level"):

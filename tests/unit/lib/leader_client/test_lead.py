@@ -1,4 +1,4 @@
-"""Until when a GM may act: both bounds of each document, and nothing by silence."""
+"""Until when a main may act: both bounds of each document, and nothing by silence."""
 
 import math
 from dataclasses import replace
@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gm.core.lead import SILENT_AFTER, Lead, LeaderDocument, NotALeaderDocument
+from edge_sidecars.leader_client.lead import (
+    SILENT_AFTER,
+    Lead,
+    LeaderDocument,
+    NotAnElectorDocument,
+)
 
 
 def leading(
@@ -119,7 +124,7 @@ def test_no_deadline_reaches_beyond_what_the_elector_meant(
     ],
 )
 def test_what_is_no_document_of_an_elector_proves_nothing(document: dict[str, object]) -> None:
-    with pytest.raises(NotALeaderDocument):
+    with pytest.raises(NotAnElectorDocument):
         LeaderDocument.parse(document)
 
 

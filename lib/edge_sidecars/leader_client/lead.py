@@ -1,10 +1,9 @@
-"""Until when this process may act as the leader, from what its elector says.
+"""Until when this process may act as the leader, from the documents of its elector. Pure.
 
-Owns the arithmetic of rule G1. Guarantees: nothing that an elector said reaches further than both
-bounds: `validUntil` on the clock that all containers of a pod share, and the moment before which
-the document cannot have been made (the request was sent, or the document before it arrived) plus
-`remainingSeconds`. Silence prolongs nothing; without a document nobody leads. Times are seconds on
-CLOCK_BOOTTIME, and come in.
+Guarantees: no document proves the lead for longer than both bounds: `validUntil` on the clock that
+all containers of a pod share, and the moment before which the document cannot have been made (the
+request was sent, or the document before it arrived) plus `remainingSeconds`. Silence prolongs
+nothing; without a document there is no lead. Times are seconds on CLOCK_BOOTTIME, and come in.
 """
 
 import math
@@ -12,19 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-# Seconds; a leader that lives is seen to renew each second, or two with an elector's defaults. Who
-# waits for one in vain goes on as soon as it is.
+# Seconds; a leader that lives is seen to renew each second, or two with an elector's defaults. A
+# wait for one that lives after all ends as soon as it is seen.
 SILENT_AFTER = 1.2
 
 
-class NotALeaderDocument(ValueError):
-    """What the elector's address says is no document of /leader."""
+class NotAnElectorDocument(ValueError):
+    """The answer is not an elector's."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderDocument:
-    """What of `GET /leader` is of use here. `term` grows with each term, None unless leader;
-    `renewed`: the holder's own words for when it renewed last."""
+    """The fields of `GET /leader` that a main needs. `term` grows with each term, None unless
+    leader; `renewed`: `renewTime` as the holder wrote it."""
 
     is_leader: bool
     holder: str
@@ -36,15 +35,15 @@ class LeaderDocument:
 
     @classmethod
     def parse(cls, document: Mapping[str, object]) -> Self:
-        """Raises `NotALeaderDocument`."""
+        """Raises `NotAnElectorDocument`."""
         is_leader = document.get("isLeader")
         if not isinstance(is_leader, bool):
-            raise NotALeaderDocument("isLeader is missing")
+            raise NotAnElectorDocument("isLeader is missing")
         remaining = document.get("remainingSeconds")
         valid_until = document.get("validUntil")
         term = document.get("fencingToken")
         if is_leader and not _is_seconds(remaining):
-            raise NotALeaderDocument(f"remainingSeconds of a leader is {remaining!r:.80}")
+            raise NotAnElectorDocument(f"remainingSeconds of a leader is {remaining!r:.80}")
         return cls(
             is_leader=is_leader,
             holder=_text(document.get("holderPod")) or _text(document.get("holder")),
@@ -93,8 +92,8 @@ class Lead:
         return now < self.deadline
 
     def is_vacant(self, now: float) -> bool:
-        """Whether nobody seems to lead: no holder, or one that has not renewed for `SILENT_AFTER`
-        seconds. A first sight of a holder counts as its renewal."""
+        """Whether no leader is known to be alive: no holder, or one that has not renewed for
+        `SILENT_AFTER` seconds. A first sight of a holder counts as its renewal."""
         if self.document is None or not self.document.holder:
             return True
         return now - self._renewed_at >= SILENT_AFTER
