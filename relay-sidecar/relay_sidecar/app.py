@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from relay_sidecar.wiring.local_relay import LocalRelay
 
 BAD_INPUT = 2
+# What `--origin local` runs.
+LOCAL_APISERVER = "edge_sidecars.local_apiserver"
 # Seconds from the first answer: what was imported and loaded stays for good.
 FREEZE_GC_AFTER = 2.0
 # Descriptors for kubelet, Prometheus and people.
@@ -118,8 +120,16 @@ async def _relay(
 ) -> "Relay | LocalRelay":
     """Imported only where used: an edge node's memory is not for what it does not do."""
     if credentials is None:
-        from relay_sidecar.wiring.local_relay import LocalRelay
-
+        try:
+            from relay_sidecar.wiring.local_relay import LocalRelay
+        except ModuleNotFoundError as error:
+            if error.name != LOCAL_APISERVER:
+                raise
+            raise BadInput(
+                f"--origin local: the Python package {LOCAL_APISERVER} is missing, as in the "
+                "default image: use the image of relay-sidecar with the local API server, or "
+                "install the package edge-sidecars[relay]"
+            ) from error
         return await LocalRelay.open(config, stack, spawn=spawn)
     return await Relay.open(config, credentials, stack, spawn=spawn)
 

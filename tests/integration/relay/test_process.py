@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import edge_sidecars
+import relay_sidecar
 from relay_sidecar.config.flags import GROUPS
 from tools.harness.controlplane.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
@@ -35,7 +38,7 @@ SOON = 60
 
 
 def run(
-    *arguments: str, environ: Mapping[str, str] | None = None
+    *arguments: str, environ: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "relay_sidecar", *arguments],
@@ -44,6 +47,7 @@ def run(
         timeout=SOON,
         check=False,
         env={"PATH": "/usr/bin:/bin", **(environ or {})},
+        cwd=cwd,
     )
 
 
@@ -55,6 +59,31 @@ def refused(*arguments: str) -> str:
     assert done.stderr.startswith("relay-sidecar: ")
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("left_out", "status"), [("local_apiserver", 2), ("local_apiserver/storage.py", 1)]
+)
+def test_without_the_local_api_server_its_flag_is_refused_in_one_line(
+    tmp_path: Path, left_out: str, status: int
+) -> None:
+    """As in the default image. What is missing by mistake crashes, as ever."""
+    for package in (edge_sidecars, relay_sidecar):
+        [source] = package.__path__
+        shutil.copytree(source, tmp_path / Path(source).name)
+    missing = tmp_path / "edge_sidecars" / left_out
+    if missing.is_dir():
+        shutil.rmtree(missing)
+    else:
+        missing.unlink()
+    done = run(
+        "--origin=local", "--data-dir=memory", environ={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path
+    )
+    assert done.returncode == status, done.stderr
+    if status == 2:
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert "edge_sidecars.local_apiserver is missing" in done.stderr
+        assert "the image of relay-sidecar with the local API server" in done.stderr
 
 
 @pytest.fixture
