@@ -1,7 +1,9 @@
 """Pure: no I/O, clock, chance or log. What the watch contract means is decided here.
 
 What is asked of upstream
-reflection            list, watch, resume or relist: what to do next
+reflection            list, watch, resume or relist: what to do next, as stream_commands
+paged_list            one list, page by page
+catch_up              whether an open watch has caught up
 list_decoder          a list that is decoded while it arrives
 confirmation          when a watch is compared with a list, and how much of it
 stream_backoff        how long upstream is left alone after a failure

@@ -34,7 +34,7 @@ class LinkProbe:
         # Called when this process stood still for a while.
         self.on_standstill: Callable[[], None] | None = None
         self._transport = transport
-        self._link = link
+        self.link = link
         # Behind a path there is a gateway.
         self._probing = ProbeRequests(may_be_brief=URL(transport.url).path == "/")
         self._told: bool | None = None
@@ -52,17 +52,17 @@ class LinkProbe:
 
     @property
     def is_up(self) -> bool:
-        return self._link.is_up(boottime())
+        return self.link.is_up(boottime())
 
     @property
     def is_behind(self) -> bool:
         """This process stood still, and `on_standstill` is about to be called."""
-        return self._link.is_behind(boottime())
+        return self.link.is_behind(boottime())
 
     @property
     def may_be_up(self) -> bool:
         """It is, or nobody knows yet: what is asked for in the first moments is tried."""
-        return self.is_up or not self._link.is_known
+        return self.is_up or not self.link.is_known
 
     @property
     def may_be_asked(self) -> bool:
@@ -71,7 +71,7 @@ class LinkProbe:
 
     @property
     def is_relayed(self) -> bool:
-        return self._link.is_relayed(boottime())
+        return self.link.is_relayed(boottime())
 
     @property
     def state(self) -> LinkState:
@@ -82,13 +82,13 @@ class LinkProbe:
     @property
     def heard_at(self) -> float:
         """When upstream answered last, by the boot clock."""
-        return self._link.heard_at
+        return self.link.heard_at
 
     @property
     def down_for(self) -> float | None:
         """Seconds; None while it is up, or nobody knows yet."""
         now = boottime()
-        since = self._link.down_since(now)
+        since = self.link.down_since(now)
         return None if since is None else now - since
 
     @property
@@ -98,7 +98,7 @@ class LinkProbe:
 
     @property
     def is_known(self) -> bool:
-        return self._link.is_known
+        return self.link.is_known
 
     async def known(self, timeout: float) -> None:
         """Returns when there is a first verdict, or after `timeout` seconds."""
@@ -113,10 +113,10 @@ class LinkProbe:
         self._look_back()
         if outcome is LinkEvidence.ANSWERED:
             self.answered_at = time.time()
-        due = self._link.wake_at
-        self._link.met(outcome, boottime())
+        due = self.link.wake_at
+        self.link.met(outcome, boottime())
         self._tell()
-        if self._link.wake_at < due:
+        if self.link.wake_at < due:
             self._kick.set()
 
     def authenticated(self, status: int) -> None:
@@ -141,7 +141,7 @@ class LinkProbe:
         while True:
             self._kick.clear()
             self._look_back()
-            delay = self._link.wake_at - boottime()
+            delay = self.link.wake_at - boottime()
             if delay > 0:
                 try:
                     async with asyncio.timeout(delay):
@@ -149,24 +149,24 @@ class LinkProbe:
                 except TimeoutError:
                     pass
                 continue
-            self._link.probing(boottime())
+            self.link.probing(boottime())
             outcome = await self._probe()
             self._look_back()
             if outcome is LinkEvidence.ANSWERED:
                 self.answered_at = time.time()
-            self._link.probed(outcome, boottime())
+            self.link.probed(outcome, boottime())
             self._tell()
 
     def _look_back(self) -> None:
         """Before anything that came after a standstill counts."""
         if self.is_behind:
-            self._link.looked_back(boottime())
+            self.link.looked_back(boottime())
             if self.on_standstill is not None:
                 self.on_standstill()
 
     async def _probe(self) -> LinkEvidence:
         try:
-            async with asyncio.timeout(self._link.probe_timeout):
+            async with asyncio.timeout(self.link.probe_timeout):
                 return await self._ask()
         except TimeoutError:
             return LinkEvidence.TIMED_OUT
@@ -190,18 +190,18 @@ class LinkProbe:
 
     @property
     def _is_in_doubt(self) -> bool:
-        return self._link.is_in_doubt(boottime())
+        return self.link.is_in_doubt(boottime())
 
     async def _exchange(self, method: str, target: str, *, is_bare: bool = False) -> ProbeReply:
         async with self._transport.exchange(
-            method, target, header_timeout=self._link.probe_timeout, is_bare=is_bare
+            method, target, header_timeout=self.link.probe_timeout, is_bare=is_bare
         ) as answer:
             await answer.read(limit=MAX_ANSWER)
             return ProbeReply(answer.status, answer.headers, answer.peer_names)
 
     def _tell(self) -> None:
         is_up = self.is_up
-        if not self._link.is_known:
+        if not self.link.is_known:
             return
         self._tell_state(is_up=is_up)
         if is_up == self._told:
@@ -234,7 +234,7 @@ class LinkProbe:
     def _note_outage(self, *, is_up: bool) -> None:
         now = boottime()
         if not is_up:
-            began = self._link.down_since(now) or now
+            began = self.link.down_since(now) or now
             self._down_at = time.time() - (now - began), began
         elif self._down_at is not None:
             (wall, began), self._down_at = self._down_at, None

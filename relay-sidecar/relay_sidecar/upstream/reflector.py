@@ -30,10 +30,10 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.confirmation import Confirming
 from relay_sidecar.core.list_decoder import ArrivingList
-from relay_sidecar.core.reflection import (
+from relay_sidecar.core.reflection import LinkVerdict, Reflection
+from relay_sidecar.core.stream_commands import (
     CloseRequest,
     ListRequest,
-    Reflection,
     Trouble,
     Wait,
     WatchRequest,
@@ -69,12 +69,13 @@ class Reflector:
         keeper: Keeper,
         owner: Owner,
         *,
-        is_up: bool,
+        link: LinkVerdict,
+        may_ask: bool,
         request_timeout: float,
     ) -> None:
         knows = stream.collection.is_synced and not stream.is_doubtful
         version = stream.collection.cursor if knows else None
-        self.reflection = Reflection(version=version, is_up=is_up)
+        self.reflection = Reflection(link, version=version, may_ask=may_ask)
         self._stream = stream
         self._source = source
         self._keeper = keeper
@@ -103,6 +104,10 @@ class Reflector:
         """And nothing from before is missing."""
         return self.reflection.is_live(boottime(), equal_at=self._stream.equal_at)
 
+    def was_live(self) -> bool:
+        """The same as of upstream's latest answer."""
+        return self.reflection.was_live(boottime(), equal_at=self._stream.equal_at)
+
     def link(self, is_up: bool) -> None:
         self._note_confirmed()
         self.reflection.link(is_up, boottime())
@@ -120,7 +125,7 @@ class Reflector:
         self._note_confirmed()
         now = boottime()
         self.reflection.doubt(now)
-        if self.reflection.is_open(now):
+        if self.reflection.is_watching(now):
             self._confirming.opened(now, random.random())
         self._kick.set()
 
@@ -140,7 +145,7 @@ class Reflector:
             return
         if told.version < told.cursor:
             # Upstream is to say that again before it is believed.
-            if self.is_open():
+            if self.reflection.is_watching(boottime()):
                 self._confirming.opened(boottime(), random.random())
             self._kick.set()
             stream.nudge()
@@ -417,7 +422,7 @@ class Reflector:
 
     @property
     def _question_at(self) -> float:
-        return self._confirming.at if self.reflection.is_up else math.inf
+        return self._confirming.at if self.reflection.may_ask else math.inf
 
     def _ask_what_is_there(self) -> None:
         now = boottime()
@@ -443,7 +448,7 @@ class Reflector:
             retry_after = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
         if page is None or ages:
             logger.debug("not confirmed", extra=fields(stream=stream.scope, why=why))
-            is_needed = self.is_open() and not self.is_live()
+            is_needed = self.reflection.is_watching(boottime()) and not self.was_live()
             self._confirming.failed(
                 boottime(), random.random(), is_needed=is_needed, retry_after=retry_after
             )
@@ -482,8 +487,8 @@ class Reflector:
             self._keeper.equal(self._stream)
 
     def _note_confirmed(self) -> None:
-        """It is live, and may be no more from now on."""
-        if self.reflection.is_live(boottime(), equal_at=self._stream.equal_at):
+        """It was live at upstream's latest answer, and may be no more from now on."""
+        if self.was_live():
             self._stream.known(known_at=-math.inf, confirmed_at=self._owner.answered_at)
 
 

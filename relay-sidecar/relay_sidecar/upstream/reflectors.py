@@ -10,22 +10,19 @@ from typing import Any, Protocol
 
 from edge_sidecars.apimachinery.objects import Failure
 from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from relay_sidecar.core.reflection import LinkVerdict
 from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.upstream.reflector import Reflector
 from relay_sidecar.upstream.reflector_ports import Keeper, Source
 
 
-class Link(Protocol):
-    """What is known of it now, by the clock that nobody sets."""
+class ObservedLink(Protocol):
+    """The link to upstream, and when it answered."""
 
     @property
-    def is_up(self) -> bool: ...
-
-    @property
-    def is_behind(self) -> bool:
-        """This process stood still, and has not looked since."""
-        ...
+    def link(self) -> LinkVerdict: ...
 
     @property
     def answered_at(self) -> float:
@@ -40,14 +37,14 @@ class Reflectors:
         self,
         source: Source,
         keeper: Keeper,
-        link: Link,
+        observed: ObservedLink,
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         request_timeout: float,
     ) -> None:
-        self._link = link
-        # As `link` was told last: what is done about it waits for that.
-        self._is_told_up = False
+        self._observed = observed
+        # As reported last: what is done about the link waits for the report.
+        self._may_ask = False
         # Set once, by whoever owns the streams.
         self.on_refused: Callable[[Stream, Failure], None] | None = None
         self.on_start: Callable[[Stream], None] | None = None
@@ -67,7 +64,8 @@ class Reflectors:
             self._source,
             self._keeper,
             self,
-            is_up=self._is_told_up,
+            link=self._observed.link,
+            may_ask=self._may_ask,
             request_timeout=self._timeout,
         )
         self._running[stream] = (reflector, self._spawn(reflector.run()))
@@ -87,26 +85,24 @@ class Reflectors:
 
     @property
     def is_up(self) -> bool:
-        return self._link.is_up
+        return self._observed.link.is_up(boottime())
 
     @property
     def answered_at(self) -> float:
-        return self._link.answered_at
+        return self._observed.answered_at
 
     def is_open(self, stream: Stream) -> bool:
         running = self._running.get(stream)
-        return running is not None and self._link.is_up and running[0].is_open()
+        return running is not None and running[0].is_open()
 
     def is_live(self, stream: Stream) -> bool:
-        if self._link.is_behind:
-            return False
         running = self._running.get(stream)
-        return running is not None and self._link.is_up and running[0].is_live()
+        return running is not None and running[0].is_live()
 
     def confirmed_at(self, stream: Stream) -> float:
         running = self._running.get(stream)
-        if running is not None and running[0].is_live():
-            return max(stream.confirmed_at, self._link.answered_at)
+        if running is not None and running[0].was_live():
+            return max(stream.confirmed_at, self._observed.answered_at)
         return stream.confirmed_at
 
     def confirm(self, stream: Stream) -> None:
@@ -126,7 +122,7 @@ class Reflectors:
 
     def link(self, is_up: bool) -> None:
         """The link went or came back."""
-        self._is_told_up = is_up
+        self._may_ask = is_up
         for reflector, _ in tuple(self._running.values()):
             reflector.link(is_up)
 

@@ -9,19 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, Page
-from relay_sidecar.core.reflection import (
+from relay_sidecar.core.link import LinkEvidence, UpstreamLink
+from relay_sidecar.core.reflection import Reflection
+from relay_sidecar.core.stream_commands import (
     CloseRequest,
     Command,
     ListRequest,
-    Reflection,
     Trouble,
     Wait,
     WatchRequest,
 )
 from tests.unit.relay.effort import play
+from tests.unit.relay.link import FixedLink
 from tests.unit.relay.samples import item
 
 UP = 0.0
+LINK = FixedLink()
 
 
 def page(version: int = 100, token: str = "", items: list[Item] | None = None) -> Page:
@@ -29,13 +32,13 @@ def page(version: int = 100, token: str = "", items: list[Item] | None = None) -
 
 
 def listing() -> Reflection:
-    reflection = Reflection()
+    reflection = Reflection(LINK)
     assert reflection.next(UP, 0.0) == ListRequest("", 1000)
     return reflection
 
 
 def watching(version: int = 100, *, at: float = UP) -> Reflection:
-    reflection = Reflection(version=version)
+    reflection = Reflection(LINK, version=version)
     assert isinstance(reflection.next(at, 0.0), WatchRequest)
     reflection.opened(at)
     return reflection
@@ -59,11 +62,11 @@ def test_a_new_stream_lists_and_then_watches_from_the_version_of_the_list() -> N
 
 
 def test_a_restored_stream_watches_from_where_it_stood() -> None:
-    assert Reflection(version=42).next(UP, 0.0) == WatchRequest(42, 480)
+    assert Reflection(LINK, version=42).next(UP, 0.0) == WatchRequest(42, 480)
 
 
 def test_a_watch_lasts_eight_to_ten_minutes() -> None:
-    commands = [Reflection(version=1).next(UP, chance / 1000) for chance in range(1000)]
+    commands = [Reflection(LINK, version=1).next(UP, chance / 1000) for chance in range(1000)]
     asked = [command.timeout_seconds for command in commands if isinstance(command, WatchRequest)]
 
     assert (min(asked), max(asked)) == (480, 600)
@@ -118,6 +121,33 @@ def test_a_stream_is_live_once_its_watch_has_come_to_a_list_from_after_the_openi
     assert not reflection.is_live(UP + 501)
 
 
+def test_after_a_suspend_a_stream_is_live_no_more_before_anything_was_reported() -> None:
+    link = UpstreamLink(probe_interval=1.0, probe_timeout=0.9)
+    link.probing(UP)
+    link.probed(LinkEvidence.ANSWERED, UP)
+    reflection = Reflection(link, version=100)
+    reflection.next(UP, 0.0)
+    reflection.opened(UP)
+    reflection.listed(100, UP, asked_at=UP, at_least=100)
+    assert reflection.is_live(UP + 1)
+    # Within the time for which a watch may be silent.
+    woken = UP + 60
+    assert not link.is_up(woken)
+    assert not reflection.is_open(woken)
+    assert not reflection.is_live(woken)
+    assert reflection.was_live(woken), "as of the latest answer nothing was missing"
+    # Shorter than that for which an answer counts, longer than a probe is late.
+    assert link.is_up(UP + 5)
+    assert link.is_behind(UP + 5)
+    assert not reflection.is_live(UP + 5)
+    link.looked_back(woken)
+    reflection.doubt(woken)
+    link.probing(woken)
+    link.probed(LinkEvidence.ANSWERED, woken)
+    assert reflection.is_open(woken)
+    assert not reflection.is_live(woken), "what came meanwhile may be unread"
+
+
 def test_two_lists_below_where_the_stream_stood_mean_a_restored_backup() -> None:
     reflection = watching(100)
     reflection.received(150, UP + 1)
@@ -134,13 +164,13 @@ def test_two_lists_below_where_the_stream_stood_mean_a_restored_backup() -> None
 
 
 def test_where_the_watch_is_not_open_one_list_means_a_restored_backup() -> None:
-    reflection = Reflection(version=150)
+    reflection = Reflection(LINK, version=150)
     reflection.next(UP, 0.0)
     assert reflection.listed(120, UP + 1, asked_at=UP, at_least=150)
 
 
 def test_a_watch_that_ends_after_one_event_each_time_is_opened_once_a_second() -> None:
-    reflection, now, version = Reflection(version=1), UP, 1
+    reflection, now, version = Reflection(LINK, version=1), UP, 1
     starts: list[float] = []
     while len(starts) < 8:
         match reflection.next(now, 0.0):
@@ -282,7 +312,7 @@ def test_a_watch_that_broke_goes_on_from_its_version_after_a_moment(trouble: Tro
 
 
 def delays(trouble: Trouble, chance: float, attempts: int) -> list[float]:
-    reflection, now, found = Reflection(version=1), UP, []
+    reflection, now, found = Reflection(LINK, version=1), UP, []
     for _ in range(attempts):
         assert isinstance(reflection.next(now, 0.0), WatchRequest | ListRequest)
         reflection.failed(trouble, now, chance)
@@ -331,7 +361,7 @@ def test_upstream_says_itself_when_to_come_back() -> None:
 
 
 def test_very_short_watches_are_spaced_out() -> None:
-    reflection, now = Reflection(version=1), UP
+    reflection, now = Reflection(LINK, version=1), UP
     starts: list[float] = []
     while len(starts) < 8:
         match reflection.next(now, 0.0):
@@ -347,7 +377,7 @@ def test_very_short_watches_are_spaced_out() -> None:
 
 
 def test_a_version_that_expires_again_and_again_does_not_make_a_loop_of_lists() -> None:
-    reflection, now = Reflection(), UP
+    reflection, now = Reflection(LINK), UP
     lists: list[float] = []
     while len(lists) < 8:
         match reflection.next(now, 0.0):
@@ -376,7 +406,7 @@ ANSWERS = st.sampled_from([*Trouble, "well", "backwards", "bookmark"])
 def test_an_upstream_that_answers_at_once_and_brings_nothing_is_not_asked_in_a_tight_loop(
     lists: list[Trouble | str], watches: list[Trouble | str], chance: float
 ) -> None:
-    reflection, now, requests = Reflection(), UP, 0
+    reflection, now, requests = Reflection(LINK), UP, 0
     while now < UP + 120:
         assert requests < 200
         match reflection.next(now, chance):
@@ -429,7 +459,7 @@ def test_bookmarks_are_signs_of_life() -> None:
 
 
 def test_a_watch_that_is_never_accepted_is_given_up() -> None:
-    reflection = Reflection(version=100)
+    reflection = Reflection(LINK, version=100)
     reflection.next(UP, 0.0)
 
     assert isinstance(reflection.next(UP + 90, 0.0), CloseRequest)
@@ -460,7 +490,7 @@ def test_an_upstream_that_went_back_is_listed_again() -> None:
 
 
 def test_while_the_link_is_down_nothing_is_tried() -> None:
-    reflection = Reflection(version=100, is_up=False)
+    reflection = Reflection(LINK, version=100, may_ask=False)
     for now in (UP, UP + 1, UP + 100_000):
         assert reflection.next(now, 0.0) == Wait(math.inf)
 

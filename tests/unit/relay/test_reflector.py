@@ -17,6 +17,7 @@ from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.streams.view import ObjectView
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.reflectors import Reflectors
+from tests.unit.relay.link import FixedLink
 from tests.unit.relay.samples import line, pod
 
 PODS = Scope(ResourceName("", "v1", "pods"))
@@ -85,9 +86,8 @@ class FakeKeeper:
         await self.gate.wait()
 
 
-class FakeLink:
-    is_up = True
-    is_behind = False
+class FakeObservedLink:
+    link = FixedLink()
     answered_at = 1.0
 
 
@@ -95,7 +95,7 @@ class Scene:
     def __init__(self, source: FakeSource) -> None:
         self.source, self.keeper = source, FakeKeeper()
         self.upstream = Reflectors(
-            source, self.keeper, FakeLink(), spawn=asyncio.create_task, request_timeout=5.0
+            source, self.keeper, FakeObservedLink(), spawn=asyncio.create_task, request_timeout=5.0
         )
         self.upstream.link(True)
         limits = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)

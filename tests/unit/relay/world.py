@@ -14,10 +14,10 @@ from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from relay_sidecar.core.confirmation import Confirming
-from relay_sidecar.core.reflection import (
+from relay_sidecar.core.reflection import Reflection
+from relay_sidecar.core.stream_commands import (
     CloseRequest,
     ListRequest,
-    Reflection,
     Trouble,
     Wait,
     WatchRequest,
@@ -25,6 +25,7 @@ from relay_sidecar.core.reflection import (
 from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.informer import Informer
+from tests.unit.relay.link import FixedLink
 from tests.unit.relay.upstream import Gone, Selector, Upstream, expired_line
 
 PODS = Scope(ResourceName("", "v1", "pods"))
@@ -64,10 +65,10 @@ class World:
         self.window_events = window_events
         self.now = 1000.0
         self.chance = 0.5
-        self.is_up = True
+        self._link = FixedLink()
         self.stream = self._empty()
         self._cursor = 0
-        self.reflection = Reflection()
+        self.reflection = Reflection(self._link)
         self.confirming = Confirming()
         self.question: Question | None = None
         self.request: Request | None = None
@@ -79,6 +80,10 @@ class World:
     @property
     def collection(self) -> Collection:
         return self.stream.collection
+
+    @property
+    def is_up(self) -> bool:
+        return self._link.state
 
     @property
     def is_live(self) -> bool:
@@ -324,7 +329,7 @@ class World:
         raise AssertionError("half a message was taken for a whole one")
 
     def link(self, is_up: bool) -> None:
-        self.is_up = is_up
+        self._link.state = is_up
         self.reflection.link(is_up, self.now)
 
     def relist(self) -> None:
@@ -343,7 +348,7 @@ class World:
                 list(kept.objects.values()), version, kind=kept.kind, api_version=kept.api_version
             )
             self.stream.was_equal(before.equal_at)
-        self.reflection = Reflection(version=version, is_up=self.is_up)
+        self.reflection = Reflection(self._link, version=version, may_ask=self.is_up)
         for informer in self.informers:
             informer.is_watching = False
 
