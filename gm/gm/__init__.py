@@ -1,1 +1,1 @@
-"""Global Manager: operators, and the hub that LCs connect to."""
+"""Global Manager: the controller, and the hub that LCs connect to."""

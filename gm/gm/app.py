@@ -28,7 +28,7 @@ from gm.config.flags import PREFIX, parser
 from gm.controller.crd_check import UnfitDefinitions
 from gm.hub.token_review import TokenReviews
 from gm.web.listener import listening
-from gm.web.own_endpoints import OwnEndpoints
+from gm.web.own_endpoints import GmEndpoints
 from gm.wiring import GlobalManager, user_agent
 
 BAD_INPUT = 2
@@ -57,7 +57,7 @@ async def _serve(config: Config, instance: str) -> None:
     raise_descriptor_limit()
     async with AsyncExitStack() as stack:
         gm = _global_manager(config, instance, stack)
-        own = listening(config.listen, OwnEndpoints(gm).handle)
+        own = listening(config.listen, GmEndpoints(gm).handle)
         await own.open()
         stack.push_async_callback(own.close)
         async with asyncio.TaskGroup() as group:
@@ -80,7 +80,7 @@ async def _serve(config: Config, instance: str) -> None:
 
 def _global_manager(config: Config, instance: str, stack: AsyncExitStack) -> GlobalManager:
     def server(url: str) -> ApiServer:
-        # Each operator's, the inbox's and the Events' at once.
+        # The controller's workers', the report queue's and the Events' at once.
         it = ApiServer(
             Plain(url), user_agent=user_agent(instance), max_idle=config.concurrency + 16
         )
@@ -136,9 +136,9 @@ async def _open_doors(
 def _tls(config: Config) -> Any:
     if config.tls_cert is None or config.tls_key is None:
         return None
-    from gm.hub.credentials import Tls
+    from gm.hub.credentials import ServerTls
 
-    return Tls(config.tls_cert, config.tls_key, config.client_ca)
+    return ServerTls(config.tls_cert, config.tls_key, config.client_ca)
 
 
 def _say_hello(config: Config, own: Listener, doors: Mapping[str, object]) -> None:

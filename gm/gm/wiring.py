@@ -21,24 +21,24 @@ from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
 from edge_sidecars.sedna_api.follow import JSON, METADATA_ONLY, follow
 from gm.cache.children import AUTOSCALER, CHILD_KINDS, SELECTOR
 from gm.cache.informer_cache import ALL_NAMESPACES
-from gm.cache.informers import Directory
+from gm.cache.informers import Informers
 from gm.config.config import Config, Mode
 from gm.controller import crd_check
-from gm.controller.api_writes import Writes
-from gm.controller.applier import Performer
-from gm.controller.controller import Operators
+from gm.controller.api_writes import ApiWrites
+from gm.controller.applier import Applier
+from gm.controller.controller import Controller
 from gm.controller.crd_check import MissingDefinitions
-from gm.controller.events import Events
+from gm.controller.events import EventRecorder
 from gm.controller.relay_link import Link
-from gm.controller.secret_lookup import Secrets
+from gm.controller.secret_lookup import SecretLookup
 from gm.core.engine.view import NODE
-from gm.core.kind import Settings
+from gm.core.kind import WorkerSettings
 from gm.hub.hub import Hub
-from gm.reports.node_report_gc import Pruning
+from gm.reports.node_report_gc import NodeReportGc
 from gm.reports.node_report_writer import NodeReportWriter
-from gm.reports.report_authorization import Authority
-from gm.reports.report_queue import Inbox
-from gm.telemetry.metrics import Counters
+from gm.reports.report_authorization import ReportAuthorization
+from gm.reports.report_queue import ReportQueue
+from gm.telemetry.metrics import GmCounters
 from gm.telemetry.status import (
     Backlog,
     CollectionStatus,
@@ -80,24 +80,24 @@ class GlobalManager:
             config.elector, request_timeout=timeout, user_agent=user_agent(instance)
         )
         self.link = Link(relay, self._link_changed)
-        self.directory = Directory(lambda: self.link.is_up, namespaces=config.namespaces)
-        self._writes = Writes(api, self.leader.may_act, timeout=timeout)
-        self._report_writes = Writes(
+        self.informers = Informers(lambda: self.link.is_up, namespaces=config.namespaces)
+        self._writes = ApiWrites(api, self.leader.may_act, timeout=timeout)
+        self._report_writes = ApiWrites(
             api, lambda: self._is_any or self.leader.may_act(), timeout=timeout
         )
-        self.events = Events(self._writes, instance=instance)
-        self.operators = Operators(
-            self.directory,
+        self.events = EventRecorder(self._writes, instance=instance)
+        self.controller = Controller(
+            self.informers,
             self.leader,
-            Performer(self._writes, self.directory, has_labels=config.mode is Mode.RELAY),
+            Applier(self._writes, self.informers, has_labels=config.mode is Mode.RELAY),
             self.events,
-            Secrets(
+            SecretLookup(
                 api,
                 timeout=timeout,
-                is_named=self.directory.is_named,
-                changed=self.directory.appeared,
+                is_named=self.informers.is_named,
+                changed=self.informers.appeared,
             ),
-            settings=Settings(
+            settings=WorkerSettings(
                 config.lc_server,
                 config.kb_server,
                 refused_namespaces=config.refused_namespaces,
@@ -105,19 +105,23 @@ class GlobalManager:
             concurrency=config.concurrency,
         )
         # What an LC of Sedna's has said is nowhere else, whoever leads now.
-        self._late_writes = Writes(api, lambda: True, timeout=timeout)
-        self._writer = NodeReportWriter(self.directory, self._report_writes)
-        self._late_writer = NodeReportWriter(self.directory, self._late_writes)
-        authority = Authority(self.directory, self._report_writes, namespaces=config.namespaces)
-        self.inbox = Inbox(authority, self._writer, self._late_writer, may_serve=self._may_serve)
-        self._pruning = Pruning(self.directory, self._writer, self.leader.may_act)
+        self._late_writes = ApiWrites(api, lambda: True, timeout=timeout)
+        self._writer = NodeReportWriter(self.informers, self._report_writes)
+        self._late_writer = NodeReportWriter(self.informers, self._late_writes)
+        authorization = ReportAuthorization(
+            self.informers, self._report_writes, namespaces=config.namespaces
+        )
+        self.report_queue = ReportQueue(
+            authorization, self._writer, self._late_writer, may_serve=self._may_serve
+        )
+        self._node_report_gc = NodeReportGc(self.informers, self._writer, self.leader.may_act)
         self.hub: Hub | None = None
         if config.mode is not Mode.RELAY:
             self.hub = Hub(
-                self.directory,
-                self.inbox,
+                self.informers,
+                self.report_queue,
                 may_serve=self._may_serve,
-                sheds=self._is_any,
+                rebalances=self._is_any,
                 may_wait=self._may_come_to_serve,
             )
             self.leader.subscribe(self.hub.moved)
@@ -133,11 +137,11 @@ class GlobalManager:
         """Raises `UnfitDefinitions`."""
         await self._look_at_definitions()
         self._lack = ""
-        spawn(self.operators.run())
+        spawn(self.controller.run())
         spawn(self.events.run())
         if self.hub is not None:
-            spawn(self.inbox.run())
-            spawn(self._pruning.run())
+            spawn(self.report_queue.run())
+            spawn(self._node_report_gc.run())
             spawn(self.hub.run())
         for namespace in self.config.namespaces or (ALL_NAMESPACES,):
             for kind in (*KINDS, NODE_REPORT):
@@ -162,7 +166,7 @@ class GlobalManager:
         accept: str = JSON,
         is_optional: bool = False,
     ) -> None:
-        sink = self.directory.collections[kind].sources[namespace]
+        sink = self.informers.collections[kind].sources[namespace]
         await follow(
             self.api,
             path,
@@ -190,13 +194,13 @@ class GlobalManager:
         """LCs go elsewhere, what is being written ends, nothing more is begun."""
         if self.hub is not None:
             await self.hub.drain("this GM ends")
-            await self.inbox.flush()
+            await self.report_queue.flush()
         self.leader.resign()
         await self.drained()
 
     async def drained(self) -> None:
         await self.leader.wait_for(is_leader=False)
-        await self.operators.idle()
+        await self.controller.idle()
 
     @property
     def _is_any(self) -> bool:
@@ -209,10 +213,10 @@ class GlobalManager:
     def _may_come_to_serve(self) -> bool:
         """Soon: it has just started, or whoever led is silent."""
         is_next = self._is_any or self.leader.is_leader or self.leader.is_vacant
-        return is_next and (self.link.is_up or not self.directory.is_synced)
+        return is_next and (self.link.is_up or not self.informers.is_synced)
 
     def _link_changed(self) -> None:
-        self.directory.moved()
+        self.informers.moved()
 
     # ── what it says ──
 
@@ -221,15 +225,15 @@ class GlobalManager:
         """Why LCs cannot be served and nothing decided; "" where they can."""
         if self._lack:
             return self._lack
-        missing = self.directory.missing
+        missing = self.informers.missing
         if missing:
             return f"not listed yet: {', '.join(missing)}"
         return "" if self.link.is_up else "the relay does not reach the API server"
 
     def status(self) -> GmStatus:
         now = boottime()
-        leader, inbox = self.leader, self.inbox
-        counts = self.directory.census.counts()
+        leader, report_queue = self.leader, self.report_queue
+        counts = self.informers.state_counts.counts()
         return GmStatus(
             version=VERSION,
             mode=self.config.mode.value,
@@ -245,26 +249,26 @@ class GlobalManager:
             ),
             is_link_up=self.link.is_up,
             backlog=Backlog(
-                objects=self.operators.waiting,
-                retries=self.operators.retries,
+                objects=self.controller.waiting,
+                retries=self.controller.retries,
                 events=len(self.events),
-                reports=len(inbox),
-                node_reports=self.directory.reports.backlog,
-                held_back=self.operators.held_back,
+                reports=len(report_queue),
+                node_reports=self.informers.reports.backlog,
+                held_back=self.controller.held_back,
             ),
             reports=ReportCounts(
-                stored=inbox.stored,
-                folded=self.operators.folded,
-                without_effect=self.operators.refused,
-                refused=inbox.refused,
-                lost=inbox.lost_reports,
-                last_refusal=inbox.last_refusal,
+                stored=report_queue.stored,
+                folded=self.controller.folded,
+                without_effect=self.controller.refused,
+                refused=report_queue.refused,
+                lost=report_queue.lost_reports,
+                last_refusal=report_queue.last_refusal,
             ),
             nodes=self._nodes(),
             jobs=[StateCount(kind, state, n) for (kind, state), n in sorted(counts.items())],
             collections=[
                 CollectionStatus(kind, len(it), it.version, it.is_synced)
-                for kind, it in self.directory.collections.items()
+                for kind, it in self.informers.collections.items()
             ],
         )
 
@@ -285,13 +289,13 @@ class GlobalManager:
             for it in self.hub.connected()
         ]
 
-    def counters(self) -> Counters:
-        return Counters(
+    def counters(self) -> GmCounters:
+        return GmCounters(
             writes=sum(
                 (it.counts for it in (self._writes, self._report_writes, self._late_writes)),
                 Counter[tuple[str, str]](),
             ),
-            decisions=self.operators.outcomes,
+            decisions=self.controller.outcomes,
             events_told=self.events.told,
             events_dropped=self.events.dropped,
             conflicts=self._writer.conflicts + self._late_writer.conflicts,

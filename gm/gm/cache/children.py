@@ -70,7 +70,7 @@ def owner_uid(document: Document) -> str:
     return next((it.uid for it in owners if it.controller), "")
 
 
-class Children:
+class ChildIndex:
     """`touched(uid)` is told of each owner whose children changed."""
 
     def __init__(self, touched: Callable[[str], None]) -> None:

@@ -31,8 +31,8 @@ class InformerCache:
         self._tell = tell
         self._moved = moved
         self._documents: dict[Name, Document] = {}
-        self.sources: Mapping[str, Source] = {
-            it: Source(self, it) for it in namespaces or (ALL_NAMESPACES,)
+        self.sources: Mapping[str, InformerSource] = {
+            it: InformerSource(self, it) for it in namespaces or (ALL_NAMESPACES,)
         }
 
     @property
@@ -72,7 +72,9 @@ class InformerCache:
 
     # ── what sources say ──
 
-    def replace(self, documents: Iterable[Document], source: "Source", version: int) -> None:
+    def replace(
+        self, documents: Iterable[Document], source: "InformerSource", version: int
+    ) -> None:
         """`source` lists all that it has at `version`."""
         listed = {(it.namespace, it.name): it for it in documents}
         # Lists come from where the watch was, or later: this is another etcd, from a backup.
@@ -100,7 +102,7 @@ class InformerCache:
 
     # ── ──
 
-    def _source(self, namespace: str) -> "Source | None":
+    def _source(self, namespace: str) -> "InformerSource | None":
         return self.sources.get(namespace) or self.sources.get(ALL_NAMESPACES)
 
     def _take(self, document: Document) -> None:
@@ -123,7 +125,7 @@ class InformerCache:
         self._tell(last, None)
 
 
-class Source:
+class InformerSource:
     """What one stream says of a collection, and how far it has come; a `Sink` of what follows it.
     `namespace`: its own, ALL_NAMESPACES where it has them all."""
 

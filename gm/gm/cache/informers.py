@@ -1,7 +1,7 @@
 """All that GM knows of the API: one collection for each kind, and the indexes over them.
 
 Owns which indexes hear of a change, in which order, and who is told: the hub (which object concerns
-which node) and the operators (which object is to be decided anew). Guarantees: everything is told
+which node) and the controller (which object is to be decided anew). Guarantees: everything is told
 in the turn of the event loop in which it was learnt; indexes and collections agree at every moment.
 Knows neither how changes come nor what is done about them: it does no I/O.
 """
@@ -11,30 +11,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
-from gm.cache.children import CHILD_KINDS, Children
+from gm.cache.children import CHILD_KINDS, ChildIndex
 from gm.cache.informer_cache import InformerCache, Tell
-from gm.cache.node_index import Placement
-from gm.cache.node_listener import Listener
-from gm.cache.node_reports import NodeReports
-from gm.cache.state_counts import Census
+from gm.cache.node_index import NodeIndex
+from gm.cache.node_listener import NodeListener
+from gm.cache.node_reports import NodeReportIndex
+from gm.cache.state_counts import StateCounts
 from gm.core.engine.view import NODE
 
 Touched = Callable[[ObjectKey], None]
 
 
-class Directory:
+class Informers:
     """`namespaces`: those that are looked after, one stream each; none: all, by one stream."""
 
     def __init__(self, is_link_up: Callable[[], bool], *, namespaces: Sequence[str] = ()) -> None:
         self._is_link_up = is_link_up
-        self._listeners: list[Listener] = []
+        self._listeners: list[NodeListener] = []
         self._watchers: list[Touched] = []
         self._keys: dict[str, ObjectKey] = {}
         self._synced = asyncio.Event()
-        self.census = Census()
-        self.children = Children(self._touched_uid)
-        self.reports = NodeReports(self._touched_uid)
-        self.placement = Placement(
+        self.state_counts = StateCounts()
+        self.children = ChildIndex(self._touched_uid)
+        self.reports = NodeReportIndex(self._touched_uid)
+        self.node_index = NodeIndex(
             self.reference,
             self.get,
             concerns=self._concerns,
@@ -62,11 +62,11 @@ class Directory:
         return self._is_link_up()
 
     def node_documents(self, node: str) -> Iterable[Document]:
-        return self.placement.documents(node)
+        return self.node_index.documents(node)
 
     def concerned(self, node: str, key: ObjectKey) -> Document | None:
         """The object, if it is known to concern the node."""
-        return self.get(key) if node in self.placement.nodes(key) else None
+        return self.get(key) if node in self.node_index.nodes(key) else None
 
     def version(self, kind: str) -> int:
         collection = self.collections.get(kind)
@@ -76,10 +76,10 @@ class Directory:
         """Nothing of the kind that happened there up to here is missing."""
         return self.collections[kind].version_in(namespace)
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: NodeListener) -> None:
         self._listeners.append(listener)
 
-    # ── what operators and inbox ask ──
+    # ── what the controller and the report queue ask ──
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -115,11 +115,11 @@ class Directory:
 
     def is_named(self, key: ObjectKey) -> bool:
         """Whether any object refers to it."""
-        return bool(self.placement.dependents(key))
+        return bool(self.node_index.dependents(key))
 
     def appeared(self, key: ObjectKey) -> None:
         """It was missing: what refers to it is to be decided anew."""
-        self.placement.reference_changed(key)
+        self.node_index.reference_changed(key)
 
     # ── what writes were answered ──
 
@@ -142,8 +142,8 @@ class Directory:
             self._keys.pop(before.uid, None)
         if after is not None:
             self._keys[after.uid] = after.key
-        self.census.changed(before, after)
-        self.placement.changed(before, after)
+        self.state_counts.changed(before, after)
+        self.node_index.changed(before, after)
         if changed := after or before:
             self._touched(changed.key)
 
@@ -152,7 +152,7 @@ class Directory:
         if before is None or after is None:
             document = after or before
             if document is not None:
-                self.placement.reference_changed(document.key)
+                self.node_index.reference_changed(document.key)
 
     def _touched_uid(self, uid: str) -> None:
         key = self._keys.get(uid)

@@ -38,7 +38,7 @@ _OBJECT = msgspec.json.Decoder(_Object)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Relations:
     """`models`: those that LCs get together with the object."""
 
     references: frozenset[ObjectKey] = frozenset()
@@ -46,10 +46,10 @@ class Place:
     models: tuple[ObjectKey, ...] = ()
 
 
-NOWHERE = Place()
+NO_RELATIONS = Relations()
 
 
-def place_of(document: Document, find: Find) -> Place:
+def relations_of(document: Document, find: Find) -> Relations:
     """Where the object belongs, as far as `find` knows what it refers to."""
     kind = KINDS[document.kind]
     tree = document.json()
@@ -59,10 +59,10 @@ def place_of(document: Document, find: Find) -> Place:
         if not missing:
             break
         found |= {key: find(key) for key in missing}
-    return Place(frozenset(found), nodes(kind, tree, found), tuple(models(kind, tree)))
+    return Relations(frozenset(found), nodes(kind, tree, found), tuple(models(kind, tree)))
 
 
-class Placement:
+class NodeIndex:
     """`concerns(node, document)` and `leaves(node, document)` are told of each change, `touched` of
     each object about which something else than itself changed."""
 
@@ -80,7 +80,7 @@ class Placement:
         self._concerns = concerns
         self._leaves = leaves
         self._touched = touched
-        self._places: dict[ObjectKey, Place] = {}
+        self._places: dict[ObjectKey, Relations] = {}
         self._dependents: dict[ObjectKey, set[ObjectKey]] = {}
         self._by_node: dict[str, set[ObjectKey]] = {}
         # By Model: on how many jobs' behalf it concerns each node.
@@ -88,7 +88,7 @@ class Placement:
 
     def nodes(self, key: ObjectKey) -> frozenset[str]:
         """Those that the object concerns, whatever for."""
-        own = self._places.get(key, NOWHERE).nodes
+        own = self._places.get(key, NO_RELATIONS).nodes
         return own | self.concerned(key)
 
     def concerned(self, key: ObjectKey) -> frozenset[str]:
@@ -118,7 +118,7 @@ class Placement:
             for node in self.nodes(key):
                 self._concerns(node, after)
             return
-        place = self._place(after) if after is not None else NOWHERE
+        place = self._place(after) if after is not None else NO_RELATIONS
         gone = self._settle(key, place)
         if after is not None:
             for node in self.nodes(key):
@@ -146,20 +146,20 @@ class Placement:
                 self._leaves(node, document)
             self._touched(dependent)
 
-    def _place(self, document: Document) -> Place:
+    def _place(self, document: Document) -> Relations:
         try:
-            return place_of(document, self._find)
+            return relations_of(document, self._find)
         except MISSHAPEN as error:
             logger.warning(
                 "an object cannot be understood",
                 extra=fields(object=str(document.key), why=repr(error)),
             )
-            return NOWHERE
+            return NO_RELATIONS
 
-    def _settle(self, key: ObjectKey, place: Place) -> frozenset[str]:
+    def _settle(self, key: ObjectKey, place: Relations) -> frozenset[str]:
         """Puts it there; the nodes at which it was for its own sake. Models hear at once."""
-        old = self._places.pop(key, NOWHERE)
-        if place != NOWHERE:
+        old = self._places.pop(key, NO_RELATIONS)
+        if place != NO_RELATIONS:
             self._places[key] = place
         for reference in old.references - place.references:
             self._dependents[reference].discard(key)

@@ -5,7 +5,7 @@ from typing import Protocol
 from edge_sidecars.sedna_api.core.api_object import Document
 
 
-class Listener(Protocol):
+class NodeListener(Protocol):
     """Who hears of changes; the hub is one."""
 
     def concerns(self, node: str, document: Document) -> None:

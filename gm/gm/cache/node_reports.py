@@ -12,7 +12,7 @@ from edge_sidecars.sedna_api.core.node_report import NodeReport, StoredReport
 from edge_sidecars.sedna_api.core.report import Malformed
 
 
-class NodeReports:
+class NodeReportIndex:
     """`touched(uid)` is told of each object about which other reports wait than before."""
 
     def __init__(self, touched: Callable[[str], None]) -> None:

@@ -43,7 +43,7 @@ def state_of(document: Document) -> str:
     return sys.intern(f"{last.stage} {last.type}".strip() or NO_STATE)
 
 
-class Census:
+class StateCounts:
     def __init__(self) -> None:
         self._states: dict[ObjectKey, str] = {}
 

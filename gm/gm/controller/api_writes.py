@@ -30,7 +30,7 @@ class MayWrite(Protocol):
     def __call__(self) -> bool: ...
 
 
-class Writes:
+class ApiWrites:
     """`counts` by verb and outcome: `ok`, the status of a refusal, `unknown`, `not leading`."""
 
     def __init__(self, api: ApiServer, may_write: MayWrite, *, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Carries out one decision: actions in their order, then labels and annotations, then the status.
+"""Applies a plan: actions in their order, then labels and annotations, then the status.
 
 Owns rule G2 on the wire. Guarantees: a child that exists already counts as made only if it stands
 for what is wanted (`engine.stands_for`); deletions name uid and resourceVersion; labels and status
@@ -12,11 +12,17 @@ from edge_sidecars.kubeapi import ApiError, Conflict, NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json
 from edge_sidecars.sedna_api.core.kinds import API_VERSION, MODEL, kind_named
 from gm.cache.children import CHILD_KINDS, ChildKind
-from gm.cache.informers import Directory
-from gm.controller.api_writes import Writes
+from gm.cache.informers import Informers
+from gm.controller.api_writes import ApiWrites
 from gm.core.engine.engine import stands_for
-from gm.core.engine.plan import Create, Decision, Delete, PatchModelStatus, Replace
-from gm.core.engine.view import Rejection
+from gm.core.engine.plan import (
+    CreateChild,
+    DeleteChild,
+    PatchModelStatus,
+    ReconcilePlan,
+    ReplaceChild,
+)
+from gm.core.engine.view import ChildRefusal
 from gm.core.names import MANAGED_BY, MANAGER, SPEC_HASH
 from gm.core.tree import mapping, objects, text
 
@@ -24,7 +30,7 @@ from gm.core.tree import mapping, objects, text
 # (edge_sidecars.sedna_api.core.node_label).
 NODE_LABELS = "sedna.io/node."
 # Of a child as it was asked for: bad request, forbidden by quota or admission, invalid.
-REJECTED = frozenset({400, 403, 422})
+REFUSED = frozenset({400, 403, 422})
 # Seconds until somebody else's deletion of a child is looked at again.
 DELETION_POLL = 1.0
 
@@ -39,37 +45,37 @@ class DecideAgain(Exception):
         self.after = after
 
 
-class Rejected(Exception):
+class ChildRefused(Exception):
     """The API server will not have this child."""
 
-    def __init__(self, rejection: Rejection) -> None:
-        super().__init__(rejection.message)
-        self.rejection = rejection
+    def __init__(self, refusal: ChildRefusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
-class Performer:
+class Applier:
     """`has_labels`: the nodes that an object concerns stand on it as labels."""
 
-    def __init__(self, writes: Writes, directory: Directory, *, has_labels: bool) -> None:
+    def __init__(self, writes: ApiWrites, informers: Informers, *, has_labels: bool) -> None:
         self._writes = writes
-        self._directory = directory
+        self._informers = informers
         self._has_labels = has_labels
 
-    async def perform(self, document: Document, decision: Decision) -> None:
-        """Raises `DecideAgain`, `Rejected`, `NotLeading`, `ApiError`, `Unreachable`."""
-        for action in decision.actions:
+    async def apply(self, document: Document, plan: ReconcilePlan) -> None:
+        """Raises `DecideAgain`, `ChildRefused`, `NotLeading`, `ApiError`, `Unreachable`."""
+        for action in plan.actions:
             match action:
-                case Create(manifest):
+                case CreateChild(manifest):
                     await self._create(document, manifest)
-                case Replace(manifest):
+                case ReplaceChild(manifest):
                     await self._replace(manifest)
-                case Delete():
+                case DeleteChild():
                     await self._delete(action)
                 case PatchModelStatus():
                     await self._patch_model(action)
-        document = await self._mark(document, decision)
-        if decision.status is not None:
-            await self._write_status(document, decision.status)
+        document = await self._mark(document, plan)
+        if plan.status is not None:
+            await self._write_status(document, plan.status)
 
     # ── children ──
 
@@ -84,8 +90,8 @@ class Performer:
             await self._meet(owner, manifest)
             return
         except ApiError as error:
-            raise _rejection(error, manifest) from error
-        self._directory.learned(Document.parse(raw, kind.singular))
+            raise _refusal(error, manifest) from error
+        self._informers.learned(Document.parse(raw, kind.singular))
 
     async def _meet(self, owner: Document, manifest: Json) -> None:
         """Something of that name exists: ours, an older one of ours, or somebody else's."""
@@ -103,7 +109,7 @@ class Performer:
         # Of others the watch tells nothing: what was learnt of them would stay for ever.
         is_followed = text(existing, "metadata", "labels", MANAGED_BY) == MANAGER
         if is_followed:
-            self._directory.learned(found)
+            self._informers.learned(found)
             if stands_for(existing, manifest, owner.uid):
                 return
         if text(existing, "metadata", "deletionTimestamp"):
@@ -112,7 +118,7 @@ class Performer:
             owner_kind = text(_controller(existing), "kind") or "nobody"
             owner_name = text(_controller(existing), "name")
             message = f"exists already and belongs to {owner_kind} {owner_name}".rstrip()
-            raise Rejected(Rejection(kind.kind, name, _spec_hash(manifest), message))
+            raise ChildRefused(ChildRefusal(kind.kind, name, _spec_hash(manifest), message))
         await self._remove(kind, found)
         raise DecideAgain
 
@@ -131,12 +137,12 @@ class Performer:
         except NotFound as error:
             raise DecideAgain from error
         except ApiError as error:
-            raise _rejection(error, manifest) from error
-        self._directory.learned(Document.parse(raw, kind.singular))
+            raise _refusal(error, manifest) from error
+        self._informers.learned(Document.parse(raw, kind.singular))
 
-    async def _delete(self, action: Delete) -> None:
+    async def _delete(self, action: DeleteChild) -> None:
         kind = CHILD_KINDS[action.kind.lower()]
-        found = self._directory.collections[kind.singular].get(action.namespace, action.name)
+        found = self._informers.collections[kind.singular].get(action.namespace, action.name)
         if found is None or found.uid != action.uid:
             raise DecideAgain
         await self._remove(kind, found, resource_version=action.resource_version)
@@ -149,22 +155,22 @@ class Performer:
         try:
             raw = await self._writes.delete(path, uid=child.uid, resource_version=version)
         except NotFound:
-            self._directory.forgot(child)
+            self._informers.forgot(child)
             return
         except Conflict as error:
             await self._reread(path, kind.singular)
             raise DecideAgain from error
         answer = _ANY.decode(raw)
         if not text(answer, "metadata", "deletionTimestamp"):
-            self._directory.forgot(child)
+            self._informers.forgot(child)
         elif text(answer, "metadata", "labels", MANAGED_BY) == MANAGER:
-            self._directory.learned(Document.parse(raw, kind.singular))
+            self._informers.learned(Document.parse(raw, kind.singular))
 
     # ── objects ──
 
     async def _patch_model(self, action: PatchModelStatus) -> None:
         """A Model that is gone has no metrics."""
-        model = self._directory.get(action.key)
+        model = self._informers.get(action.key)
         if model is None:
             return
         metrics = [dict(metric) for metric in action.metrics]
@@ -174,13 +180,13 @@ class Performer:
         path = f"{MODEL.path(model.namespace, model.name)}/status"
         await self._write_object(model, path, {"metadata": _version(model), "status": status})
 
-    async def _mark(self, document: Document, decision: Decision) -> Document:
+    async def _mark(self, document: Document, plan: ReconcilePlan) -> Document:
         """The object with its labels and annotations as they shall be."""
         metadata = mapping(document.json(), "metadata")
-        labels = _changes(mapping(metadata, "labels"), decision.labels) if self._has_labels else {}
+        labels = _changes(mapping(metadata, "labels"), plan.labels) if self._has_labels else {}
         annotations = {
             key: value or None
-            for key, value in decision.annotations.items()
+            for key, value in plan.annotations.items()
             if mapping(metadata, "annotations").get(key, "") != value
         }
         if not labels and not annotations:
@@ -213,16 +219,16 @@ class Performer:
             await self._reread(_path(document), document.kind)
             raise DecideAgain from error
         except NotFound as error:
-            self._directory.forgot(document)
+            self._informers.forgot(document)
             raise DecideAgain from error
         written = Document.parse(raw, document.kind)
-        self._directory.learned(written)
+        self._informers.learned(written)
         return written
 
     async def _reread(self, path: str, kind: str) -> None:
         """The watch may be behind: without this the same would be decided until it is not."""
         try:
-            self._directory.learned(Document.parse(await self._writes.get(path), kind))
+            self._informers.learned(Document.parse(await self._writes.get(path), kind))
         except NotFound:
             return
 
@@ -235,11 +241,11 @@ def _spec_hash(manifest: Json) -> str:
     return text(manifest, "metadata", "annotations", SPEC_HASH)
 
 
-def _rejection(error: ApiError, manifest: Json) -> ApiError | Rejected:
-    if error.status not in REJECTED:
+def _refusal(error: ApiError, manifest: Json) -> ApiError | ChildRefused:
+    if error.status not in REFUSED:
         return error
     kind, name = text(manifest, "kind"), text(manifest, "metadata", "name")
-    return Rejected(Rejection(kind, name, _spec_hash(manifest), error.message))
+    return ChildRefused(ChildRefusal(kind, name, _spec_hash(manifest), error.message))
 
 
 def _is_older_one(existing: Json, manifest: Json) -> bool:

@@ -1,10 +1,10 @@
-"""Decides about objects and carries decisions out, while this GM leads.
+"""The controller: makes a plan for each object that changed, and applies it, while this GM leads.
 
-Owns when an object is looked at: when it, its children, what it refers to or reports about it
-change, when a decision asked for it, and all of them when a term begins. Guarantees: one object at
-a time is decided once at a time; a failure of one delays only that one, with growing delays; what
-cannot be understood is logged and looked at again when it changes. Nothing is decided before
-everything is known, and nothing is written by one who does not lead.
+Owns when an object is reconciled: when it, its children, its references or reports about it change,
+when a plan asks for it, and all of them when a term begins. Guarantees: an object is reconciled by
+one worker at a time; a failure delays that object only, with growing delays; an object that cannot
+be understood is logged and reconciled again when it changes. Nothing is reconciled before
+everything was listed, and nothing is written by a GM that does not lead.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from edge_sidecars.runtime.backoff import exponential
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
-from gm.cache.informers import Directory
+from gm.cache.informers import Informers
 from gm.cache.node_index import MISSHAPEN
 from gm.controller.api_writes import TROUBLE, NotLeading
-from gm.controller.applier import DecideAgain, Performer, Rejected
-from gm.controller.events import Events
-from gm.controller.secret_lookup import Secrets
+from gm.controller.applier import Applier, ChildRefused, DecideAgain
+from gm.controller.events import EventRecorder
+from gm.controller.secret_lookup import SecretLookup
 from gm.controller.work_queue import WorkQueue
 from gm.core.engine.engine import decide, references
-from gm.core.engine.plan import Decision
-from gm.core.engine.view import SECRET, Rejection, View
-from gm.core.kind import Settings
+from gm.core.engine.plan import ReconcilePlan
+from gm.core.engine.view import SECRET, ChildRefusal, ObjectView
+from gm.core.kind import WorkerSettings
 from gm.core.kinds.registry import KINDS
 
 # Seconds: trouble is over soon, or lasts.
@@ -40,52 +40,51 @@ LONGEST_RETRY = 60.0
 LONGEST_OUTAGE_RETRY = 5.0
 # What an API server in trouble is asked, until so many fail that LONGEST_RETRY comes first.
 RETRIES_A_SECOND = 100.0
-# Seconds until a child that was rejected is tried again where the decision does not say.
-REJECTED_FOR = 60.0
+# Seconds until a child that was refused is tried again where the plan does not say.
+REFUSED_FOR = 60.0
 # Seconds between two looks at a lead that is too short for a write.
 POLL = 0.1
-# What became of a decision that will be tried again, as metrics have it: not written, and what
-# nobody foresaw.
+# Outcomes of a plan that will be tried again, as metrics have it: not written, and unforeseen.
 FAILED = "failed"
 UNDECIDABLE = "undecidable"
 
 
 @dataclass
-class _Memory:
-    """What is remembered of an object between two decisions."""
+class _Remembered:
+    """What is remembered of an object between two plans."""
 
     uid: str = ""
     failures: int = 0
-    rejections: tuple[Rejection, ...] = ()
-    rejected_until: float | None = None
+    refusals: tuple[ChildRefusal, ...] = ()
+    refused_until: float | None = None
     # Reports that have no effect and do not stand in the status either: node, epoch, seq.
     refused: frozenset[tuple[str, int, int]] = frozenset()
     waits_for: str = ""
 
 
-class Operators:
-    """`outcomes` counts decisions by what became of them."""
+class Controller:
+    """`outcomes` counts plans by what became of them."""
 
     def __init__(
         self,
-        directory: Directory,
+        informers: Informers,
         leader: LeaderClient,
-        performer: Performer,
-        events: Events,
-        secrets: Secrets,
+        applier: Applier,
+        events: EventRecorder,
+        secrets: SecretLookup,
         *,
-        settings: Settings,
+        settings: WorkerSettings,
         concurrency: int,
     ) -> None:
-        self._directory = directory
+        self._informers = informers
         self._leader = leader
-        self._performer = performer
+        self._applier = applier
         self._events = events
         self._secrets = secrets
         self._settings = settings
         self._concurrency = concurrency
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
-        self._memories: dict[ObjectKey, _Memory] = {}
+        self._remembered: dict[ObjectKey, _Remembered] = {}
         self._busy = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -107,7 +106,7 @@ class Operators:
     @property
     def held_back(self) -> int:
         """Objects about which reports wait for others that have to come first."""
-        return sum(bool(it.waits_for) for it in self._memories.values())
+        return sum(bool(it.waits_for) for it in self._remembered.values())
 
     async def idle(self) -> None:
         """Returns when nothing is being written."""
@@ -115,9 +114,9 @@ class Operators:
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._directory.watch(self._touched)
+        self._informers.watch(self._touched)
         self._leader.subscribe(self._lead_changed)
-        await self._directory.synced()
+        await self._informers.synced()
         self._lead_changed()
         async with asyncio.TaskGroup() as group:
             for number in range(self._concurrency):
@@ -130,10 +129,10 @@ class Operators:
 
     def _lead_changed(self) -> None:
         self._queue.clear()
-        self._memories.clear()
+        self._remembered.clear()
         self._secrets.forget()
         if self._leader.is_leader:
-            for key in self._directory.objects():
+            for key in self._informers.objects():
                 self._queue.add(key)
 
     async def _work(self, *, failed_too: bool) -> None:
@@ -156,59 +155,59 @@ class Operators:
 
     async def _reconcile(self, key: ObjectKey) -> str:
         """What became of it."""
-        document = self._directory.get(key)
+        document = self._informers.get(key)
         if document is None:
-            self._memories.pop(key, None)
+            self._remembered.pop(key, None)
             return "gone"
-        memory = self._memories.get(key)
-        if memory is None or memory.uid != document.uid:
-            memory = self._memories[key] = _Memory(document.uid)
+        remembered = self._remembered.get(key)
+        if remembered is None or remembered.uid != document.uid:
+            remembered = self._remembered[key] = _Remembered(document.uid)
         if not self._leader.may_act():
             if self._leader.is_leader:
                 self._queue.add_after(key, POLL)
             return "not leading"
         try:
-            decision = await self._decide(document, memory)
-            if decision is None:
+            plan = await self._decide(document, remembered)
+            if plan is None:
                 return "deleting"
-            await self._performer.perform(document, decision)
+            await self._applier.apply(document, plan)
         except NotLeading:
             self._queue.add_after(key, POLL)
             return "not leading"
         except DecideAgain as again:
             self._queue.add_after(key, again.after)
             return "again"
-        except Rejected as rejected:
-            return self._rejected(key, memory, rejected.rejection)
+        except ChildRefused as error:
+            return self._refused(key, remembered, error.refusal)
         except Unreachable as error:
-            return self._failed(key, memory, str(error), longest=self._longest_outage_retry)
+            return self._failed(key, remembered, str(error), longest=self._longest_outage_retry)
         except ApiError as error:
             is_trouble = error.status in TROUBLE
             longest = self._longest_outage_retry if is_trouble else LONGEST_RETRY
             asked = min(error.retry_after or 0.0, LONGEST_RETRY)
-            return self._failed(key, memory, str(error), longest=longest, at_least=asked)
+            return self._failed(key, remembered, str(error), longest=longest, at_least=asked)
         except MISSHAPEN:
             logger.exception("an object cannot be decided", extra=fields(object=str(key)))
-            self._retry(key, memory)
+            self._retry(key, remembered)
             return UNDECIDABLE
-        self._performed(document, decision, memory)
-        return "written" if decision.status is not None or decision.actions else "nothing to do"
+        self._applied(document, plan, remembered)
+        return "written" if plan.status is not None or plan.actions else "nothing to do"
 
-    async def _decide(self, document: Document, memory: _Memory) -> Decision | None:
+    async def _decide(self, document: Document, remembered: _Remembered) -> ReconcilePlan | None:
         """None: it is being deleted."""
         tree = document.json()
         if tree["metadata"].get("deletionTimestamp"):
             return None
-        if memory.rejected_until is not None and boottime() >= memory.rejected_until:
-            memory.rejections, memory.rejected_until = (), None
+        if remembered.refused_until is not None and boottime() >= remembered.refused_until:
+            remembered.refusals, remembered.refused_until = (), None
         found = await self._references(document, tree)
-        view = View(
+        view = ObjectView(
             object=tree,
-            children=self._directory.children.of(document.uid),
-            pending=self._directory.reports.pending(document.uid),
+            children=self._informers.children.of(document.uid),
+            pending=self._informers.reports.pending(document.uid),
             references=found,
-            rejections=memory.rejections,
-            concerned=self._directory.placement.concerned(document.key),
+            refusals=remembered.refusals,
+            concerned=self._informers.node_index.concerned(document.key),
         )
         kind = KINDS[document.kind]
         return decide(kind, view, now=datetime.now(UTC), settings=self._settings)
@@ -223,34 +222,34 @@ class Operators:
                 found[key] = (
                     await self._secrets.get(key, document)
                     if is_secret
-                    else self._directory.reference(key)
+                    else self._informers.reference(key)
                 )
         return found
 
     # ── what comes of it ──
 
-    def _performed(self, document: Document, decision: Decision, memory: _Memory) -> None:
-        memory.failures = 0
-        self.folded += decision.folded
-        self._note_refused(document, decision, memory)
-        if decision.waits_for and decision.waits_for != memory.waits_for:
-            logger.info(
-                "reports wait", extra=fields(object=str(document.key), why=decision.waits_for)
-            )
-        memory.waits_for = decision.waits_for
-        self._events.tell(document, decision.events)
-        again_in = decision.again_in
-        if memory.rejections and memory.rejected_until is None:
-            again_in = REJECTED_FOR if again_in is None else again_in
-            memory.rejected_until = boottime() + again_in
+    def _applied(self, document: Document, plan: ReconcilePlan, remembered: _Remembered) -> None:
+        remembered.failures = 0
+        self.folded += plan.folded
+        self._note_refused(document, plan, remembered)
+        if plan.waits_for and plan.waits_for != remembered.waits_for:
+            logger.info("reports wait", extra=fields(object=str(document.key), why=plan.waits_for))
+        remembered.waits_for = plan.waits_for
+        self._events.tell(document, plan.events)
+        again_in = plan.again_in
+        if remembered.refusals and remembered.refused_until is None:
+            again_in = REFUSED_FOR if again_in is None else again_in
+            remembered.refused_until = boottime() + again_in
         if again_in is not None:
             self._queue.add_after(document.key, again_in)
 
-    def _note_refused(self, document: Document, decision: Decision, memory: _Memory) -> None:
-        """Once each, though a decision may find it again until it is pruned."""
-        found = {(it.node, it.report.epoch, it.report.seq): it for it in decision.refused}
+    def _note_refused(
+        self, document: Document, plan: ReconcilePlan, remembered: _Remembered
+    ) -> None:
+        """Once each, though plans may find it again until it is pruned."""
+        found = {(it.node, it.report.epoch, it.report.seq): it for it in plan.refused}
         for number, note in found.items():
-            if number not in memory.refused:
+            if number not in remembered.refused:
                 self.refused += 1
                 logger.info(
                     "a report has no effect",
@@ -258,28 +257,28 @@ class Operators:
                         object=str(document.key), node=note.node, seq=number[2], why=note.reason
                     ),
                 )
-        memory.refused = frozenset(found)
+        remembered.refused = frozenset(found)
 
-    def _rejected(self, key: ObjectKey, memory: _Memory, rejection: Rejection) -> str:
+    def _refused(self, key: ObjectKey, remembered: _Remembered, refusal: ChildRefusal) -> str:
         """Decided anew at once, for the object to say so; once more the same is a failure."""
-        if rejection in memory.rejections:
-            return self._failed(key, memory, rejection.message)
-        others = (it for it in memory.rejections if (it.kind, it.name) != _child(rejection))
-        memory.rejections = (*others, rejection)
-        memory.rejected_until = None
+        if refusal in remembered.refusals:
+            return self._failed(key, remembered, refusal.message)
+        others = (it for it in remembered.refusals if (it.kind, it.name) != _child(refusal))
+        remembered.refusals = (*others, refusal)
+        remembered.refused_until = None
         self._queue.add(key)
         return "rejected"
 
     def _failed(
         self,
         key: ObjectKey,
-        memory: _Memory,
+        remembered: _Remembered,
         why: str,
         *,
         longest: float = LONGEST_RETRY,
         at_least: float = 0.0,
     ) -> str:
-        delay = self._retry(key, memory, longest=longest, at_least=at_least)
+        delay = self._retry(key, remembered, longest=longest, at_least=at_least)
         logger.warning(
             "an object could not be written",
             extra=fields(object=str(key), why=why, delay=round(delay, 3)),
@@ -289,7 +288,7 @@ class Operators:
     def _retry(
         self,
         key: ObjectKey,
-        memory: _Memory,
+        remembered: _Remembered,
         *,
         longest: float = LONGEST_RETRY,
         at_least: float = 0.0,
@@ -297,9 +296,9 @@ class Operators:
         """In how many seconds."""
         # Those that failed together, because the API server was slow, do not come together again:
         # all of them would be late each time.
-        most = exponential(memory.failures, first=FIRST_RETRY, longest=longest)
+        most = exponential(remembered.failures, first=FIRST_RETRY, longest=longest)
         delay = random.random() * most + at_least
-        memory.failures += 1
+        remembered.failures += 1
         self._queue.retry_after(key, delay)
         return delay
 
@@ -310,5 +309,5 @@ class Operators:
         return min(max(LONGEST_OUTAGE_RETRY, thinned), LONGEST_RETRY)
 
 
-def _child(rejection: Rejection) -> tuple[str, str]:
-    return rejection.kind, rejection.name
+def _child(refusal: ChildRefusal) -> tuple[str, str]:
+    return refusal.kind, refusal.name

@@ -1,6 +1,6 @@
 """Tells people what happened: Events on the objects, as `kubectl describe` shows them.
 
-Owns a bounded queue beside the operators, which never wait for it. Guarantees: an Event's name
+Owns a bounded queue beside the controller, which never wait for it. Guarantees: an Event's name
 follows from the object's state and the words, so that two leaders who decide the same tell it once;
 what cannot be told is counted and forgotten, since the conditions say the same.
 """
@@ -15,25 +15,25 @@ from edge_sidecars.kubeapi import ApiError, Conflict, Unreachable
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, Json
 from edge_sidecars.sedna_api.core.kinds import API_VERSION, kind_named
-from gm.controller.api_writes import NotLeading, Writes
+from gm.controller.api_writes import ApiWrites, NotLeading
 from gm.core.engine.plan import EventNote
 
 COMPONENT = "sedna-gm"
-# k8s.io/kubernetes: core validation of Events, NoteLengthLimit.
+# k8s.io/kubernetes: core validation of EventRecorder, NoteLengthLimit.
 MAX_MESSAGE = 1024
 MAX_NAME = 253
-# Each holds an object's document, which the directory most likely has too.
+# Each holds an object's document, which the informers most likely has too.
 MAX_WAITING = 10_000
-# Posts at a time: operators' writes, which matter more, go on beside them.
+# Posts at a time: controller' writes, which matter more, go on beside them.
 POSTERS = 4
 ATTEMPTS = 3
 RETRY = 1.0
 
 
-class Events:
+class EventRecorder:
     """`dropped` counts those that nobody will see."""
 
-    def __init__(self, writes: Writes, *, instance: str) -> None:
+    def __init__(self, writes: ApiWrites, *, instance: str) -> None:
         self._writes = writes
         self._instance = instance
         self._waiting: deque[tuple[Document, EventNote, datetime]] = deque(maxlen=MAX_WAITING)

@@ -41,7 +41,7 @@ class _Missing:
         self.woken.set()
 
 
-class Secrets:
+class SecretLookup:
     """`changed` is called when one that was missing is found; `is_named`: whether any object still
     names it."""
 

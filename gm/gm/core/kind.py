@@ -19,7 +19,7 @@ Path: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WorkerSettings:
     """What workers are told of their surroundings: URLs of LC and of the knowledge base; and the
     namespaces in which none are made."""
 
@@ -103,7 +103,7 @@ class Site:
     part: Json
     name: str
     references: Mapping[ObjectKey, Json | None]
-    settings: Settings
+    settings: WorkerSettings
     input: Json
     history: tuple[Json, ...]
 
@@ -130,7 +130,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WorkerSpec:
     """What is made from one template of the object, or from each of a list.
 
     `type` is its name in Sedna's words; `path` leads to what has the `template`. `stage`:
@@ -184,7 +184,7 @@ def unchecked(_: Json) -> tuple[Problem, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SednaKind:
     """One row. `models`, `datasets`, `secrets`: paths of names; an optional one may be missing.
 
     `told_models`: Models that the LCs get with the object. `words`, `times`: of its conditions.
@@ -193,7 +193,7 @@ class Kind:
 
     resource: ResourceKind
     rule: Rule
-    workers: tuple[Worker, ...] = ()
+    workers: tuple[WorkerSpec, ...] = ()
     models: tuple[Path, ...] = ()
     optional_models: tuple[Path, ...] = ()
     datasets: tuple[Path, ...] = ()

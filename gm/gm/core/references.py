@@ -10,7 +10,7 @@ from types import MappingProxyType
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
 from gm.core.engine.view import NODE, SECRET
-from gm.core.kind import Kind, Path, Rule, Worker
+from gm.core.kind import Path, Rule, SednaKind, WorkerSpec
 from gm.core.tree import found, mapping, text
 
 # Annotations of a staged kind: the node where the newest pod of a stage is (Sedna's names).
@@ -22,7 +22,7 @@ _NOTHING: Mapping[ObjectKey, Json | None] = MappingProxyType({})
 
 
 def references(
-    kind: Kind, object_: Json, known: Mapping[ObjectKey, Json | None] = _NOTHING
+    kind: SednaKind, object_: Json, known: Mapping[ObjectKey, Json | None] = _NOTHING
 ) -> frozenset[ObjectKey]:
     """What `decide` has to be given. It grows with what is known: ask again with what was found,
     until nothing new comes (a Model has a Secret, a Dataset a node)."""
@@ -40,7 +40,7 @@ def references(
 
 
 def nodes(
-    kind: Kind, object_: Json, known: Mapping[ObjectKey, Json | None] = _NOTHING
+    kind: SednaKind, object_: Json, known: Mapping[ObjectKey, Json | None] = _NOTHING
 ) -> frozenset[str]:
     """Whose LC is told of the object and may report about it."""
     if kind.resource is DATASET:
@@ -57,7 +57,7 @@ def nodes(
     return frozenset(filter(None, concerned))
 
 
-def models(kind: Kind, object_: Json, *, every: bool = False) -> tuple[ObjectKey, ...]:
+def models(kind: SednaKind, object_: Json, *, every: bool = False) -> tuple[ObjectKey, ...]:
     """The Models that LCs get with the object; `every`: all that it names."""
     paths = (*kind.models, *kind.optional_models) if every else kind.told_models
     namespace = text(object_, "metadata", "namespace")
@@ -65,7 +65,7 @@ def models(kind: Kind, object_: Json, *, every: bool = False) -> tuple[ObjectKey
     return tuple(ObjectKey(MODEL.singular, namespace, name) for name in names)
 
 
-def worker_parts(worker: Worker, object_: Json) -> list[tuple[str, Json]]:
+def worker_parts(worker: WorkerSpec, object_: Json) -> list[tuple[str, Json]]:
     """What has the worker's template, once for each, with where it stands."""
     return [
         (where, part if isinstance(part, dict) else {})
@@ -73,7 +73,7 @@ def worker_parts(worker: Worker, object_: Json) -> list[tuple[str, Json]]:
     ]
 
 
-def _template_nodes(kind: Kind, object_: Json, *, told_only: bool = False) -> Iterator[str]:
+def _template_nodes(kind: SednaKind, object_: Json, *, told_only: bool = False) -> Iterator[str]:
     for worker in kind.workers:
         if worker.is_told or not told_only:
             for _, part in worker_parts(worker, object_):

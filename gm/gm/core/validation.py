@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL, ResourceKind
 from gm.core.engine.conditions import MISSING_REFERENCE
-from gm.core.engine.view import NODE, SECRET, View
-from gm.core.kind import Kind, Path, Problem
+from gm.core.engine.view import NODE, SECRET, ObjectView
+from gm.core.kind import Path, Problem, SednaKind
 from gm.core.references import worker_parts
 from gm.core.tree import found, items, mapping, text
 from gm.core.workers.storage import DOWNLOADED_SCHEMES
@@ -30,7 +30,7 @@ OPERATORS: Final = frozenset(
 
 
 def problems(
-    kind: Kind, view: View, *, refused_namespaces: Collection[str] = ()
+    kind: SednaKind, view: ObjectView, *, refused_namespaces: Collection[str] = ()
 ) -> tuple[Problem, ...]:
     """In the order in which a reader would mend them."""
     object_ = view.object
@@ -44,7 +44,7 @@ def problems(
 
 
 def _namespace_problems(
-    kind: Kind, object_: Json, refused_namespaces: Collection[str]
+    kind: SednaKind, object_: Json, refused_namespaces: Collection[str]
 ) -> Iterator[Problem]:
     namespace = text(object_, "metadata", "namespace")
     if kind.workers and namespace in refused_namespaces:
@@ -97,7 +97,7 @@ def trigger_problems(object_: Json, path: Path, *, metrics: str = "") -> Iterato
         )
 
 
-def _template_problems(kind: Kind, object_: Json) -> Iterator[Problem]:
+def _template_problems(kind: SednaKind, object_: Json) -> Iterator[Problem]:
     for worker in kind.workers:
         parts = worker_parts(worker, object_)
         if not parts:
@@ -123,7 +123,7 @@ def _template_problems(kind: Kind, object_: Json) -> Iterator[Problem]:
                 )
 
 
-def _reference_problems(kind: Kind, view: View) -> Iterator[Problem]:
+def _reference_problems(kind: SednaKind, view: ObjectView) -> Iterator[Problem]:
     for resource, paths, is_optional in (
         (MODEL, kind.models, False),
         (MODEL, kind.optional_models, True),
@@ -143,7 +143,7 @@ def _reference_problems(kind: Kind, view: View) -> Iterator[Problem]:
 
 
 def _referred(
-    view: View, resource: ResourceKind, where: str, name: object, *, is_optional: bool
+    view: ObjectView, resource: ResourceKind, where: str, name: object, *, is_optional: bool
 ) -> Iterator[Problem]:
     if not isinstance(name, str) or not name:
         if not is_optional:
@@ -160,7 +160,7 @@ def _referred(
         yield from _missing(view, SECRET, "Secret", field, secret)
 
 
-def _node_problems(kind: Kind, view: View) -> Iterator[Problem]:
+def _node_problems(kind: SednaKind, view: ObjectView) -> Iterator[Problem]:
     fields = {"spec.nodeName": text(view.object, "spec", "nodeName")}
     for worker in kind.workers:
         for where, part in worker_parts(worker, view.object):
@@ -179,7 +179,7 @@ def _node_problems(kind: Kind, view: View) -> Iterator[Problem]:
             )
 
 
-def _missing(view: View, kind: str, word: str, where: str, name: str) -> Iterator[Problem]:
+def _missing(view: ObjectView, kind: str, word: str, where: str, name: str) -> Iterator[Problem]:
     key = ObjectKey(kind, text(view.object, "metadata", "namespace"), name)
     if view.references.get(key, {}) is None:
         yield Problem(

@@ -23,7 +23,7 @@ class UnusableCertificate(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class ServerTls:
     """PEM files; with `client_ca` every LC needs a certificate."""
 
     certificate: Path
@@ -31,7 +31,7 @@ class Tls:
     client_ca: Path | None = None
 
 
-def server_credentials(tls: Tls) -> grpc.ServerCredentials:
+def server_credentials(tls: ServerTls) -> grpc.ServerCredentials:
     """Raises `UnusableCertificate`."""
 
     try:
@@ -50,7 +50,7 @@ def server_credentials(tls: Tls) -> grpc.ServerCredentials:
     return grpc.dynamic_ssl_server_credentials(configuration, renewed, is_mutual)
 
 
-def _configuration(tls: Tls) -> grpc.ServerCertificateConfiguration:
+def _configuration(tls: ServerTls) -> grpc.ServerCertificateConfiguration:
     authority = None if tls.client_ca is None else tls.client_ca.read_bytes()
     pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
     return grpc.ssl_server_certificate_configuration([pair], authority)

@@ -1,10 +1,10 @@
 """All streams of this GM.
 
-Owns who is connected and whether anybody is served. Guarantees: an LC is served only while this GM
-may serve, has listed everything and reaches the API server, asked anew five times a second and at
-each change; when that ends, all streams end at once; a node has one stream, the newest; streams
-are shed after a while where any GM may serve. An LC that comes while nobody may serve yet, but
-this GM may be next, waits here for some seconds instead of dialling all the time; and all LCs are
+Owns who is connected, and when LCs are served. Guarantees: an LC is served only while this GM may
+serve, has listed everything and reaches the API server, asked anew five times a second and at each
+change; when that ends, all streams end at once; a node has one stream, the newest; streams are
+rebalanced after a while where any GM may serve. An LC that comes while no GM may serve yet, but
+this one may be next, waits here for some seconds instead of dialling all the time; and all LCs are
 told how far to spread their next dial. Knows neither gRPC nor websockets.
 """
 
@@ -21,10 +21,10 @@ from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
 from edge_sidecars.sedna_api.core.messages import Hello
 from gm.hub.core.rebalancing import lifetime
 from gm.hub.core.redial_pacing import is_news, pace
-from gm.hub.core.restore_detection import History, Verdict
-from gm.hub.core.session import Cause, Ended
-from gm.hub.ports import Directory, Inbox, MayServe
-from gm.hub.stream import Connected, Stream
+from gm.hub.core.restore_detection import RestoreDetection, RestoreVerdict
+from gm.hub.core.session import EndCause, SessionEnded
+from gm.hub.ports import MayServe, NodeObjects, ReportSink
+from gm.hub.stream import Connected, NodeStream
 
 # Seconds; the lead ends by the passing of time, of which nobody tells.
 LOOK_EVERY = 0.2
@@ -37,39 +37,39 @@ _FIRST = {DATASET.singular: 0, MODEL.singular: 1}
 
 
 class Hub:
-    """Listens to the directory from its making on; `run` until the process ends.
+    """Listens to `objects` from its making on; `run` until the process ends.
 
-    `sheds`: whether other GMs serve as well. `may_wait`: whether this GM may be the next one that
-    serves, so that LCs do well to wait for it."""
+    `rebalances`: whether other GMs serve as well. `may_wait`: whether this GM may be the next one
+    that serves, so that LCs do well to wait for it."""
 
     def __init__(
         self,
-        directory: Directory,
-        inbox: Inbox,
+        objects: NodeObjects,
+        sink: ReportSink,
         *,
         may_serve: MayServe,
-        sheds: bool,
+        rebalances: bool,
         may_wait: MayServe = lambda: False,
     ) -> None:
-        self._directory = directory
-        self._inbox = inbox
+        self._objects = objects
+        self._sink = sink
         self._may_serve = may_serve
-        self._sheds = sheds
+        self._rebalances = rebalances
         self._may_wait = may_wait
         # What LCs that are served were told of their number.
         self._pace = 0.0
         self._began = asyncio.get_running_loop().time()
-        self._history = History()
+        self._restore_detection = RestoreDetection()
         # By node, the newest of each; and all that have not left yet.
-        self._streams: dict[str, Stream] = {}
-        self._present: set[Stream] = set()
-        self._waiting: set[Stream] = set()
+        self._streams: dict[str, NodeStream] = {}
+        self._present: set[NodeStream] = set()
+        self._waiting: set[NodeStream] = set()
         self._empty = asyncio.Event()
         self._empty.set()
         self._draining: str | None = None
         self._turned_away = 0
         self._reports_refused = 0
-        directory.subscribe(self)
+        objects.subscribe(self)
 
     # For carriers of streams
 
@@ -79,31 +79,33 @@ class Hub:
             return self._draining
         if not self._may_serve():
             return "this GM does not lead"
-        if not self._directory.is_synced:
+        if not self._objects.is_synced:
             return "this GM has not listed everything yet"
-        if not self._directory.is_link_up:
+        if not self._objects.is_link_up:
             return "this GM does not reach the API server"
         return None
 
-    def turn_away(self, *, may_wait: bool = False) -> Ended | None:
+    def turn_away(self, *, may_wait: bool = False) -> SessionEnded | None:
         """What to tell whoever comes now, if nobody is served. `may_wait`: it understands to."""
         reason = self.unavailable()
         if reason is None or (may_wait and self._is_waited_for()):
             return None
         self._turned_away += 1
-        return Ended(Cause.UNAVAILABLE, reason)
+        return SessionEnded(EndCause.UNAVAILABLE, reason)
 
-    def enter(self, hello: Hello, *, transport: str, may_wait: bool = False) -> Stream | Ended:
+    def enter(
+        self, hello: Hello, *, transport: str, may_wait: bool = False
+    ) -> NodeStream | SessionEnded:
         """The node's stream, which ends an earlier one."""
         turned_away = self.turn_away(may_wait=may_wait)
         if turned_away is not None:
             return turned_away
         former = self._streams.get(hello.node)
         if former is not None:
-            former.end(Cause.REPLACED, "the node has a newer stream")
+            former.end(EndCause.REPLACED, "the node has a newer stream")
         now = asyncio.get_running_loop().time()
         lives = lifetime(now - self._began, random.random())
-        stream = Stream(hello, self._inbox, transport=transport, lifetime=lives)
+        stream = NodeStream(hello, self._sink, transport=transport, lifetime=lives)
         stream.waits_until = now + (WAIT_FOR if may_wait else 0.0)
         self._streams[hello.node] = stream
         self._present.add(stream)
@@ -117,7 +119,7 @@ class Hub:
             self._admit(stream, now)
         return stream
 
-    def leave(self, stream: Stream) -> None:
+    def leave(self, stream: NodeStream) -> None:
         """The connection is gone."""
         stream.is_over = True
         self._present.discard(stream)
@@ -136,7 +138,7 @@ class Hub:
         """Looks whether streams may go on, until it is cancelled."""
         while True:
             self._look()
-            self._shed()
+            self._rebalance()
             self._tell_pace()
             await asyncio.sleep(LOOK_EVERY)
 
@@ -163,7 +165,7 @@ class Hub:
         """Reports refused for good since the process began."""
         return self._reports_refused + sum(stream.refused for stream in self._present)
 
-    # The directory's listener
+    # The objects's listener
 
     def concerns(self, node: str, document: Document) -> None:
         if stream := self._streams.get(node):
@@ -182,27 +184,27 @@ class Hub:
     def _look(self) -> None:
         reason = self.unavailable()
         if reason is not None:
-            self._history.forget()
+            self._restore_detection.forget()
             self._end_all_but_waiting(reason)
             return
         now = asyncio.get_running_loop().time()
         for stream in tuple(self._waiting):
             self._admit(stream, now)
 
-    def _admit(self, stream: Stream, now: float) -> None:
+    def _admit(self, stream: NodeStream, now: float) -> None:
         """Gives a waiting stream its snapshot, as soon as this GM knows what its LC does."""
         if stream.ended is not None:
             self._waiting.discard(stream)
             return
         session, node = stream.session, stream.node
         is_rewound = False
-        if session.is_behind(self._directory.version):
-            verdict = self._history.judge(node, waiting_since=session.since, now=now)
-            if verdict is Verdict.WAIT:
+        if session.is_behind(self._objects.version):
+            verdict = self._restore_detection.judge(node, waiting_since=session.since, now=now)
+            if verdict is RestoreVerdict.WAIT:
                 return
-            if verdict is Verdict.ELSEWHERE:
+            if verdict is RestoreVerdict.ANOTHER_GM:
                 self._waiting.discard(stream)
-                stream.end(Cause.UNAVAILABLE, "this GM does not know yet what this LC knows")
+                stream.end(EndCause.UNAVAILABLE, "this GM does not know yet what this LC knows")
                 return
             is_rewound = True
             known = dict(session.hello.known)
@@ -211,11 +213,11 @@ class Hub:
                 extra=fields(node=node, known=known),
             )
         else:
-            self._history.reached(node)
+            self._restore_detection.reached(node)
         self._waiting.discard(stream)
         if self._pace:
             stream.paced(self._pace)
-        stream.serve(_in_order(self._directory.node_documents(node)), is_rewound=is_rewound)
+        stream.serve(_in_order(self._objects.node_documents(node)), is_rewound=is_rewound)
 
     def _is_waited_for(self) -> bool:
         return self._draining is None and self._may_wait()
@@ -231,7 +233,7 @@ class Hub:
                 continue
             if waits and stream.ended is None:
                 stream.paced(seconds)
-            stream.end(Cause.UNAVAILABLE, reason)
+            stream.end(EndCause.UNAVAILABLE, reason)
         self._waiting = {stream for stream in self._waiting if stream.ended is None}
 
     def _tell_pace(self) -> None:
@@ -243,13 +245,13 @@ class Hub:
             for stream in served:
                 stream.paced(now)
 
-    def _shed(self) -> None:
-        if not self._sheds:
+    def _rebalance(self) -> None:
+        if not self._rebalances:
             return
         now = asyncio.get_running_loop().time()
         for stream in tuple(self._present):
-            if now >= stream.sheds_at:
-                stream.end(Cause.UNAVAILABLE, "streams are spread over all GMs anew")
+            if now >= stream.rebalanced_at:
+                stream.end(EndCause.UNAVAILABLE, "streams are spread over all GMs anew")
 
 
 def _in_order(documents: Iterable[Document]) -> list[Document]:

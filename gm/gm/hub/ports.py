@@ -13,10 +13,10 @@ from typing import Protocol
 
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.report import Report
-from gm.cache.node_listener import Listener
+from gm.cache.node_listener import NodeListener
 
 
-class Directory(Protocol):
+class NodeObjects(Protocol):
     """All objects that nodes are to know. What `node_documents` gives and what listeners heard
     agree at every moment."""
 
@@ -35,7 +35,7 @@ class Directory(Protocol):
         """The resourceVersion that the collection has come to; `kind` as in `Document.kind`.
         0 where there is no such collection."""
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: NodeListener) -> None:
         """From now on, until the process ends."""
 
 
@@ -74,7 +74,7 @@ class RefusedForGood:
     reason: str
 
 
-class Inbox(Protocol):
+class ReportSink(Protocol):
     """Reports on their way into NodeReports."""
 
     def take(

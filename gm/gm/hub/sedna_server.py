@@ -21,9 +21,9 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.messages import Hello
 from edge_sidecars.sedna_api.core.report import unnumbered_store
 from gm.hub.core.sedna_messages import NotAMessage, Translator
-from gm.hub.core.session import Ended
+from gm.hub.core.session import SessionEnded
 from gm.hub.hub import Hub
-from gm.hub.stream import Stream
+from gm.hub.stream import NodeStream
 from gm.hub.stream_server import CannotListen
 
 NODE_HEADER: Final = "Node-Name"
@@ -80,7 +80,7 @@ class SednaServer:
         # Its reports have no numbers: those of one connection are one store's.
         store_id = unnumbered_store(time.time(), str(uuid.uuid4()))
         stream = self._hub.enter(Hello(node, store_id, {}, "sedna"), transport="sedna")
-        if isinstance(stream, Ended):
+        if isinstance(stream, SessionEnded):
             await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=stream.detail.encode())
             return socket
         try:
@@ -91,7 +91,7 @@ class SednaServer:
         return socket
 
 
-async def _carry(socket: web.WebSocketResponse, stream: Stream, translator: Translator) -> None:
+async def _carry(socket: web.WebSocketResponse, stream: NodeStream, translator: Translator) -> None:
     """Until the stream ends or LC hangs up."""
     writing = asyncio.create_task(_write_all(socket, stream, translator))
     reading = asyncio.create_task(_read_all(socket, stream, translator))
@@ -120,7 +120,9 @@ async def _take_leave(socket: web.WebSocketResponse, detail: str) -> None:
         await socket.send_frame(code + detail.encode()[:MAX_REASON], WSMsgType.CLOSE)
 
 
-async def _write_all(socket: web.WebSocketResponse, stream: Stream, translator: Translator) -> None:
+async def _write_all(
+    socket: web.WebSocketResponse, stream: NodeStream, translator: Translator
+) -> None:
     while (message := await stream.next_message()) is not None:
         frame = translator.down(message)
         if frame is None:
@@ -133,7 +135,9 @@ async def _write_all(socket: web.WebSocketResponse, stream: Stream, translator: 
         await asyncio.sleep(PACE)
 
 
-async def _read_all(socket: web.WebSocketResponse, stream: Stream, translator: Translator) -> None:
+async def _read_all(
+    socket: web.WebSocketResponse, stream: NodeStream, translator: Translator
+) -> None:
     async for frame in socket:
         if frame.type is not WSMsgType.TEXT:
             continue

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.messages import Hello, ToNode
 from edge_sidecars.sedna_api.core.report import Malformed, Report, check
-from gm.hub.core.session import Cause, Ended, Session
-from gm.hub.ports import Acked, Inbox, RefusedForGood, Unresolved
+from gm.hub.core.session import EndCause, HubSession, SessionEnded
+from gm.hub.ports import Acked, RefusedForGood, ReportSink, Unresolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Connected:
     last_report_age: float | None
 
 
-class Stream:
+class NodeStream:
     """From its hello to its end."""
 
-    def __init__(self, hello: Hello, inbox: Inbox, *, transport: str, lifetime: float) -> None:
+    def __init__(self, hello: Hello, sink: ReportSink, *, transport: str, lifetime: float) -> None:
         now = asyncio.get_running_loop().time()
-        self._session = Session(hello, since=now)
-        self._inbox = inbox
+        self._session = HubSession(hello, since=now)
+        self._sink = sink
         self._transport = transport
         self._wake = asyncio.Event()
         self._reports = 0
@@ -46,11 +46,11 @@ class Stream:
         self.is_over = False
         # Until when it may wait here to be served.
         self.waits_until = now
-        self.sheds_at = now + lifetime
+        self.rebalanced_at = now + lifetime
         self.ending = asyncio.Event()
 
     @property
-    def session(self) -> Session:
+    def session(self) -> HubSession:
         """For reading; what changes it goes through the stream, which wakes the carrier."""
         return self._session
 
@@ -59,7 +59,7 @@ class Stream:
         return self._session.node
 
     @property
-    def ended(self) -> Ended | None:
+    def ended(self) -> SessionEnded | None:
         return self._session.ended
 
     def serve(self, documents: list[Document], *, is_rewound: bool) -> None:
@@ -78,7 +78,7 @@ class Stream:
         self._session.paced(seconds)
         self._wake.set()
 
-    def end(self, cause: Cause, detail: str) -> None:
+    def end(self, cause: EndCause, detail: str) -> None:
         self.is_over = True
         self._session.end(cause, detail)
         self._wake.set()
@@ -100,7 +100,7 @@ class Stream:
             it = replace(it, is_over=lambda: self.is_over)
         report = it.report if isinstance(it, Unresolved) else it
         if not self._session.is_own(report):
-            self.end(Cause.MALFORMED, "a report of another store than the hello's")
+            self.end(EndCause.MALFORMED, "a report of another store than the hello's")
             return
         try:
             check(report, is_resolved=report is it)
@@ -110,11 +110,11 @@ class Stream:
         self.note_report()
         is_taken = False
         try:
-            while not (is_taken := self._inbox.take(self.node, it, self.answer)):
-                await self._inbox.room()
+            while not (is_taken := self._sink.take(self.node, it, self.answer)):
+                await self._sink.room()
         finally:
             if not is_taken and not report.seq:
-                self._inbox.lost(self.node, it)
+                self._sink.lost(self.node, it)
 
     def note_report(self) -> None:
         self._reports += 1

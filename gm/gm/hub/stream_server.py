@@ -24,12 +24,12 @@ from edge_sidecars.sedna_api.stream_codec import (
     decode_from_node,
     encode_to_node,
 )
-from gm.hub.core.session import Cause, Ended, flaw
-from gm.hub.credentials import Tls, bearer_token, node_of_certificate, server_credentials
+from gm.hub.core.session import EndCause, SessionEnded, flaw
+from gm.hub.credentials import ServerTls, bearer_token, node_of_certificate, server_credentials
 from gm.hub.health import health_handler
 from gm.hub.hub import Hub
 from gm.hub.ports import ReviewUnavailable, TokenReviewer
-from gm.hub.stream import Stream
+from gm.hub.stream import NodeStream
 
 # Bytes: a report's body is 64 KiB at most, its names are short.
 MAX_FROM_NODE: Final = 128 * 1024
@@ -63,10 +63,10 @@ OPTIONS: Final = (
 )
 
 _CODES: Final = {
-    Cause.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
-    Cause.MALFORMED: grpc.StatusCode.INVALID_ARGUMENT,
-    Cause.FOREIGN: grpc.StatusCode.PERMISSION_DENIED,
-    Cause.REPLACED: grpc.StatusCode.ABORTED,
+    EndCause.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    EndCause.MALFORMED: grpc.StatusCode.INVALID_ARGUMENT,
+    EndCause.FOREIGN: grpc.StatusCode.PERMISSION_DENIED,
+    EndCause.REPLACED: grpc.StatusCode.ABORTED,
 }
 # Bytes in, bytes out: the codec is ours.
 _Context: TypeAlias = grpc.aio.ServicerContext[bytes, bytes]
@@ -83,7 +83,7 @@ class StreamServer:
     asks for a token."""
 
     def __init__(
-        self, hub: Hub, *, tls: Tls | None = None, reviewer: TokenReviewer | None = None
+        self, hub: Hub, *, tls: ServerTls | None = None, reviewer: TokenReviewer | None = None
     ) -> None:
         self._hub = hub
         self._tls = tls
@@ -121,7 +121,7 @@ class StreamServer:
         if turned_away is not None:
             await _abort(context, turned_away)
         entered = await self._greet(context)
-        if isinstance(entered, Ended):
+        if isinstance(entered, SessionEnded):
             await _abort(context, entered)
         try:
             # LC may wait for its first message: it is connected.
@@ -132,19 +132,19 @@ class StreamServer:
         if entered.ended is not None:
             await _abort(context, entered.ended)
 
-    async def _greet(self, context: _Context) -> Stream | Ended:
+    async def _greet(self, context: _Context) -> NodeStream | SessionEnded:
         try:
             node = await self._proven_node(context)
             async with asyncio.timeout(HELLO_TIMEOUT):
                 message = await _read(context)
         except TimeoutError:
-            return Ended(Cause.MALFORMED, f"no hello within {HELLO_TIMEOUT:g} s")
+            return SessionEnded(EndCause.MALFORMED, f"no hello within {HELLO_TIMEOUT:g} s")
         except NotAMessage as error:
-            return Ended(Cause.MALFORMED, str(error))
+            return SessionEnded(EndCause.MALFORMED, str(error))
         except ReviewUnavailable as error:
-            return Ended(Cause.UNAVAILABLE, f"the token could not be reviewed: {error}")
+            return SessionEnded(EndCause.UNAVAILABLE, f"the token could not be reviewed: {error}")
         if not isinstance(message, Hello):
-            return Ended(Cause.MALFORMED, "the first message is a hello")
+            return SessionEnded(EndCause.MALFORMED, "the first message is a hello")
         found = flaw(message, node)
         if found is not None:
             logger.warning("an LC is refused", extra=fields(node=message.node, why=found.detail))
@@ -166,11 +166,11 @@ def _auth_context(context: _Context) -> Mapping[str, Sequence[bytes]]:
     return {str(key): tuple(values) for key, values in found.items()}
 
 
-async def _abort(context: _Context, ended: Ended) -> NoReturn:
+async def _abort(context: _Context, ended: SessionEnded) -> NoReturn:
     await context.abort(_CODES[ended.cause], ended.detail)
 
 
-async def _carry(context: _Context, stream: Stream) -> None:
+async def _carry(context: _Context, stream: NodeStream) -> None:
     """Until the stream ends, LC hangs up or says what no LC says."""
     writing = asyncio.create_task(_write_all(context, stream))
     reading = asyncio.create_task(_read_all(context, stream))
@@ -190,7 +190,7 @@ async def _carry(context: _Context, stream: Stream) -> None:
             raise error
 
 
-async def _write_all(context: _Context, stream: Stream) -> None:
+async def _write_all(context: _Context, stream: NodeStream) -> None:
     while (message := await stream.next_message()) is not None:
         data = encode_to_node(message)
         if len(data) > MAX_TO_NODE:
@@ -199,21 +199,21 @@ async def _write_all(context: _Context, stream: Stream) -> None:
         await context.write(data)
 
 
-def _skip(stream: Stream, message: ToNode, size: int) -> None:
+def _skip(stream: NodeStream, message: ToNode, size: int) -> None:
     """One object that no API server would have stored must not end the stream again and again."""
     key = message.document.key if isinstance(message, Put) else type(message).__name__
     logger.error("too large to be sent", extra=fields(node=stream.node, what=key, bytes=size))
 
 
-async def _read_all(context: _Context, stream: Stream) -> None:
+async def _read_all(context: _Context, stream: NodeStream) -> None:
     try:
         while (message := await _read(context)) is not _HUNG_UP:
             if isinstance(message, Report):
                 await stream.deliver(message)
             elif isinstance(message, Hello):
-                stream.end(Cause.MALFORMED, "a second hello")
+                stream.end(EndCause.MALFORMED, "a second hello")
     except NotAMessage as error:
-        stream.end(Cause.MALFORMED, str(error))
+        stream.end(EndCause.MALFORMED, str(error))
 
 
 class _HungUp:

@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.log import fields, logger
-from gm.cache.informers import Directory
+from gm.cache.informers import Informers
 from gm.controller.api_writes import TROUBLE, NotLeading
 from gm.reports.node_report_writer import NodeReportWriter
 
 INTERVAL = 10.0
 
 
-class Pruning:
+class NodeReportGc:
     def __init__(
-        self, directory: Directory, writer: NodeReportWriter, may_act: Callable[[], bool]
+        self, informers: Informers, writer: NodeReportWriter, may_act: Callable[[], bool]
     ) -> None:
-        self._directory = directory
+        self._informers = informers
         self._writer = writer
         self._may_act = may_act
         self._seen: dict[tuple[str, str], str] = {}
@@ -30,12 +30,12 @@ class Pruning:
         """Until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
-            if self._may_act() and self._directory.is_synced:
+            if self._may_act() and self._informers.is_synced:
                 await self._pass()
 
     async def _pass(self) -> None:
         before, self._seen = self._seen, {}
-        for report in self._directory.reports:
+        for report in self._informers.reports:
             key = (report.namespace, report.node)
             self._seen[key] = report.resource_version
             if before.get(key) != report.resource_version:

@@ -25,8 +25,8 @@ from edge_sidecars.sedna_api.core.node_report import (
     applied_of,
 )
 from edge_sidecars.sedna_api.core.report import Malformed, Report
-from gm.cache.informers import Directory
-from gm.controller.api_writes import Writes
+from gm.cache.informers import Informers
+from gm.controller.api_writes import ApiWrites
 
 # Each conflict means that another GM, or the pruning, was quicker.
 ATTEMPTS = 8
@@ -45,8 +45,8 @@ class Contended(Exception):
 
 
 class NodeReportWriter:
-    def __init__(self, directory: Directory, writes: Writes) -> None:
-        self._directory = directory
+    def __init__(self, informers: Informers, writes: ApiWrites) -> None:
+        self._informers = informers
         self._writes = writes
         self.written = 0
         self.conflicts = 0
@@ -57,7 +57,7 @@ class NodeReportWriter:
         """What became of each, once the write was answered. Raises `NotLeading`, `ApiError`,
         `Unreachable`, `Contended`: then nobody knows, and storing them again is harmless;
         `Malformed` for a NodeReport that was edited by hand and cannot be read."""
-        base = self._directory.reports.get(namespace, node)
+        base = self._informers.reports.get(namespace, node)
         is_live = False
         for _ in range(ATTEMPTS):
             if base is None:
@@ -87,9 +87,9 @@ class NodeReportWriter:
         gone: set[str] = set()
         version = int(report.resource_version or 0)
         for uid, entry in report.entries.items():
-            key = self._directory.named(uid)
-            seen = self._directory.version_in(entry.kind, report.namespace)
-            is_past = self._directory.is_synced and seen >= version
+            key = self._informers.named(uid)
+            seen = self._informers.version_in(entry.kind, report.namespace)
+            is_past = self._informers.is_synced and seen >= version
             if key is None and is_past and version:
                 gone.add(uid)
             elif key is not None and entry.reports:
@@ -101,9 +101,9 @@ class NodeReportWriter:
     def _applied(self, key: ObjectKey, node: str, entry: Entry, *, is_past: bool) -> Applied | None:
         """What may leave. All of a node's that the object does not concern any more, which no
         status ever counts."""
-        if is_past and node not in self._directory.placement.nodes(key):
+        if is_past and node not in self._informers.node_index.nodes(key):
             return Applied.of(node, entry.reports[-1])
-        document = self._directory.get(key)
+        document = self._informers.get(key)
         return None if document is None else applied_by(document, node)
 
     async def _read(self, namespace: str, node: str) -> NodeReport | None:
@@ -111,7 +111,7 @@ class NodeReportWriter:
             raw = await self._writes.get(NODE_REPORT.path(namespace, node))
         except NotFound:
             return None
-        self._directory.learned(Document.parse(raw, NODE_REPORT.singular))
+        self._informers.learned(Document.parse(raw, NODE_REPORT.singular))
         return NodeReport.parse(raw)
 
     async def _write(self, report: NodeReport) -> bool:
@@ -127,7 +127,7 @@ class NodeReportWriter:
             self.conflicts += 1
             return False
         self.written += 1
-        self._directory.learned(Document.parse(raw, NODE_REPORT.singular))
+        self._informers.learned(Document.parse(raw, NODE_REPORT.singular))
         return True
 
 

@@ -13,9 +13,9 @@ from edge_sidecars.kubeapi import NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, kind_named
 from edge_sidecars.sedna_api.core.report import Malformed, Report, check
-from gm.cache.informers import Directory
-from gm.cache.node_index import MISSHAPEN, place_of
-from gm.controller.api_writes import Writes
+from gm.cache.informers import Informers
+from gm.cache.node_index import MISSHAPEN, relations_of
+from gm.controller.api_writes import ApiWrites
 
 
 def malformed(report: Report) -> str:
@@ -28,49 +28,49 @@ def malformed(report: Report) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Objection:
+class ReportRefusal:
     """Why a report is refused for good."""
 
     reason: str
 
 
-class Authority:
+class ReportAuthorization:
     """`namespaces`: those that are looked after; none for all."""
 
     def __init__(
-        self, directory: Directory, writes: Writes, *, namespaces: Collection[str]
+        self, informers: Informers, writes: ApiWrites, *, namespaces: Collection[str]
     ) -> None:
-        self._directory = directory
+        self._informers = informers
         self._writes = writes
         self._namespaces = namespaces
 
-    async def subject(self, node: str, report: Report) -> Document | Objection:
+    async def subject(self, node: str, report: Report) -> Document | ReportRefusal:
         """The object that the report is about; a report without a uid is about whichever has the
         name now. The same for all reports about one object. Raises `ApiError`, `Unreachable`."""
         if self._namespaces and report.namespace not in self._namespaces:
-            return Objection(f"namespace {report.namespace} is not looked after by this GM")
+            return ReportRefusal(f"namespace {report.namespace} is not looked after by this GM")
         key = ObjectKey(report.kind, report.namespace, report.name)
-        document = self._directory.concerned(node, key)
+        document = self._informers.concerned(node, key)
         if document is not None and report.uid in ("", document.uid):
             return document
         return await self._live(node, key, report.uid)
 
-    async def _live(self, node: str, key: ObjectKey, uid: str) -> Document | Objection:
+    async def _live(self, node: str, key: ObjectKey, uid: str) -> Document | ReportRefusal:
         document = await self._read(key)
         name = _described(key)
         if document is None:
-            return Objection(f"{name} is gone")
+            return ReportRefusal(f"{name} is gone")
         if uid and document.uid != uid:
-            return Objection(f"{name} with uid {uid} is gone")
+            return ReportRefusal(f"{name} with uid {uid} is gone")
         try:
             is_concerned = await self._concerns(node, document)
         except MISSHAPEN as error:
-            return Objection(f"{name} cannot be understood: {error!r}")
-        return document if is_concerned else Objection(f"{name} does not concern node {node}")
+            return ReportRefusal(f"{name} cannot be understood: {error!r}")
+        return document if is_concerned else ReportRefusal(f"{name} does not concern node {node}")
 
     async def _concerns(self, node: str, document: Document) -> bool:
-        place = place_of(document, self._directory.reference)
-        if node in place.nodes or node in self._directory.placement.concerned(document.key):
+        place = relations_of(document, self._informers.reference)
+        if node in place.nodes or node in self._informers.node_index.concerned(document.key):
             return True
         # A Dataset names its job's node, and may be newer than what this process knows of it.
         found: Mapping[ObjectKey, Json | None] = {
@@ -80,9 +80,9 @@ class Authority:
         }
 
         def find(key: ObjectKey) -> Json | None:
-            return found[key] if key in found else self._directory.reference(key)
+            return found[key] if key in found else self._informers.reference(key)
 
-        return bool(found) and node in place_of(document, find).nodes
+        return bool(found) and node in relations_of(document, find).nodes
 
     async def _read(self, key: ObjectKey) -> Document | None:
         """None: there is none."""

@@ -1,12 +1,12 @@
 """Reports on their way from streams into NodeReports.
 
-Owns one box for each namespace and node, in the order of arrival, and one write at a time for each:
-whatever arrives meanwhile goes with the next. Guarantees (G3): a report is acknowledged only after
-the write that holds it was answered; what cannot be stored now stays, in order, or is forgotten
-without an answer, so that LC sends it again; what nobody sends again is forgotten by nobody: it
-stays when the lead ends, and is stored although another leads; nothing is refused for good but by
-`Authority` or the NodeReport's own rules. All boxes together are bounded. What is lost all the same
-is counted and logged.
+Owns one queue for each namespace and node, in the order of arrival, and one write at a time for
+each: reports that arrive meanwhile go with the next. Guarantees (G3): a report is acknowledged only
+after the write that holds it was answered; a report that cannot be stored now stays, in order, or
+is dropped without an answer, so that LC sends it again; a report that is never sent again is kept
+when the lead ends, and is stored although another GM leads; only `ReportAuthorization` and the
+NodeReport's own rules refuse for good. All queues together are bounded. Lost reports are counted
+and logged.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from edge_sidecars.sedna_api.core.report import Malformed, Report
 from gm.controller.api_writes import NotLeading
 from gm.hub.ports import Acked, MayServe, RefusedForGood, Unresolved
 from gm.reports.node_report_writer import Contended, NodeReportWriter
-from gm.reports.report_authorization import Authority, Objection, malformed
+from gm.reports.report_authorization import ReportAuthorization, ReportRefusal, malformed
 
-# Reports in all boxes; each is 64 KiB at most, some hundred bytes mostly.
+# Reports in all queues; each is 64 KiB at most, some hundred bytes mostly.
 MAX_REPORTS = 10_000
 MAX_BYTES = 32 * 1024 * 1024
 # Reports that one write takes: a NodeReport holds a megabyte.
@@ -62,30 +62,30 @@ class _Waiting:
 
 
 @dataclass
-class _Box:
+class _NodeQueue:
     namespace: str
     node: str
     waiting: deque[_Waiting] = field(default_factory=deque)
     is_served: bool = False
 
 
-class Inbox:
+class ReportQueue:
     """The port of the hub. `may_serve`: as the hub asks it, too; where it ends, so do streams.
     `late_writer` writes whoever leads: a NodeReport's resourceVersion is its guard."""
 
     def __init__(
         self,
-        authority: Authority,
+        authorization: ReportAuthorization,
         writer: NodeReportWriter,
         late_writer: NodeReportWriter,
         *,
         may_serve: MayServe,
     ) -> None:
         self._may_serve = may_serve
-        self._authority = authority
+        self._authorization = authorization
         self._writer = writer
         self._late_writer = late_writer
-        self._boxes: dict[tuple[str, str], _Box] = {}
+        self._queues: dict[tuple[str, str], _NodeQueue] = {}
         self._bytes = 0
         self._count = 0
         self._has_work = asyncio.Event()
@@ -109,8 +109,8 @@ class Inbox:
             return False
         it = _Waiting(report, answer)
         namespace = it.report.namespace
-        box = self._boxes.setdefault((namespace, node), _Box(namespace, node))
-        box.waiting.append(it)
+        queue = self._queues.setdefault((namespace, node), _NodeQueue(namespace, node))
+        queue.waiting.append(it)
         self._enter(it)
         self._has_work.set()
         return True
@@ -123,10 +123,10 @@ class Inbox:
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
                 await self._is_quiet.wait()
-        for box in self._boxes.values():
-            left = sum(not it.report.is_numbered for it in box.waiting)
+        for queue in self._queues.values():
+            left = sum(not it.report.is_numbered for it in queue.waiting)
             if left:
-                self._lose(box.node, left, "the process ends")
+                self._lose(queue.node, left, "the process ends")
 
     async def room(self) -> None:
         while self.is_full:
@@ -138,86 +138,88 @@ class Inbox:
         async with asyncio.TaskGroup() as group:
             while True:
                 self._has_work.clear()
-                for box in self._boxes.values():
-                    if box.waiting and not box.is_served:
-                        box.is_served = True
-                        group.create_task(self._serve(box))
+                for queue in self._queues.values():
+                    if queue.waiting and not queue.is_served:
+                        queue.is_served = True
+                        group.create_task(self._serve(queue))
                 await self._has_work.wait()
 
-    async def _serve(self, box: _Box) -> None:
-        """Until the box is empty."""
+    async def _serve(self, queue: _NodeQueue) -> None:
+        """Until the queue is empty."""
         backoff = Backoff(longest=LONGEST_RETRY)
-        while box.waiting:
+        while queue.waiting:
             try:
-                pause = await self._store_some(box)
+                pause = await self._store_some(queue)
                 backoff.succeeded()
             except NotLeading:
                 pause = LAPSE_POLL
                 if not self._may_serve():
                     # All streams are closed: LC tells whoever leads now, if it tells it again.
-                    self._forget_numbered(box)
+                    self._forget_numbered(queue)
                     pause = 0.0
             except (ApiError, Unreachable, Contended, Malformed, NotADocument) as error:
                 pause = backoff.failed(random.random())
                 logger.warning(
                     "reports could not be stored",
-                    extra=fields(node=box.node, why=str(error), delay=pause),
+                    extra=fields(node=queue.node, why=str(error), delay=pause),
                 )
             await asyncio.sleep(pause)
-        box.is_served = False
-        del self._boxes[box.namespace, box.node]
+        queue.is_served = False
+        del self._queues[queue.namespace, queue.node]
 
-    def _forget_numbered(self, box: _Box) -> None:
-        kept = deque(it for it in box.waiting if not it.report.is_numbered)
-        for it in box.waiting:
+    def _forget_numbered(self, queue: _NodeQueue) -> None:
+        kept = deque(it for it in queue.waiting if not it.report.is_numbered)
+        for it in queue.waiting:
             if it.report.is_numbered:
                 self._leave(it)
-        box.waiting = kept
+        queue.waiting = kept
 
-    async def _store_some(self, box: _Box) -> float:
+    async def _store_some(self, queue: _NodeQueue) -> float:
         """Seconds until it is worth another try."""
-        batch = [box.waiting[index] for index in range(min(len(box.waiting), BATCH))]
+        batch = [queue.waiting[index] for index in range(min(len(queue.waiting), BATCH))]
         is_late = not self._may_serve() and not any(it.report.is_numbered for it in batch)
         writer = self._late_writer if is_late else self._writer
-        decided = await self._decided(box.node, batch)
+        decided = await self._decided(queue.node, batch)
         wanted = [it for it in decided if isinstance(it, Report)]
         outcomes: Iterator[Outcome] = iter(())
         if wanted:
-            outcomes = iter(await writer.store(box.namespace, box.node, wanted))
+            outcomes = iter(await writer.store(queue.namespace, queue.node, wanted))
         told = [
-            RefusedReport(it.reason) if isinstance(it, Objection) else next(outcomes)
+            RefusedReport(it.reason) if isinstance(it, ReportRefusal) else next(outcomes)
             for it in decided
         ]
         # Whatever came meanwhile stands behind these.
         for _ in batch:
-            self._leave(box.waiting.popleft())
-        kept = self._answer(box, zip(batch, told, strict=True))
+            self._leave(queue.waiting.popleft())
+        kept = self._answer(queue, zip(batch, told, strict=True))
         for it in reversed(kept):
-            box.waiting.appendleft(it)
+            queue.waiting.appendleft(it)
             self._enter(it)
         return FULL_POLL if kept else 0.0
 
-    async def _decided(self, node: str, batch: list[_Waiting]) -> list[Report | Objection]:
+    async def _decided(self, node: str, batch: list[_Waiting]) -> list[Report | ReportRefusal]:
         """What is to be stored of each; an object is asked about once."""
-        decided: list[Report | Objection] = []
-        subjects: dict[tuple[str, str, str], Document | Objection] = {}
+        decided: list[Report | ReportRefusal] = []
+        subjects: dict[tuple[str, str, str], Document | ReportRefusal] = {}
         for waiting in batch:
             report, it = waiting.report, waiting.it
             why = "" if report is not it else malformed(report)
             if why:
-                decided.append(Objection(why))
+                decided.append(ReportRefusal(why))
                 continue
             about = (report.uid, report.kind, report.name)
             if about not in subjects:
-                subjects[about] = await self._authority.subject(node, report)
+                subjects[about] = await self._authorization.subject(node, report)
             subject = subjects[about]
-            if isinstance(subject, Objection):
+            if isinstance(subject, ReportRefusal):
                 decided.append(subject)
             else:
                 decided.append(it.about(subject) if isinstance(it, Unresolved) else report)
         return decided
 
-    def _answer(self, box: _Box, outcomes: Iterable[tuple[_Waiting, Outcome]]) -> list[_Waiting]:
+    def _answer(
+        self, queue: _NodeQueue, outcomes: Iterable[tuple[_Waiting, Outcome]]
+    ) -> list[_Waiting]:
         """Those that stay, in their order."""
         kept: list[_Waiting] = []
         for it, outcome in outcomes:
@@ -227,7 +229,7 @@ class Inbox:
                     self.stored += 1
                     it.answer(Acked(report.store_id, report.uid, report.seq))
                 case RefusedReport(reason):
-                    self._refuse(box, it, reason)
+                    self._refuse(queue, it, reason)
                 case Full():
                     kept.append(it)
                 case Gap():
@@ -236,14 +238,16 @@ class Inbox:
                         kept.append(it)
         return kept
 
-    def _refuse(self, box: _Box, it: _Waiting, reason: str) -> None:
+    def _refuse(self, queue: _NodeQueue, it: _Waiting, reason: str) -> None:
         report = it.report
         self.refused += 1
-        self.last_refusal = f"{box.node}: {report.kind} {report.namespace}/{report.name}: {reason}"
+        self.last_refusal = (
+            f"{queue.node}: {report.kind} {report.namespace}/{report.name}: {reason}"
+        )
         logger.warning(
             "a report is refused",
             extra=fields(
-                node=box.node,
+                node=queue.node,
                 object=f"{report.kind} {report.namespace}/{report.name}",
                 seq=report.seq,
                 why=reason,

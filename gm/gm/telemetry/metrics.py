@@ -8,7 +8,7 @@ from gm.telemetry.status import GmStatus
 
 
 @dataclass(frozen=True)
-class Counters:
+class GmCounters:
     """Since the process began. `writes` by verb and outcome, `decisions` by outcome."""
 
     writes: Mapping[tuple[str, str], int]
@@ -19,7 +19,7 @@ class Counters:
     turned_away: int
 
 
-def measure(status: GmStatus, counters: Counters) -> list[Metric]:
+def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
     backlog, reports = status.backlog, status.reports
 
     def gauge(name: str, text: str, value: float) -> Metric:

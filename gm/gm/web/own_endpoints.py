@@ -11,7 +11,7 @@ from typing import Protocol
 
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text
-from gm.telemetry.metrics import Counters, measure
+from gm.telemetry.metrics import GmCounters, measure
 from gm.telemetry.status import GmStatus
 
 # Seconds; the elector's --drain-timeout is 10 s, and it does not wait longer than that.
@@ -22,13 +22,13 @@ class Gm(Protocol):
     def status(self) -> GmStatus:
         """As of now."""
 
-    def counters(self) -> Counters: ...
+    def counters(self) -> GmCounters: ...
 
     async def drained(self) -> None:
         """Returns when this GM neither leads nor writes as one that does."""
 
 
-class OwnEndpoints:
+class GmEndpoints:
     def __init__(self, gm: Gm) -> None:
         self._gm = gm
         self._routes: dict[str, Route] = {

@@ -21,8 +21,8 @@ import uvloop
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import METHOD
-from gm.cache.node_listener import Listener
-from gm.hub.credentials import Tls
+from gm.cache.node_listener import NodeListener
+from gm.hub.credentials import ServerTls
 from gm.hub.hub import Hub
 from gm.hub.ports import Acked, RefusedForGood, TokenReviewer, Unresolved
 from gm.hub.stream_server import StreamServer
@@ -61,7 +61,7 @@ class Cloud:
         self.is_link_up = True
         self.versions: dict[str, int] = {}
         self._objects: dict[str, dict[ObjectKey, Document]] = {}
-        self._listeners: list[Listener] = []
+        self._listeners: list[NodeListener] = []
 
     def node_documents(self, node: str) -> Iterable[Document]:
         return tuple(self._objects.get(node, {}).values())
@@ -69,7 +69,7 @@ class Cloud:
     def version(self, kind: str) -> int:
         return self.versions.get(kind, 0)
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: NodeListener) -> None:
         self._listeners.append(listener)
 
     def put(self, node: str, document: Document) -> None:
@@ -97,7 +97,7 @@ class Cloud:
 
 
 @dataclass
-class Inbox:
+class ReportSink:
     """Takes reports while there is room, and answers each by `verdict`; None: not yet."""
 
     verdict: Callable[[str, Report], Acked | RefusedForGood | None]
@@ -138,7 +138,7 @@ class Gm:
     hub: Hub
     server: StreamServer
     cloud: Cloud
-    inbox: Inbox
+    sink: ReportSink
     port: int
     is_leader: bool = True
 
@@ -154,18 +154,18 @@ class Gm:
 async def running_gm(
     cloud: Cloud,
     *,
-    inbox: Inbox | None = None,
+    sink: ReportSink | None = None,
     port: int = 0,
-    tls: Tls | None = None,
+    tls: ServerTls | None = None,
     reviewer: TokenReviewer | None = None,
 ) -> AsyncIterator[Gm]:
     """Is killed at the end, without a drain; `hub.drain` comes before where it shall be gentle."""
-    taking = inbox or Inbox(acknowledge)
+    taking = sink or ReportSink(acknowledge)
     # While it is stopped, and started again on its port by the test, nobody else is given that.
     held = Reservation(port) if port == 0 else None
     port = port if held is None else held.port
     led: list[Gm] = []
-    hub = Hub(cloud, taking, may_serve=lambda: not led or led[0].is_leader, sheds=False)
+    hub = Hub(cloud, taking, may_serve=lambda: not led or led[0].is_leader, rebalances=False)
     server = StreamServer(hub, tls=tls, reviewer=reviewer)
     gm = Gm(hub, server, cloud, taking, await server.start(f"{LOOPBACK}:{port}"))
     led.append(gm)

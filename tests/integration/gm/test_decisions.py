@@ -1,4 +1,4 @@
-"""What GM's operators decide is what the API server takes, to the letter, and keeps."""
+"""What GM's controller decide is what the API server takes, to the letter, and keeps."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from edge_sidecars.sedna_api.core.kinds import API_VERSION
-from gm.core.engine.plan import Create, Decision, Replace
+from gm.core.engine.plan import CreateChild, ReconcilePlan, ReplaceChild
 from gm.core.tree import text
 from tests.unit.gm.controller import samples
 from tests.unit.gm.controller.cluster import Cluster
@@ -40,9 +40,9 @@ class MirroredCluster(Cluster):
         assert status == 201, there
         self._mirror = self.kind.resource.path(namespace, metadata["name"])
 
-    def perform(self, decision: Decision) -> None:
+    def apply(self, decision: ReconcilePlan) -> None:
         for action in decision.actions:
-            if isinstance(action, Create):
+            if isinstance(action, CreateChild):
                 kind = text(action.manifest, "kind")
                 body = self._moved(action.manifest)
                 name = body["metadata"]["name"]
@@ -51,11 +51,11 @@ class MirroredCluster(Cluster):
                 # A pod that was deleted here is on its way out there for as long as it likes.
                 assert status == 201 or answer["reason"] == "AlreadyExists", answer
                 assert answer.get("metadata", {}).get("name", name) == name or status == 409
-            elif isinstance(action, Replace):
+            elif isinstance(action, ReplaceChild):
                 self._replace_there(action.manifest)
         if decision.status is not None:
             self._write_status(decision.status)
-        super().perform(decision)
+        super().apply(decision)
 
     def _moved(self, manifest: Json) -> Json:
         metadata = {

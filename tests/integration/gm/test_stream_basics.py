@@ -9,7 +9,7 @@ from edge_sidecars.sedna_api.core.report import Report
 from gm.hub.ports import Acked, RefusedForGood
 from tests.integration.gm.streams import (
     Cloud,
-    Inbox,
+    ReportSink,
     acknowledge,
     document,
     eventually,
@@ -61,10 +61,10 @@ def test_what_was_deleted_while_lc_was_away_is_gone_at_reconnect(tmp_path: Path)
 
 def test_a_report_is_kept_until_it_is_acknowledged_and_survives_lcs_restart(tmp_path: Path) -> None:
     async def scene() -> None:
-        cloud, answers = Cloud(), Inbox(lambda node, report: None)
+        cloud, answers = Cloud(), ReportSink(lambda node, report: None)
         dataset = document("d1", 1)
         cloud.put("edge-a", dataset)
-        async with running_gm(cloud, inbox=answers) as gm:
+        async with running_gm(cloud, sink=answers) as gm:
             async with running_lc(tmp_path, gm.address) as lc:
                 await eventually(lambda: lc.is_up)
                 await lc.report(dataset, {"numberOfSamples": 3})
@@ -82,10 +82,10 @@ def test_a_report_is_kept_until_it_is_acknowledged_and_survives_lcs_restart(tmp_
 
 def test_reports_of_one_object_arrive_in_order_across_a_gm_restart(tmp_path: Path) -> None:
     async def scene() -> None:
-        cloud, inbox = Cloud(), Inbox(acknowledge)
+        cloud, sink = Cloud(), ReportSink(acknowledge)
         job = document("il", 1, kind="incrementallearningjob")
         cloud.put("edge-a", job)
-        async with running_gm(cloud, inbox=inbox) as gm:
+        async with running_gm(cloud, sink=sink) as gm:
             port = gm.port
             async with running_lc(tmp_path, gm.address) as lc:
                 await eventually(lambda: lc.is_up)
@@ -95,10 +95,10 @@ def test_reports_of_one_object_arrive_in_order_across_a_gm_restart(tmp_path: Pat
                 await gm.server.stop()
                 for number in range(20, 40):
                     await lc.report(job, {"phase": "Train", "n": number}, is_event=True)
-                async with running_gm(cloud, inbox=inbox, port=port):
+                async with running_gm(cloud, sink=sink, port=port):
                     await eventually(lambda: lc.store.backlog()[0] == 0)
         new: list[int] = []
-        for _, report in inbox.taken:
+        for _, report in sink.taken:
             if report.seq not in new:
                 new.append(report.seq)
         assert new == list(range(1, 41))
@@ -118,8 +118,8 @@ def test_a_refused_report_is_dropped_and_what_followed_it_is_sent_again(tmp_path
             # As a NodeReport does: nothing is taken whose predecessor is missing.
             return acknowledge(node, report) if report.previous == 0 else None
 
-        inbox = Inbox(verdict)
-        async with running_gm(cloud, inbox=inbox) as gm, running_lc(tmp_path, gm.address) as lc:
+        sink = ReportSink(verdict)
+        async with running_gm(cloud, sink=sink) as gm, running_lc(tmp_path, gm.address) as lc:
             await lc.report(job, {"phase": "Train", "n": 1}, is_event=True)
             await lc.report(job, {"phase": "Train", "n": 2}, is_event=True)
             await eventually(lambda: lc.store.backlog()[0] == 0)
@@ -144,13 +144,13 @@ def test_an_lc_whose_store_was_retired_takes_another_id_and_loses_nothing(tmp_pa
                 return RefusedForGood(report.store_id, report.uid, report.seq, reason)
             return acknowledge(node, report)
 
-        inbox = Inbox(verdict)
-        async with running_gm(cloud, inbox=inbox) as gm, running_lc(tmp_path, gm.address) as lc:
+        sink = ReportSink(verdict)
+        async with running_gm(cloud, sink=sink) as gm, running_lc(tmp_path, gm.address) as lc:
             retired.append(lc.store.store_id)
             await lc.report(dataset, {"numberOfSamples": 3})
             await eventually(lambda: lc.store.backlog()[0] == 0)
             assert lc.store.store_id not in retired
-            assert inbox.taken[-1][1].body == b'{"numberOfSamples": 3}'
+            assert sink.taken[-1][1].body == b'{"numberOfSamples": 3}'
             assert lc.store.refusals()[0] == 0
 
     play(scene())
@@ -158,22 +158,22 @@ def test_an_lc_whose_store_was_retired_takes_another_id_and_loses_nothing(tmp_pa
 
 def test_gm_that_has_no_room_reads_no_more_and_loses_nothing(tmp_path: Path) -> None:
     async def scene() -> None:
-        cloud, inbox = Cloud(), Inbox(acknowledge, capacity=3)
+        cloud, sink = Cloud(), ReportSink(acknowledge, capacity=3)
         datasets = [document(f"d{number}", number) for number in range(1, 51)]
         for each in datasets:
             cloud.put("edge-a", each)
-        async with running_gm(cloud, inbox=inbox) as gm, running_lc(tmp_path, gm.address) as lc:
+        async with running_gm(cloud, sink=sink) as gm, running_lc(tmp_path, gm.address) as lc:
             await eventually(lambda: lc.is_up)
             for each in datasets:
                 await lc.report(each, {"numberOfSamples": 1})
-            await eventually(lambda: len(inbox.taken) == 3)
-            await never(lambda: len(inbox.taken) > 3, within=0.3)
+            await eventually(lambda: len(sink.taken) == 3)
+            await never(lambda: len(sink.taken) > 3, within=0.3)
             # Objects go on meanwhile.
             cloud.put("edge-a", document("late", 99))
             await eventually(lambda: "late" in lc.names())
-            inbox.widen(1000)
+            sink.widen(1000)
             await eventually(lambda: lc.store.backlog()[0] == 0)
-            assert len({report.uid for _, report in inbox.taken}) == 50
+            assert len({report.uid for _, report in sink.taken}) == 50
 
     play(scene())
 

@@ -19,7 +19,7 @@ from tests.integration.gm.streams import (
     LOOPBACK,
     PATIENCE,
     Cloud,
-    Inbox,
+    ReportSink,
     acknowledge,
     dial,
     document,
@@ -34,10 +34,10 @@ from tools.harness.controlplane.proxy import FaultProxy
 @pytest.mark.slow
 def test_an_lc_cut_by_a_black_hole_notices_and_is_served_again(tmp_path: Path) -> None:
     async def scene() -> None:
-        cloud, inbox = Cloud(), Inbox(acknowledge)
+        cloud, sink = Cloud(), ReportSink(acknowledge)
         dataset = document("d1", 1)
         cloud.put("edge-a", dataset)
-        async with running_gm(cloud, inbox=inbox) as gm:
+        async with running_gm(cloud, sink=sink) as gm:
             with FaultProxy(gm.port) as proxy:
                 async with running_lc(tmp_path, f"127.0.0.1:{proxy.port}") as lc:
                     await eventually(lambda: lc.is_up)
@@ -47,7 +47,7 @@ def test_an_lc_cut_by_a_black_hole_notices_and_is_served_again(tmp_path: Path) -
                     # Both sides find the half-open connection by themselves.
                     await eventually(lambda: not lc.is_up)
                     await eventually(lambda: not gm.hub.connected())
-                    assert not inbox.taken
+                    assert not sink.taken
                     proxy.heal()
                     await eventually(lambda: lc.is_up and lc.names() == ["d1", "d2"])
                     await eventually(lambda: lc.store.backlog()[0] == 0)

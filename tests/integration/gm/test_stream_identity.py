@@ -13,7 +13,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from edge_sidecars.sedna_api.core.messages import Hello, SnapshotEnd
 from edge_sidecars.sedna_api.stream_codec import SERVICE, decode_to_node, encode_from_node
-from gm.hub.credentials import Tls
+from gm.hub.credentials import ServerTls
 from gm.hub.ports import ReviewUnavailable
 from gm.hub.stream_server import CannotListen, StreamServer
 from lc.stream.stream_link import Tls as LcTls
@@ -38,9 +38,9 @@ class Certificates:
     authority: Authority
     server: CertificateFiles
 
-    def gm(self, *, is_mutual: bool = True) -> Tls:
+    def gm(self, *, is_mutual: bool = True) -> ServerTls:
         ca = self.authority.bundle if is_mutual else None
-        return Tls(self.server.certificate, self.server.key, ca)
+        return ServerTls(self.server.certificate, self.server.key, ca)
 
     def lc(self, user: str) -> LcTls:
         name = user.replace(":", "-")
@@ -157,7 +157,7 @@ def test_a_renewed_certificate_serves_the_next_connection(tmp_path: Path) -> Non
             (tmp_path / name).mkdir()
         old, new = Authority(tmp_path / "old", "old"), Authority(tmp_path / "new", "new")
         serving = old.issue_server("gm", hosts=[LOOPBACK])
-        async with running_gm(Cloud(), tls=Tls(serving.certificate, serving.key)) as gm:
+        async with running_gm(Cloud(), tls=ServerTls(serving.certificate, serving.key)) as gm:
             renewed = new.issue_server("gm", hosts=[LOOPBACK])
             serving.certificate.write_bytes(renewed.certificate.read_bytes())
             serving.key.write_bytes(renewed.key.read_bytes())

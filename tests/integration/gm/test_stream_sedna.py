@@ -20,7 +20,7 @@ from tests.integration.gm.streams import (
     PATIENCE,
     Cloud,
     Gm,
-    Inbox,
+    ReportSink,
     acknowledge,
     document,
     eventually,
@@ -99,7 +99,7 @@ async def old_lc(
 
 def test_an_old_lc_is_given_its_objects_in_the_order_in_which_it_needs_them() -> None:
     async def scene() -> None:
-        cloud, inbox = Cloud(), Inbox(acknowledge)
+        cloud, sink = Cloud(), ReportSink(acknowledge)
         conditions = [{"stage": "Train", "type": "Waiting", "round": 1}]
         job = document(
             "il1",
@@ -111,7 +111,7 @@ def test_an_old_lc_is_given_its_objects_in_the_order_in_which_it_needs_them() ->
         for each in (job, document("m1", 2, kind="model"), document("d1", 3)):
             cloud.put("edge-a", each)
         async with (
-            running_gm(cloud, inbox=inbox) as gm,
+            running_gm(cloud, sink=sink) as gm,
             sedna_port(gm) as port,
             old_lc(port) as lc,
         ):
@@ -123,10 +123,10 @@ def test_an_old_lc_is_given_its_objects_in_the_order_in_which_it_needs_them() ->
             await lc.say("dataset", "d1", {"numberOfSamples": 412})
             ready = {"phase": "Train", "status": "Ready", "input": {"outputDir": "/o/train/1"}}
             await lc.say("incrementallearningjob", "il1", ready)
-            await eventually(lambda: len(inbox.taken) == 2)
+            await eventually(lambda: len(sink.taken) == 2)
             cloud.delete("edge-a", document("d1", 5))
             await eventually(lambda: ("dataset", "d1") not in lc.objects)
-        (_, count), (node, event) = inbox.taken
+        (_, count), (node, event) = sink.taken
         assert json.loads(count.body) == {"numberOfSamples": 412}
         assert (node, event.is_event, event.seq) == ("edge-a", True, 0)
 
@@ -135,10 +135,10 @@ def test_an_old_lc_is_given_its_objects_in_the_order_in_which_it_needs_them() ->
 
 def test_nonsense_from_an_old_lc_is_ignored_and_its_next_words_count() -> None:
     async def scene() -> None:
-        cloud, inbox = Cloud(), Inbox(acknowledge)
+        cloud, sink = Cloud(), ReportSink(acknowledge)
         cloud.put("edge-a", document("d1", 1))
         async with (
-            running_gm(cloud, inbox=inbox) as gm,
+            running_gm(cloud, sink=sink) as gm,
             sedna_port(gm) as port,
             old_lc(port) as lc,
         ):
@@ -147,10 +147,8 @@ def test_nonsense_from_an_old_lc_is_ignored_and_its_next_words_count() -> None:
             await lc.say("dataset", "../d1", {"numberOfSamples": 1})
             await lc.say("dataset", "d1", {"numberOfSamples": 2, "x": "y" * 70_000})
             await lc.say("dataset", "d1", {"numberOfSamples": 3})
-            await eventually(lambda: inbox.taken)
-            assert [json.loads(report.body) for _, report in inbox.taken] == [
-                {"numberOfSamples": 3}
-            ]
+            await eventually(lambda: sink.taken)
+            assert [json.loads(report.body) for _, report in sink.taken] == [{"numberOfSamples": 3}]
             assert gm.hub.reports_refused == 3
 
     play(scene())
@@ -206,9 +204,9 @@ def test_who_names_no_node_is_refused() -> None:
 
 def test_what_an_old_lc_had_sent_when_its_stream_ends_is_taken() -> None:
     async def scene() -> None:
-        cloud, inbox = Cloud(), Inbox(acknowledge, capacity=1)
+        cloud, sink = Cloud(), ReportSink(acknowledge, capacity=1)
         async with (
-            running_gm(cloud, inbox=inbox) as gm,
+            running_gm(cloud, sink=sink) as gm,
             sedna_port(gm) as port,
             old_lc(port) as lc,
         ):
@@ -216,11 +214,11 @@ def test_what_an_old_lc_had_sent_when_its_stream_ends_is_taken() -> None:
             for count in range(20):
                 await lc.say("dataset", f"d{count}", {"numberOfSamples": count})
             # GM reads on where there is room.
-            await eventually(lambda: inbox.taken)
+            await eventually(lambda: sink.taken)
             gm.is_leader = False
             gm.hub.moved()
-            inbox.widen(20)
-            await eventually(lambda: len(inbox.taken) == 20)
+            sink.widen(20)
+            await eventually(lambda: len(sink.taken) == 20)
             await eventually(lambda: lc.socket.closed)
 
     play(scene())

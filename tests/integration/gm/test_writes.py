@@ -6,7 +6,7 @@ import json
 import pytest
 
 from edge_sidecars.kubeapi import ApiServer, Plain
-from gm.controller.api_writes import Writes
+from gm.controller.api_writes import ApiWrites
 from tools.harness.pods.raw_server import Connection, RawServer
 
 
@@ -15,7 +15,7 @@ def test_a_write_carries_whatever_text_there_is(word: str) -> None:
     async def send(url: str) -> bytes:
         api = ApiServer(Plain(url), user_agent="gm/test")
         try:
-            writes = Writes(api, lambda: True, timeout=5.0)
+            writes = ApiWrites(api, lambda: True, timeout=5.0)
             return await writes.put("/x", {"status": {"word": word, "count": 3}})
         finally:
             await api.close()

@@ -21,10 +21,10 @@ from edge_sidecars.sedna_api.core.node_report import (
     RefusedReport,
     Stored,
     StoredReport,
-    foldable,
+    mergeable,
 )
 from edge_sidecars.sedna_api.core.report import Report
-from gm.hub.core.session import Cause, Session
+from gm.hub.core.session import EndCause, HubSession
 from lc.core import outbox
 from lc.core import session as lc_session
 from lc.core.outbox import Queue, Said
@@ -102,7 +102,7 @@ class Connection:
         self.gm = gm
         self.up: deque[FromNode] = deque()
         self.down: deque[ToNode] = deque()
-        self.session: Session | None = None
+        self.session: HubSession | None = None
 
 
 class Gm:
@@ -113,7 +113,7 @@ class Gm:
         self.position = 0
         self.objects: dict[ObjectKey, Document] = {}
         self.connections: list[Connection] = []
-        self.inbox: list[tuple[Connection, Report]] = []
+        self.report_queue: list[tuple[Connection, Report]] = []
         self.copy: NodeReport | None = None
 
     @property
@@ -123,7 +123,7 @@ class Gm:
 
     def restart(self, *, behind: int) -> None:
         """Lists again, perhaps from a cache that is `behind` changes old."""
-        self.connections, self.inbox, self.copy = [], [], None
+        self.connections, self.report_queue, self.copy = [], [], None
         self.position, self.objects = 0, {}
         self.watch(len(self._api.history) - behind)
 
@@ -150,11 +150,11 @@ class Gm:
         if isinstance(message, Hello):
             for other in self.connections:
                 if other is not connection and other.session is not None:
-                    other.session.end(Cause.REPLACED, "a newer one")
-            connection.session = Session(message, since=0.0)
+                    other.session.end(EndCause.REPLACED, "a newer one")
+            connection.session = HubSession(message, since=0.0)
             self._admit(connection)
         elif connection.session is not None and connection.session.is_own(message):
-            self.inbox.append((connection, message))
+            self.report_queue.append((connection, message))
 
     def say(self, connection: Connection) -> None:
         """Puts what is to be told on the wire."""
@@ -166,17 +166,17 @@ class Gm:
         self.copy = self._api.report
 
     def store(self) -> None:
-        """Writes what the inbox holds over the copy that it has read; answers what then stands."""
-        if self.copy is None or not self.inbox:
+        """Writes what waits over the copy that was read; answers what then stands."""
+        if self.copy is None or not self.report_queue:
             return
         read, self.copy = self.copy, None
-        here = [(one, report) for one, report in self.inbox if self._api.by_uid(report.uid)]
+        here = [(one, report) for one, report in self.report_queue if self._api.by_uid(report.uid)]
         written, outcomes = read.stored([report for _, report in here])
         if written is not read and not self._api.write_report(read, written):
             # A GM that is short of room lets go what it could not write.
-            self.inbox = self.inbox[1:]
+            self.report_queue = self.report_queue[1:]
             return
-        for connection, report in self.inbox:
+        for connection, report in self.report_queue:
             if self._api.by_uid(report.uid) is None and connection.session is not None:
                 answer = (report.store_id, report.uid, report.seq, "its object is gone")
                 connection.session.refused(*answer)
@@ -189,7 +189,7 @@ class Gm:
             elif isinstance(outcome, RefusedReport):
                 session.refused(report.store_id, report.uid, report.seq, outcome.reason)
         # What was full or met a gap is let go: LC sends it again.
-        self.inbox = []
+        self.report_queue = []
 
     def _admit(self, connection: Connection) -> None:
         session = connection.session
@@ -312,7 +312,7 @@ class Lc:
 def fold(api: Api, report: NodeReport, document: Document) -> Fold | None:
     """What a leader would write into this object, after what it has read."""
     applied = api.status[document.uid].applied
-    ready = foldable(report.pending(document.uid), applied)
+    ready = mergeable(report.pending(document.uid), applied)
     if not ready:
         return None
     return Fold(document, Applied.of(NODE, ready.reports[-1]), ready.reports)

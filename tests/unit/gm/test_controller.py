@@ -8,13 +8,13 @@ import pytest
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.sedna_api.core.api_object import Document
-from gm.cache.informers import Directory
+from gm.cache.informers import Informers
 from gm.controller import controller
-from gm.controller.applier import Rejected
-from gm.controller.controller import Operators
-from gm.core.engine.plan import Decision
-from gm.core.engine.view import Rejection
-from gm.core.kind import Settings
+from gm.controller.applier import ChildRefused
+from gm.controller.controller import Controller
+from gm.core.engine.plan import ReconcilePlan
+from gm.core.engine.view import ChildRefusal
+from gm.core.kind import WorkerSettings
 from tests.unit.gm.documents import document
 
 CONCURRENCY = 4
@@ -41,14 +41,14 @@ class NoSecrets:
         """None is named."""
 
 
-class Performer:
+class Applier:
     """`fails`: what becomes of objects whose name begins with bad; `tries` by name, with when."""
 
     def __init__(self, fails: Callable[[], Awaitable[None]]) -> None:
         self._fails = fails
         self.tries: list[tuple[str, float]] = []
 
-    async def perform(self, document: Document, decision: Decision) -> None:
+    async def apply(self, document: Document, plan: ReconcilePlan) -> None:
         self.tries.append((document.name, time.monotonic()))
         if document.name.startswith("bad"):
             await self._fails()
@@ -59,20 +59,20 @@ class Performer:
 
 class World:
     def __init__(self, fails: Callable[[], Awaitable[None]]) -> None:
-        self.performer = Performer(fails)
-        directory = Directory(lambda: True)
-        for collection in directory.collections.values():
+        self.applier = Applier(fails)
+        informers = Informers(lambda: True)
+        for collection in informers.collections.values():
             collection.sources[""].replaced([], 1)
-        self.operators = Operators(
-            directory,
+        self.controller = Controller(
+            informers,
             Leading(),  # type: ignore[arg-type]
-            self.performer,  # type: ignore[arg-type]
+            self.applier,  # type: ignore[arg-type]
             Told(),  # type: ignore[arg-type]
             NoSecrets(),  # type: ignore[arg-type]
-            settings=Settings("", ""),
+            settings=WorkerSettings("", ""),
             concurrency=CONCURRENCY,
         )
-        self._datasets = directory.collections["dataset"].sources[""]
+        self._datasets = informers.collections["dataset"].sources[""]
         self._version = 1
 
     def put(self, name: str, *, uid: str = "") -> None:
@@ -92,7 +92,7 @@ class World:
 def playing(fails: Callable[[], Awaitable[None]], play: Callable[[World], Awaitable[None]]) -> None:
     async def run() -> None:
         world = World(fails)
-        running = asyncio.create_task(world.operators.run())
+        running = asyncio.create_task(world.controller.run())
         await asyncio.sleep(0)
         try:
             await play(world)
@@ -113,13 +113,13 @@ def test_objects_whose_writes_hang_do_not_hold_up_others() -> None:
         for number in range(50):
             world.put(f"bad-{number}")
         # Each has failed once, and is in the way again.
-        await world.until(lambda: len({name for name, _ in world.performer.tries}) == 50)
-        before = len(world.performer.tries)
+        await world.until(lambda: len({name for name, _ in world.applier.tries}) == 50)
+        before = len(world.applier.tries)
         for number in range(50):
             world.put(f"good-{number}")
-        await world.until(lambda: world.performer.of("good-49") == 1)
+        await world.until(lambda: world.applier.of("good-49") == 1)
         # Of those fifty that stood before them, a few had their turn.
-        again = [name for name, _ in world.performer.tries[before:] if name.startswith("bad")]
+        again = [name for name, _ in world.applier.tries[before:] if name.startswith("bad")]
         assert len(again) < 20
 
     playing(hang, play)
@@ -131,8 +131,8 @@ def test_an_api_server_that_says_when_is_not_asked_earlier() -> None:
 
     async def play(world: World) -> None:
         world.put("bad")
-        await world.until(lambda: world.performer.of("bad") >= 2)
-        (_, first), (_, second) = world.performer.tries[:2]
+        await world.until(lambda: world.applier.of("bad") >= 2)
+        (_, first), (_, second) = world.applier.tries[:2]
         assert second - first >= 1.0
 
     playing(busy, play)
@@ -149,10 +149,10 @@ def test_however_many_fail_an_api_server_in_trouble_is_asked_only_so_often(
             world.put(f"bad-{number}")
         # Until the delays have grown to where they stay.
         await asyncio.sleep(4)
-        before = len(world.performer.tries)
+        before = len(world.applier.tries)
         await asyncio.sleep(2)
-        assert 0 < len(world.performer.tries) - before < 2 * 2 * 200
-        assert world.operators.retries > 200
+        assert 0 < len(world.applier.tries) - before < 2 * 2 * 200
+        assert world.controller.retries > 200
 
     monkeypatch.setattr(controller, "RETRIES_A_SECOND", 200.0)
     monkeypatch.setattr(controller, "LONGEST_OUTAGE_RETRY", 0.1)
@@ -162,23 +162,23 @@ def test_however_many_fail_an_api_server_in_trouble_is_asked_only_so_often(
 
 def test_of_what_is_gone_nothing_is_remembered() -> None:
     """An object of the same name is another one: what was rejected for the old one is tried."""
-    rejection = Rejection("Pod", "bad-pod", "hash", "quota")
+    rejection = ChildRefusal("Pod", "bad-pod", "hash", "quota")
 
     async def rejected() -> None:
-        raise Rejected(rejection)
+        raise ChildRefused(rejection)
 
     async def play(world: World) -> None:
         world.put("bad")
-        await world.until(lambda: world.operators.retries == 1)
+        await world.until(lambda: world.controller.retries == 1)
         world.delete("bad")
         # Twice where a retry was due.
-        await world.until(lambda: world.operators.outcomes["gone"] >= 1)
-        # Rejected once more before it counts as a failure: each is known for the first time.
+        await world.until(lambda: world.controller.outcomes["gone"] >= 1)
+        # ChildRefused once more before it counts as a failure: each is known for the first time.
         world.put("bad")
-        await world.until(lambda: world.operators.outcomes["rejected"] == 2)
-        await world.until(lambda: world.operators.retries == 1)
+        await world.until(lambda: world.controller.outcomes["rejected"] == 2)
+        await world.until(lambda: world.controller.retries == 1)
         world.put("bad", uid="of another")
-        await world.until(lambda: world.operators.outcomes["rejected"] == 3)
+        await world.until(lambda: world.controller.outcomes["rejected"] == 3)
 
     playing(rejected, play)
 
@@ -189,14 +189,14 @@ def test_what_nobody_foresaw_is_counted_apart_from_failed_writes(
     async def never() -> None:
         raise AssertionError
 
-    def decide(*_: object, **__: object) -> Decision:
+    def decide(*_: object, **__: object) -> ReconcilePlan:
         raise KeyError("spec")
 
     async def play(world: World) -> None:
-        assert world.operators.outcomes == {"failed": 0, "undecidable": 0}
+        assert world.controller.outcomes == {"failed": 0, "undecidable": 0}
         world.put("any")
-        await world.until(lambda: world.operators.outcomes["undecidable"] >= 1)
-        assert world.operators.outcomes["failed"] == 0
+        await world.until(lambda: world.controller.outcomes["undecidable"] >= 1)
+        assert world.controller.outcomes["failed"] == 0
 
     monkeypatch.setattr(controller, "decide", decide)
     playing(never, play)

@@ -4,9 +4,9 @@ from typing import Any
 
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Report
-from gm.cache.children import Children
-from gm.cache.node_reports import NodeReports
-from gm.cache.state_counts import Census
+from gm.cache.children import ChildIndex
+from gm.cache.node_reports import NodeReportIndex
+from gm.cache.state_counts import StateCounts
 from tests.unit.gm.documents import NAMESPACE, document
 
 # ── children ──
@@ -22,7 +22,7 @@ def pod(name: str, owner: str, *, is_controller: bool = True, version: int = 1) 
 
 def test_children_are_found_by_their_controllers_uid() -> None:
     touched: list[str] = []
-    children = Children(touched.append)
+    children = ChildIndex(touched.append)
     children.changed(None, pod("b", "u1"))
     children.changed(None, pod("a", "u1"))
     children.changed(None, pod("c", "u2"))
@@ -33,7 +33,7 @@ def test_children_are_found_by_their_controllers_uid() -> None:
 
 def test_a_child_that_changes_hands_or_goes_is_told_to_both_owners() -> None:
     touched: list[str] = []
-    children = Children(touched.append)
+    children = ChildIndex(touched.append)
     first = pod("a", "u1")
     children.changed(None, first)
     second = pod("a", "u2", version=2)
@@ -46,7 +46,7 @@ def test_a_child_that_changes_hands_or_goes_is_told_to_both_owners() -> None:
 
 def test_a_pod_that_nobody_controls_is_nobodys_child() -> None:
     touched: list[str] = []
-    children = Children(touched.append)
+    children = ChildIndex(touched.append)
     children.changed(None, pod("a", "u1", is_controller=False))
     children.changed(None, document("pod", "b"))
     assert touched == []
@@ -79,7 +79,7 @@ def node_report(node: str, *reports: Report, version: int) -> Any:
 
 def test_reports_wait_for_their_object_by_node() -> None:
     touched: list[str] = []
-    reports = NodeReports(touched.append)
+    reports = NodeReportIndex(touched.append)
     reports.changed(None, node_report("n1", report("u1", 1), report("u2", 1), version=1))
     reports.changed(None, node_report("n2", report("u1", 1), version=2))
     assert {node: len(found) for node, found in reports.pending("u1").items()} == {"n1": 1, "n2": 1}
@@ -90,7 +90,7 @@ def test_reports_wait_for_their_object_by_node() -> None:
 
 def test_only_objects_about_which_something_new_was_said_are_touched() -> None:
     touched: list[str] = []
-    reports = NodeReports(touched.append)
+    reports = NodeReportIndex(touched.append)
     before = node_report("n1", report("u1", 1), report("u2", 1), version=1)
     after = node_report("n1", report("u1", 1), report("u2", 1), report("u2", 2), version=2)
     reports.changed(None, before)
@@ -101,7 +101,7 @@ def test_only_objects_about_which_something_new_was_said_are_touched() -> None:
 
 def test_what_was_pruned_waits_no_more() -> None:
     touched: list[str] = []
-    reports = NodeReports(touched.append)
+    reports = NodeReportIndex(touched.append)
     before = node_report("n1", report("u1", 1), version=1)
     reports.changed(None, before)
     touched.clear()
@@ -112,7 +112,7 @@ def test_what_was_pruned_waits_no_more() -> None:
 
 
 def test_a_node_report_that_cannot_be_read_is_as_if_it_were_not_there() -> None:
-    reports = NodeReports(lambda uid: None)
+    reports = NodeReportIndex(lambda uid: None)
     before = node_report("n1", report("u1", 1), version=1)
     reports.changed(None, before)
     reports.changed(before, document("nodereport", "n1", version=2, node=7))
@@ -124,15 +124,15 @@ def test_a_node_report_that_cannot_be_read_is_as_if_it_were_not_there() -> None:
 
 
 def test_objects_are_counted_by_their_last_condition() -> None:
-    census = Census()
+    state_counts = StateCounts()
     conditions = [{"type": "Completed", "stage": "Train"}, {"type": "Waiting", "stage": "Eval"}]
     job = document("incrementallearningjob", "j", status={"conditions": conditions})
-    census.changed(None, job)
-    census.changed(None, document("dataset", "d"))
-    census.changed(None, document("dataset", "e", status={"conditions": "none"}))
-    assert census.counts() == {
+    state_counts.changed(None, job)
+    state_counts.changed(None, document("dataset", "d"))
+    state_counts.changed(None, document("dataset", "e", status={"conditions": "none"}))
+    assert state_counts.counts() == {
         ("incrementallearningjob", "Eval Waiting"): 1,
         ("dataset", "-"): 2,
     }
-    census.changed(job, None)
-    assert ("incrementallearningjob", "Eval Waiting") not in census.counts()
+    state_counts.changed(job, None)
+    assert ("incrementallearningjob", "Eval Waiting") not in state_counts.counts()

@@ -127,7 +127,7 @@ class Play:
     def lose_disk(self, number: int, count: int) -> None:
         """With the node's reboot: nothing of before is on its way any more."""
         for gm in self.gms:
-            gm.connections, gm.inbox = [], []
+            gm.connections, gm.report_queue = [], []
         self.lc.lose_disk()
         self.highest = {}
 

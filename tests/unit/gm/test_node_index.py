@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
-from gm.cache.informers import Directory
+from gm.cache.informers import Informers
 from tests.unit.gm.documents import NAMESPACE, document
 
 
 @dataclass
-class Listener:
+class NodeListener:
     """What a hub would be told, in order."""
 
     told: list[tuple[str, str, str]] = field(default_factory=list)
@@ -29,24 +29,24 @@ class Listener:
 
 class World:
     def __init__(self) -> None:
-        self.directory = Directory(lambda: True)
-        self.listener = Listener()
+        self.informers = Informers(lambda: True)
+        self.listener = NodeListener()
         self.touched: list[str] = []
-        self.directory.subscribe(self.listener)
-        self.directory.watch(lambda key: self.touched.append(key.name))
+        self.informers.subscribe(self.listener)
+        self.informers.watch(lambda key: self.touched.append(key.name))
         self._version = 0
 
     def put(self, kind: str, name: str, *, generation: int = 1, **fields: Any) -> Document:
         self._version += 1
         it = document(kind, name, version=self._version, generation=generation, **fields)
-        self.directory.collections[kind].sources[""].changed(it)
+        self.informers.collections[kind].sources[""].changed(it)
         self.agree()
         return it
 
     def drop(self, it: Document) -> None:
         self._version += 1
         last = document(it.kind, it.name, version=self._version, uid=it.uid)
-        self.directory.collections[it.kind].sources[""].deleted(last)
+        self.informers.collections[it.kind].sources[""].deleted(last)
         self.agree()
 
     def agree(self) -> None:
@@ -54,7 +54,7 @@ class World:
         nodes = {node for node, _ in self.listener.known} | {"a", "b", "c"}
         for node in nodes:
             told = {key: it for (at, key), it in self.listener.known.items() if at == node}
-            found = {it.key: it for it in self.directory.node_documents(node)}
+            found = {it.key: it for it in self.informers.node_documents(node)}
             assert told == found
 
     def at(self, node: str) -> set[str]:
@@ -117,7 +117,7 @@ def test_a_model_leaves_with_the_last_job_that_hands_it_out() -> None:
     world.touched.clear()
     world.drop(second)
     assert world.at("a") == set()
-    assert world.directory.placement.concerned(model.key) == frozenset()
+    assert world.informers.node_index.concerned(model.key) == frozenset()
     assert "prod" in world.touched
 
 
@@ -206,19 +206,19 @@ def test_objects_are_found_by_uid_and_by_name() -> None:
     world = World()
     it = world.put("dataset", "d", spec=dataset("a"))
     key = ObjectKey("dataset", NAMESPACE, "d")
-    assert world.directory.named(it.uid) == key
-    assert world.directory.get(key) == it
+    assert world.informers.named(it.uid) == key
+    assert world.informers.get(key) == it
     world.drop(it)
-    assert world.directory.named(it.uid) is None
-    assert world.directory.reference(key) is None
+    assert world.informers.named(it.uid) is None
+    assert world.informers.reference(key) is None
 
 
 def test_it_is_synced_when_the_last_collection_was_listed() -> None:
-    directory = Directory(lambda: True)
-    *others, last = directory.collections.values()
+    informers = Informers(lambda: True)
+    *others, last = informers.collections.values()
     for collection in others:
         collection.sources[""].replaced([], 1)
-    assert not directory.is_synced
-    assert directory.missing == (last.kind,)
+    assert not informers.is_synced
+    assert informers.missing == (last.kind,)
     last.sources[""].replaced([], 1)
-    assert directory.is_synced
+    assert informers.is_synced

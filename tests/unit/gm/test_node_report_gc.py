@@ -8,7 +8,7 @@ import pytest
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from gm.reports import node_report_gc
-from gm.reports.node_report_gc import Pruning
+from gm.reports.node_report_gc import NodeReportGc
 
 NODES = ("a", "b", "c")
 
@@ -41,9 +41,9 @@ def test_one_that_is_refused_keeps_no_other_from_being_pruned(
 ) -> None:
     async def run() -> set[str]:
         reports = [SimpleNamespace(namespace="n", node=it, resource_version="1") for it in NODES]
-        directory: Any = SimpleNamespace(reports=reports, is_synced=True)
+        informers: Any = SimpleNamespace(reports=reports, is_synced=True)
         writer: Any = Writer(failure)
-        running = asyncio.create_task(Pruning(directory, writer, lambda: True).run())
+        running = asyncio.create_task(NodeReportGc(informers, writer, lambda: True).run())
         await asyncio.sleep(0.2)
         running.cancel()
         await asyncio.wait({running})

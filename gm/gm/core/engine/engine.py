@@ -1,20 +1,20 @@
-"""What is to be done about one object: the one question that GM's operators ask.
+"""The plan for one object, which GM's controller asks for.
 
-Owns the order: reports are folded in, then it is asked what is wrong with the object, then its
-kind's rule says what follows. Guarantees: the same View at the same `now` gives the same Decision;
-deciding again on what a Decision led to ends, after finitely many steps, in one that changes
-nothing; one object's decision never touches another's children or status (a Model's metrics apart).
+Owns the order: reports are merged, then it is asked what is wrong with the object, then its kind's
+rule says what follows. Guarantees: the same view at the same `now` gives the same plan; deciding
+again on what a plan led to ends, after finitely many steps, in a plan that changes nothing; one
+object's plan never touches another's children or status (a Model's metrics apart).
 """
 
 from collections.abc import Callable
 from datetime import datetime
 
 from edge_sidecars.sedna_api.core.node_label import node_label
-from gm.core.engine.merge_reports import fold
-from gm.core.engine.plan import Decision
-from gm.core.engine.reconcile_context import Draft
-from gm.core.engine.view import View
-from gm.core.kind import Kind, Rule, Settings
+from gm.core.engine.merge_reports import merge_reports
+from gm.core.engine.plan import ReconcilePlan
+from gm.core.engine.reconcile_context import ReconcileContext
+from gm.core.engine.view import ObjectView
+from gm.core.kind import Rule, SednaKind, WorkerSettings
 from gm.core.references import WORKER_NODES, models, nodes, references
 from gm.core.rules import job, record, service, staged, stages
 from gm.core.tree import mapping, text
@@ -25,44 +25,46 @@ from gm.core.workers.slots import worker_type
 __all__ = ["decide", "models", "nodes", "references", "stands_for"]
 
 
-def decide(kind: Kind, view: View, *, now: datetime, settings: Settings) -> Decision:
+def decide(
+    kind: SednaKind, view: ObjectView, *, now: datetime, settings: WorkerSettings
+) -> ReconcilePlan:
     """`now` knows its zone."""
     labels = _labels(kind, view)
     if text(view.object, "metadata", "deletionTimestamp"):
         # Its children go with it: the garbage collector's work.
-        return Decision(labels=labels)
-    draft = Draft.of(kind, view, now=now, settings=settings)
+        return ReconcilePlan(labels=labels)
+    context = ReconcileContext.of(kind, view, now=now, settings=settings)
     if kind.rule is Rule.STAGED:
-        stages.begin(draft)
-    fold(draft)
-    draft.problems = problems(kind, view, refused_namespaces=settings.refused_namespaces)
-    _RULES[kind.rule](draft)
-    _annotate(draft)
-    return draft.decision(labels, draft.annotations)
+        stages.begin(context)
+    merge_reports(context)
+    context.problems = problems(kind, view, refused_namespaces=settings.refused_namespaces)
+    _RULES[kind.rule](context)
+    _annotate(context)
+    return context.plan(labels, context.annotations)
 
 
-def _labels(kind: Kind, view: View) -> frozenset[str]:
+def _labels(kind: SednaKind, view: ObjectView) -> frozenset[str]:
     concerned = nodes(kind, view.object, view.references) | view.concerned
     return frozenset(map(node_label, concerned))
 
 
-def _annotate(draft: Draft) -> None:
+def _annotate(context: ReconcileContext) -> None:
     """Nodes that no template names, where the scheduler put workers whose LC is to be told."""
-    told = {it.label for it in draft.kind.workers if it.is_told}
-    if draft.kind.rule is Rule.STAGED or not told:
+    told = {it.label for it in context.kind.workers if it.is_told}
+    if context.kind.rule is Rule.STAGED or not told:
         return
-    named = nodes(draft.kind, {**draft.subject, "metadata": {}}, draft.view.references)
+    named = nodes(context.kind, {**context.subject, "metadata": {}}, context.view.references)
     scheduled = {
         text(it, "spec", "nodeName")
-        for it in draft.view.children
-        if worker_type(draft.kind, it) in told and not is_leaving(it)
+        for it in context.view.children
+        if worker_type(context.kind, it) in told and not is_leaving(it)
     }
     wanted = ",".join(sorted(scheduled - named - {""}))
-    if wanted != text(mapping(draft.subject, "metadata", "annotations"), WORKER_NODES):
-        draft.annotations[WORKER_NODES] = wanted
+    if wanted != text(mapping(context.subject, "metadata", "annotations"), WORKER_NODES):
+        context.annotations[WORKER_NODES] = wanted
 
 
-_RULES: dict[Rule, Callable[[Draft], None]] = {
+_RULES: dict[Rule, Callable[[ReconcileContext], None]] = {
     Rule.RECORD: record.act,
     Rule.JOB: job.act,
     Rule.SERVICE: service.act,

@@ -15,12 +15,12 @@ from edge_sidecars.sedna_api.core.node_report import (
     StoredReport,
     applied_json,
     applied_of,
-    foldable,
+    mergeable,
 )
 from edge_sidecars.sedna_api.core.report import Malformed
 from gm.core.engine.conditions import FAILED, READY
-from gm.core.engine.plan import PatchModelStatus, RefusedNote
-from gm.core.engine.reconcile_context import Draft
+from gm.core.engine.plan import PatchModelStatus, ReportWithoutEffect
+from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.kind import Merge
 from gm.core.references import nodes
 from gm.core.rules import stages
@@ -30,131 +30,135 @@ from gm.core.tree import found, items, mapping, number, objects, part, text
 UNREADABLE = "Unreadable"
 
 
-def fold(draft: Draft) -> None:
+def merge_reports(context: ReconcileContext) -> None:
     """Take in what is pending."""
     try:
-        applied = applied_of(draft.status)
+        applied = applied_of(context.status)
     except Malformed as error:
-        draft.waits_for = str(error)
+        context.waits_for = str(error)
         return
     before = dict(applied)
-    concerned = _concerned(draft)
-    for node in sorted(draft.view.pending):
-        ready = foldable(draft.view.pending[node], applied.get(node))
-        draft.waits_for = draft.waits_for or ready.waits_for
+    concerned = _concerned(context)
+    for node in sorted(context.view.pending):
+        ready = mergeable(context.view.pending[node], applied.get(node))
+        context.waits_for = context.waits_for or ready.waits_for
         if node not in concerned:
-            if _is_unsettled(draft):
-                draft.waits_for = draft.waits_for or "a Dataset that says which node is concerned"
+            if _is_unsettled(context):
+                context.waits_for = (
+                    context.waits_for or "a Dataset that says which node is concerned"
+                )
             else:
-                draft.refused += [
-                    RefusedNote(node, it, f"the object does not concern node {node}")
+                context.refused += [
+                    ReportWithoutEffect(node, it, f"the object does not concern node {node}")
                     for it in ready
                 ]
             continue
         for report in ready:
-            _fold_one(draft, node, report)
+            _merge_one(context, node, report)
             applied[node] = Applied.of(node, report)
     if applied != before:
-        draft.status["appliedReports"] = applied_json(applied)
+        context.status["appliedReports"] = applied_json(applied)
 
 
-def _fold_one(draft: Draft, node: str, report: StoredReport) -> None:
-    reason = _MERGES[draft.kind.merge](draft, report.json())
+def _merge_one(context: ReconcileContext, node: str, report: StoredReport) -> None:
+    reason = _MERGES[context.kind.merge](context, report.json())
     if reason:
-        draft.refused.append(RefusedNote(node, report, reason))
+        context.refused.append(ReportWithoutEffect(node, report, reason))
     else:
-        draft.folded += 1
+        context.folded += 1
 
 
-def _concerned(draft: Draft) -> frozenset[str]:
+def _concerned(context: ReconcileContext) -> frozenset[str]:
     """Also nodes where the scheduler put its workers a moment ago."""
-    scheduled = (text(it, "spec", "nodeName") for it in draft.view.children)
-    told = nodes(draft.kind, draft.subject, draft.view.references)
+    scheduled = (text(it, "spec", "nodeName") for it in context.view.children)
+    told = nodes(context.kind, context.subject, context.view.references)
     return told | frozenset(filter(None, scheduled))
 
 
-def _is_unsettled(draft: Draft) -> bool:
+def _is_unsettled(context: ReconcileContext) -> bool:
     """Whether a node may be concerned of which nothing is known yet."""
-    namespace = text(draft.subject, "metadata", "namespace")
-    names = [name for path in draft.kind.datasets for _, name in found(draft.subject, path)]
+    namespace = text(context.subject, "metadata", "namespace")
+    names = [name for path in context.kind.datasets for _, name in found(context.subject, path)]
     keys = [ObjectKey(DATASET.singular, namespace, it) for it in names if isinstance(it, str)]
-    return any(not draft.view.references.get(key) for key in keys)
+    return any(not context.view.references.get(key) for key in keys)
 
 
-def _ignored(_: Draft, __: Json) -> str:
+def _ignored(_: ReconcileContext, __: Json) -> str:
     return "nothing is reported of this kind"
 
 
-def _samples(draft: Draft, body: Json) -> str:
+def _samples(context: ReconcileContext, body: Json) -> str:
     count = number(body, "numberOfSamples", default=-1)
     problem = part(body, "problem")
     if isinstance(problem, str) and problem:
-        draft.status.setdefault("numberOfSamples", 0)
-        if draft.log.append(FAILED, reason=UNREADABLE, message=problem):
-            draft.note(UNREADABLE, problem, is_warning=True)
+        context.status.setdefault("numberOfSamples", 0)
+        if context.log.append(FAILED, reason=UNREADABLE, message=problem):
+            context.note(UNREADABLE, problem, is_warning=True)
         return ""
     if count < 0 and problem is None:
         return "neither a number of samples nor a problem"
     if count >= 0:
-        draft.status["numberOfSamples"] = count
-        draft.status["updateTime"] = draft.timestamp
-    if text(draft.log.state, "type") == FAILED:
-        draft.log.append(READY, reason="Counted")
-        draft.note("Counted", f"It has {number(draft.status, 'numberOfSamples')} samples")
+        context.status["numberOfSamples"] = count
+        context.status["updateTime"] = context.timestamp
+    if text(context.log.state, "type") == FAILED:
+        context.log.append(READY, reason="Counted")
+        context.note("Counted", f"It has {number(context.status, 'numberOfSamples')} samples")
     return ""
 
 
-def _metrics(draft: Draft, body: Json) -> str:
+def _metrics(context: ReconcileContext, body: Json) -> str:
     told = dict(mapping(body, "output", "ownerInfo"))
     told.pop("startTime", None)
     told.pop("updateTime", None)
     if not told:
         return "no metrics in output.ownerInfo"
-    draft.status["metrics"] = [dict(it) for it in _listed(told)]
+    context.status["metrics"] = [dict(it) for it in _listed(told)]
     return ""
 
 
-def _training(draft: Draft, body: Json) -> str:
+def _training(context: ReconcileContext, body: Json) -> str:
     if text(body, "phase").lower() != "train":
         return f"phase {text(body, 'phase')!r:.40} is not train"
     models = list(objects(body, "output", "models"))
     metrics = _listed(mapping(models[0], "metrics")) if models else ()
     if metrics:
-        _patch_model(draft, metrics)
-    if text(body, "status").lower() == "failed" and not is_finished(draft):
-        draft.note("WorkerReportsFailure", "A training worker says that it failed", is_warning=True)
+        _patch_model(context, metrics)
+    if text(body, "status").lower() == "failed" and not is_finished(context):
+        context.note(
+            "WorkerReportsFailure", "A training worker says that it failed", is_warning=True
+        )
     reached = number(body, "output", "ownerInfo", "currentRound")
-    running = draft.kind.words.running
-    if reached > number(draft.log.last(running), "round") and not is_finished(draft):
+    running = context.kind.words.running
+    if reached > number(context.log.last(running), "round") and not is_finished(context):
         at = text(body, "output", "ownerInfo", "updateTime")
         message = f"Round {reached} reaches at {at}"
-        draft.log.append(running, reason="DoTraining", message=message, round_=reached)
+        context.log.append(running, reason="DoTraining", message=message, round_=reached)
     return ""
 
 
-def _patch_model(draft: Draft, metrics: tuple[dict[str, str], ...]) -> None:
+def _patch_model(context: ReconcileContext, metrics: tuple[dict[str, str], ...]) -> None:
     """Only the last word of a Model is written."""
-    namespace = text(draft.subject, "metadata", "namespace")
-    name = text(draft.subject, "spec", "aggregationWorker", "model", "name")
+    namespace = text(context.subject, "metadata", "namespace")
+    name = text(context.subject, "spec", "aggregationWorker", "model", "name")
     key = ObjectKey(MODEL.singular, namespace, name)
-    draft.actions = [
-        it for it in draft.actions if not isinstance(it, PatchModelStatus) or it.key != key
+    context.actions = [
+        it for it in context.actions if not isinstance(it, PatchModelStatus) or it.key != key
     ]
-    draft.actions.append(PatchModelStatus(key, metrics, draft.timestamp))
+    context.actions.append(PatchModelStatus(key, metrics, context.timestamp))
 
 
-def _stage(draft: Draft, body: Json) -> str:
+def _stage(context: ReconcileContext, body: Json) -> str:
     problem = part(body, "problem")
     if isinstance(problem, str):
         if problem:
-            draft.note("LearningHindered", problem, is_warning=True)
+            context.note("LearningHindered", problem, is_warning=True)
         return ""
-    reason = stages.take(draft, body)
+    reason = stages.take(context, body)
     if not reason:
         models = list(objects(body, "output", "models"))
-        if models and draft.kind.resource.singular == "lifelonglearningjob":
-            draft.status["knowledgeBase"] = _knowledge_base(models)
-        stages.advance(draft)
+        if models and context.kind.resource.singular == "lifelonglearningjob":
+            context.status["knowledgeBase"] = _knowledge_base(models)
+        stages.advance(context)
     return reason
 
 
@@ -197,7 +201,7 @@ def _listed(metrics: Json) -> tuple[dict[str, str], ...]:
     )
 
 
-_MERGES: dict[Merge, Callable[[Draft, Json], str]] = {
+_MERGES: dict[Merge, Callable[[ReconcileContext, Json], str]] = {
     Merge.NOTHING: _ignored,
     Merge.SAMPLES: _samples,
     Merge.METRICS: _metrics,

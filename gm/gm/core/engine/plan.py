@@ -1,8 +1,8 @@
 """What is to be done about one object: the commands that the engine hands to the shell.
 
 Owns the words only. The shell performs `actions` in order, then Events, labels and annotations, and
-writes `status` last, only if every action succeeded, with the resourceVersion that the decision was
-read at. So a status never tells of a child that could not be made, and a decision that was
+writes `status` last, only if every action succeeded, with the resourceVersion that the plan was
+read at. So a status never tells of a child that could not be made, and a plan that was
 performed by half is simply decided again.
 """
 
@@ -18,14 +18,14 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateChild:
     """Make a child. AlreadyExists is success only if the other one `stands_for` this one."""
 
     manifest: Json
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteChild:
     """Remove one child, with uid and resourceVersion as preconditions."""
 
     kind: str
@@ -36,7 +36,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class ReplaceChild:
     """Put the manifest in the place of a child; it carries that child's uid and resourceVersion."""
 
     manifest: Json
@@ -51,7 +51,7 @@ class PatchModelStatus:
     update_time: str
 
 
-Action: TypeAlias = Create | Delete | Replace | PatchModelStatus
+Action: TypeAlias = CreateChild | DeleteChild | ReplaceChild | PatchModelStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class EventNote:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedNote:
+class ReportWithoutEffect:
     """A report that was read and has no effect, for ever: which node's, and why."""
 
     node: str
@@ -73,8 +73,8 @@ class RefusedNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What to do now; the same View at the same time gives the same.
+class ReconcilePlan:
+    """What to do now; the same ObjectView at the same time gives the same.
 
     `status` None: leave it. `labels`: all `sedna.io/node.*` labels that shall stand on the object;
     others of that prefix are to go. `annotations`: to be set; an empty value removes. `again_in`:
@@ -90,5 +90,5 @@ class Decision:
     annotations: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     again_in: float | None = None
     folded: int = 0
-    refused: tuple[RefusedNote, ...] = ()
+    refused: tuple[ReportWithoutEffect, ...] = ()
     waits_for: str = ""

@@ -1,7 +1,7 @@
-"""One decision while it is being made: what it starts from, and what has come together so far.
+"""A plan while it is being made: what it starts from, and what has come together so far.
 
-Owns the collecting, so that rules only say what follows from what. Guarantees: the View is not
-changed; a status that equals the old one is no status; the object's own problems are told once.
+Owns the collecting, so that rules only say what follows from what. Guarantees: the view is not
+changed; a status that equals the old one is no status; the object's own problems are reported once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,20 +10,20 @@ from datetime import datetime
 
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.engine.conditions import Log, timestamp
-from gm.core.engine.plan import Action, Create, Decision, EventNote, RefusedNote
-from gm.core.engine.view import View
-from gm.core.kind import Kind, Problem, Settings
+from gm.core.engine.plan import Action, CreateChild, EventNote, ReconcilePlan, ReportWithoutEffect
+from gm.core.engine.view import ObjectView
+from gm.core.kind import Problem, SednaKind, WorkerSettings
 from gm.core.tree import copied, mapping, number, text
 
 
 @dataclass(slots=True)
-class Draft:
+class ReconcileContext:
     """`problems`: why nothing may be made of the object just now."""
 
-    kind: Kind
-    view: View
+    kind: SednaKind
+    view: ObjectView
     now: datetime
-    settings: Settings
+    settings: WorkerSettings
     status: Json
     log: Log
     problems: tuple[Problem, ...] = ()
@@ -32,11 +32,13 @@ class Draft:
     annotations: dict[str, str] = field(default_factory=dict)
     again_in: float | None = None
     folded: int = 0
-    refused: list[RefusedNote] = field(default_factory=list)
+    refused: list[ReportWithoutEffect] = field(default_factory=list)
     waits_for: str = ""
 
     @classmethod
-    def of(cls, kind: Kind, view: View, *, now: datetime, settings: Settings) -> "Draft":
+    def of(
+        cls, kind: SednaKind, view: ObjectView, *, now: datetime, settings: WorkerSettings
+    ) -> "ReconcileContext":
         status = copied(mapping(view.object, "status"))
         return cls(kind, view, now, settings, status, Log.of(status, now=now, times=kind.times))
 
@@ -77,13 +79,13 @@ class Draft:
             problem = self.log.problem or {}
             self.note(text(problem, "reason"), text(problem, "message"), is_warning=True)
 
-    def decision(self, labels: frozenset[str], annotations: Mapping[str, str]) -> Decision:
+    def plan(self, labels: frozenset[str], annotations: Mapping[str, str]) -> ReconcilePlan:
         conditions = self.log.result()
         if conditions:
             self.status["conditions"] = conditions
         old = mapping(self.subject, "status")
         events = [*self._made(), *self.events]
-        return Decision(
+        return ReconcilePlan(
             status=self.status if self.status != old else None,
             actions=tuple(self.actions),
             events=tuple(events),
@@ -100,6 +102,6 @@ class Draft:
         names = [
             f"{text(it.manifest, 'kind')} {text(it.manifest, 'metadata', 'name')}"
             for it in self.actions
-            if isinstance(it, Create)
+            if isinstance(it, CreateChild)
         ]
         return [EventNote("SuccessfulCreate", f"Created {', '.join(names)}")] if names else []

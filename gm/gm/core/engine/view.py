@@ -1,6 +1,6 @@
-"""What is known about one object at one moment: everything that a decision depends on.
+"""What is known about one object at one moment: all that a plan depends on.
 
-Guarantees: a View is only read; two Views that are equal, at the same `now`, decide the same.
+Guarantees: a view is only read; two that are equal, at the same `now`, decide the same.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ NODE = "node"
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
-    """The API server will not have a child as it was asked for (400, 403, 422): its word for it.
+class ChildRefusal:
+    """The API server refused a child as it was asked for (400, 403, 422), with this message.
 
-    The shell keeps it beside the object's key until the retry that `Decision.again_in` asks for. A
-    rejection of another spec hash than the one wanted now has no effect.
+    The shell keeps it beside the object's key until the retry that `again_in` of the plan asks for.
+    A refusal of another spec hash than the one wanted now has no effect.
     """
 
     kind: str
@@ -33,7 +33,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ObjectView:
     """`children`: pods, Deployments, Services and HorizontalPodAutoscalers whose controller the
     object is (by uid), each with its `kind`. `pending`: by node, what NodeReports say of it, in
     order; what was applied already is ignored. `references`: at least what `references()` asks for;
@@ -45,5 +45,5 @@ class View:
     children: tuple[Json, ...] = ()
     pending: Mapping[str, tuple[StoredReport, ...]] = field(default_factory=lambda: _NO_REPORTS)
     references: Mapping[ObjectKey, Json | None] = field(default_factory=lambda: _NO_REFERENCES)
-    rejections: tuple[Rejection, ...] = ()
+    refusals: tuple[ChildRefusal, ...] = ()
     concerned: frozenset[str] = frozenset()

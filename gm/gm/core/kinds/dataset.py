@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from edge_sidecars.sedna_api.core import kinds
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.kind import Kind, Merge, Problem, Rule
+from gm.core.kind import Merge, Problem, Rule, SednaKind
 from gm.core.tree import text
 
 # What LC can count: lines, and lines below a header.
@@ -23,7 +23,7 @@ def _problems(object_: Json) -> Iterator[Problem]:
         yield Problem("spec.nodeName", "is empty", "name the node whose LC is to count it")
 
 
-DATASET = Kind(
+DATASET = SednaKind(
     resource=kinds.DATASET,
     rule=Rule.RECORD,
     merge=Merge.SAMPLES,

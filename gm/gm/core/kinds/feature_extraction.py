@@ -1,7 +1,7 @@
 """FeatureExtractionService: a Deployment with a model."""
 
 from edge_sidecars.sedna_api.core import kinds
-from gm.core.kind import Kind, Merge, Mounted, Rule, Setting, Site, Worker, Workload
+from gm.core.kind import Merge, Mounted, Rule, SednaKind, Setting, Site, WorkerSpec, Workload
 from gm.core.kinds.environment import kafka, lc_server, of_service
 
 # GM/controllers/featureextraction: FEPort
@@ -18,11 +18,11 @@ def _settings(site: Site) -> tuple[Setting, ...]:
     )
 
 
-FEATURE_EXTRACTION = Kind(
+FEATURE_EXTRACTION = SednaKind(
     resource=kinds.FEATURE_EXTRACTION_SERVICE,
     rule=Rule.SERVICE,
     workers=(
-        Worker(
+        WorkerSpec(
             # As its clients look for it: <service>-fe.
             type="fe",
             path=("spec",),

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from edge_sidecars.sedna_api.core import kinds
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import (
-    Kind,
     Merge,
     Mounted,
     Problem,
     Rule,
+    SednaKind,
     Setting,
     Site,
     Source,
     Value,
     Words,
-    Worker,
+    WorkerSpec,
 )
 from gm.core.kinds.environment import lc_server, of_job
 from gm.core.names import service_name
@@ -87,18 +87,18 @@ def _problems(object_: Json) -> Iterator[Problem]:
         yield problem
 
 
-FEDERATED_LEARNING = Kind(
+FEDERATED_LEARNING = SednaKind(
     resource=kinds.FEDERATED_LEARNING_JOB,
     rule=Rule.JOB,
     workers=(
-        Worker(
+        WorkerSpec(
             type="Aggregation",
             path=("spec", "aggregationWorker"),
             settings=_aggregation,
             port=PORT,
             restart_policy="OnFailure",
         ),
-        Worker(
+        WorkerSpec(
             type="Train",
             path=("spec", "trainingWorkers", "*"),
             settings=_train,

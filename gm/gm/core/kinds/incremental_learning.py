@@ -6,15 +6,15 @@ from edge_sidecars.sedna_api.core import kinds
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import (
     HotUpdate,
-    Kind,
     Merge,
     Mounted,
     Problem,
     Rule,
+    SednaKind,
     Setting,
     Site,
     Source,
-    Worker,
+    WorkerSpec,
 )
 from gm.core.kinds.environment import hard_example_mining, lc_server, of_job
 from gm.core.kinds.learning import (
@@ -90,11 +90,11 @@ def _deploy_problems(object_: Json) -> Iterator[Problem]:
         )
 
 
-INCREMENTAL_LEARNING = Kind(
+INCREMENTAL_LEARNING = SednaKind(
     resource=kinds.INCREMENTAL_LEARNING_JOB,
     rule=Rule.STAGED,
     workers=(
-        Worker(
+        WorkerSpec(
             type="Inference",
             path=("spec", "deploySpec"),
             settings=_inference,
@@ -103,7 +103,7 @@ INCREMENTAL_LEARNING = Kind(
             host_network=True,
             is_told=True,
         ),
-        Worker(
+        WorkerSpec(
             type="Train",
             path=("spec", "trainSpec"),
             settings=_train,
@@ -112,7 +112,7 @@ INCREMENTAL_LEARNING = Kind(
             restart_policy="OnFailure",
             is_told=True,
         ),
-        Worker(
+        WorkerSpec(
             type="Eval",
             path=("spec", "evalSpec"),
             settings=_eval,

@@ -4,7 +4,18 @@ from collections.abc import Iterator
 
 from edge_sidecars.sedna_api.core import kinds
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.kind import Kind, Merge, Mounted, Problem, Rule, Setting, Site, Value, Worker, Workload
+from gm.core.kind import (
+    Merge,
+    Mounted,
+    Problem,
+    Rule,
+    SednaKind,
+    Setting,
+    Site,
+    Value,
+    WorkerSpec,
+    Workload,
+)
 from gm.core.kinds.environment import hard_example_mining, lc_server, of_service
 from gm.core.names import service_name
 from gm.core.tree import mapping, number
@@ -54,18 +65,18 @@ def _problems(object_: Json) -> Iterator[Problem]:
             )
 
 
-JOINT_INFERENCE = Kind(
+JOINT_INFERENCE = SednaKind(
     resource=kinds.JOINT_INFERENCE_SERVICE,
     rule=Rule.SERVICE,
     workers=(
-        Worker(
+        WorkerSpec(
             type="Cloud",
             path=("spec", "cloudWorker"),
             settings=_cloud,
             workload=Workload.DEPLOYMENT,
             port=PORT,
         ),
-        Worker(
+        WorkerSpec(
             type="Edge",
             path=("spec", "edgeWorker"),
             settings=_edge,

@@ -4,7 +4,17 @@ import posixpath
 
 from edge_sidecars.sedna_api.core import kinds
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.kind import Kind, Merge, Mounted, Problem, Rule, Setting, Site, Value, Worker
+from gm.core.kind import (
+    Merge,
+    Mounted,
+    Problem,
+    Rule,
+    SednaKind,
+    Setting,
+    Site,
+    Value,
+    WorkerSpec,
+)
 from gm.core.kinds.environment import lc_server, of_job
 from gm.core.kinds.learning import (
     DATASET,
@@ -76,11 +86,11 @@ def _check(object_: Json) -> tuple[Problem, ...]:
     return tuple(problems(object_))
 
 
-LIFELONG_LEARNING = Kind(
+LIFELONG_LEARNING = SednaKind(
     resource=kinds.LIFELONG_LEARNING_JOB,
     rule=Rule.STAGED,
     workers=(
-        Worker(
+        WorkerSpec(
             type="Inference",
             path=("spec", "deploySpec"),
             settings=_inference,
@@ -89,7 +99,7 @@ LIFELONG_LEARNING = Kind(
             dns_policy=_DNS,
             is_told=True,
         ),
-        Worker(
+        WorkerSpec(
             type="Train",
             path=("spec", "trainSpec"),
             settings=_train,
@@ -99,7 +109,7 @@ LIFELONG_LEARNING = Kind(
             restart_policy="OnFailure",
             is_told=True,
         ),
-        Worker(
+        WorkerSpec(
             type="Eval",
             path=("spec", "evalSpec"),
             settings=_eval,

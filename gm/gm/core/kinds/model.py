@@ -1,6 +1,6 @@
 """Model: jobs refer to it, and a federated job writes its metrics."""
 
 from edge_sidecars.sedna_api.core import kinds
-from gm.core.kind import Kind, Rule
+from gm.core.kind import Rule, SednaKind
 
-MODEL = Kind(resource=kinds.MODEL, rule=Rule.RECORD)
+MODEL = SednaKind(resource=kinds.MODEL, rule=Rule.RECORD)

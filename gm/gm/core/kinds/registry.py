@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gm.core.kind import Kind
+from gm.core.kind import SednaKind
 from gm.core.kinds.dataset import DATASET
 from gm.core.kinds.feature_extraction import FEATURE_EXTRACTION
 from gm.core.kinds.federated_learning import FEDERATED_LEARNING
@@ -30,4 +30,4 @@ _ROWS = (
     OBJECT_TRACKING,
 )
 
-KINDS: Mapping[str, Kind] = MappingProxyType({row.resource.singular: row for row in _ROWS})
+KINDS: Mapping[str, SednaKind] = MappingProxyType({row.resource.singular: row for row in _ROWS})

@@ -1,7 +1,7 @@
 """ReidJob: one pod."""
 
 from edge_sidecars.sedna_api.core import kinds
-from gm.core.kind import Kind, Rule, Setting, Site, Worker
+from gm.core.kind import Rule, SednaKind, Setting, Site, WorkerSpec
 from gm.core.kinds.environment import kafka, lc_server, of_job
 
 
@@ -9,11 +9,11 @@ def _settings(site: Site) -> tuple[Setting, ...]:
     return (*of_job(site), lc_server(site), *kafka(site))
 
 
-REID = Kind(
+REID = SednaKind(
     resource=kinds.REID_JOB,
     rule=Rule.JOB,
     workers=(
         # As Sedna's, whatever batch/v1 demands of the template of a job: the worker serves.
-        Worker(type="reid", path=("spec",), settings=_settings, restart_policy="Always"),
+        WorkerSpec(type="reid", path=("spec",), settings=_settings, restart_policy="Always"),
     ),
 )

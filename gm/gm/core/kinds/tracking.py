@@ -1,6 +1,6 @@
 """The workers that the services which search for and track objects have in common."""
 
-from gm.core.kind import Setting, Site, Value, Worker, Workload
+from gm.core.kind import Setting, Site, Value, WorkerSpec, Workload
 from gm.core.kinds.environment import of_service
 from gm.core.names import service_name
 
@@ -28,14 +28,14 @@ def tracking(site: Site) -> tuple[Setting, ...]:
     return (*of_service(site), _reid_url(site))
 
 
-REID_WORKER = Worker(
+REID_WORKER = WorkerSpec(
     type="reidworker",
     path=("spec", "reidWorkers"),
     settings=_plain,
     workload=Workload.DEPLOYMENT,
     port=_REID_PORT,
 )
-USER_WORKER = Worker(
+USER_WORKER = WorkerSpec(
     type="userworker",
     path=("spec", "userWorker"),
     settings=_plain,

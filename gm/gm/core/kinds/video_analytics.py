@@ -1,7 +1,7 @@
 """VideoAnalyticsJob: one pod with a model, and a Service before it."""
 
 from edge_sidecars.sedna_api.core import kinds
-from gm.core.kind import Kind, Mounted, Rule, Setting, Site, Value, Worker
+from gm.core.kind import Mounted, Rule, SednaKind, Setting, Site, Value, WorkerSpec
 from gm.core.kinds.environment import kafka, lc_server, of_job
 from gm.core.tree import text
 
@@ -20,12 +20,12 @@ def _settings(site: Site) -> tuple[Setting, ...]:
     )
 
 
-VIDEO_ANALYTICS = Kind(
+VIDEO_ANALYTICS = SednaKind(
     resource=kinds.VIDEO_ANALYTICS_JOB,
     rule=Rule.JOB,
     workers=(
         # As Sedna's, whatever batch/v1 demands of the template of a job: the worker serves.
-        Worker(
+        WorkerSpec(
             type="videoanalytics",
             path=("spec",),
             settings=_settings,

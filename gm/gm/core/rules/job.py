@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.engine.conditions import MISSING_REFERENCE
-from gm.core.engine.reconcile_context import Draft
-from gm.core.rules.pods import Phase, failure, phase
+from gm.core.engine.reconcile_context import ReconcileContext
+from gm.core.rules.pods import PodPhase, failure, phase
 from gm.core.tree import number, text
 from gm.core.workers.children import Children, deletion, reconcile
 from gm.core.workers.manifests import Slot
@@ -24,101 +24,103 @@ from gm.core.workers.slots import assembled, every_slot, worker_type
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 
 
-def is_finished(draft: Draft) -> bool:
+def is_finished(context: ReconcileContext) -> bool:
     """Whether its phase says so."""
-    return text(draft.status, "phase") in (SUCCEEDED, FAILED)
+    return text(context.status, "phase") in (SUCCEEDED, FAILED)
 
 
-def is_edited(draft: Draft) -> bool:
+def is_edited(context: ReconcileContext) -> bool:
     """Since its pods were made; one of Sedna's, which never said, is not."""
-    observed = number(draft.status, "observedGeneration")
-    return 0 < observed < draft.generation
+    observed = number(context.status, "observedGeneration")
+    return 0 < observed < context.generation
 
 
-def act(draft: Draft) -> None:
+def act(context: ReconcileContext) -> None:
     """What follows from the view."""
-    if is_finished(draft) and not is_edited(draft):
-        draft.status.setdefault("observedGeneration", draft.generation)
-        _end_what_runs(draft)
+    if is_finished(context) and not is_edited(context):
+        context.status.setdefault("observedGeneration", context.generation)
+        _end_what_runs(context)
         return
-    slots = every_slot(draft.kind, draft.subject)
-    children = Children.of(draft.view.children)
+    slots = every_slot(context.kind, context.subject)
+    children = Children.of(context.view.children)
     is_made = all(children.get(slot.kind, slot.name) for slot in slots)
-    if is_finished(draft):
-        _begin_anew(draft)
-    elif draft.problems and _are_overlooked(draft, is_made=is_made):
+    if is_finished(context):
+        _begin_anew(context)
+    elif context.problems and _are_overlooked(context, is_made=is_made):
         _count(
-            draft, [it for slot in slots if (it := children.get("Pod", slot.name))], slots_=slots
+            context, [it for slot in slots if (it := children.get("Pod", slot.name))], slots_=slots
         )
         return
-    draft.status["observedGeneration"] = draft.generation
-    draft.status.setdefault("startTime", draft.timestamp)
-    if draft.problems:
-        draft.stand(draft.problems)
-        draft.status.setdefault("phase", PENDING)
+    context.status["observedGeneration"] = context.generation
+    context.status.setdefault("startTime", context.timestamp)
+    if context.problems:
+        context.stand(context.problems)
+        context.status.setdefault("phase", PENDING)
         return
-    wanted = assembled(draft, [(slot, {}) for slot in slots])
+    wanted = assembled(context, [(slot, {}) for slot in slots])
     names = {text(it, "metadata", "name") for it in wanted}
     unwanted = [
         it
         for it in children.of_kind("Pod")
-        if worker_type(draft.kind, it) and text(it, "metadata", "name") not in names
+        if worker_type(context.kind, it) and text(it, "metadata", "name") not in names
     ]
-    there = reconcile(draft, wanted, unwanted=unwanted)
-    _count(draft, [it for it in there if text(it, "kind") == "Pod"], slots_=slots)
+    there = reconcile(context, wanted, unwanted=unwanted)
+    _count(context, [it for it in there if text(it, "kind") == "Pod"], slots_=slots)
 
 
-def _are_overlooked(draft: Draft, *, is_made: bool) -> bool:
+def _are_overlooked(context: ReconcileContext, *, is_made: bool) -> bool:
     """What is missing does no harm to pods that have begun."""
-    return is_made and all(it.reason == MISSING_REFERENCE for it in draft.problems)
+    return is_made and all(it.reason == MISSING_REFERENCE for it in context.problems)
 
 
-def _count(draft: Draft, pods: list[Json], *, slots_: Sequence[Slot]) -> None:
+def _count(context: ReconcileContext, pods: list[Json], *, slots_: Sequence[Slot]) -> None:
     phases = [phase(it) for it in pods]
-    succeeded, failed = phases.count(Phase.SUCCEEDED), phases.count(Phase.FAILED)
-    active = phases.count(Phase.PENDING) + phases.count(Phase.RUNNING)
-    draft.status |= {"active": active, "succeeded": succeeded, "failed": failed}
-    words = draft.kind.words
+    succeeded, failed = phases.count(PodPhase.SUCCEEDED), phases.count(PodPhase.FAILED)
+    active = phases.count(PodPhase.PENDING) + phases.count(PodPhase.RUNNING)
+    context.status |= {"active": active, "succeeded": succeeded, "failed": failed}
+    words = context.kind.words
     if failed:
-        message = "; ".join(failure(it) for it in pods if phase(it) is Phase.FAILED)
-        _finish(draft, FAILED, "Failed", reason="WorkerFailed", message=message)
+        message = "; ".join(failure(it) for it in pods if phase(it) is PodPhase.FAILED)
+        _finish(context, FAILED, "Failed", reason="WorkerFailed", message=message)
     elif succeeded == len(slots_):
-        draft.status["completionTime"] = draft.timestamp
-        _finish(draft, SUCCEEDED, words.completed, reason="WorkersSucceeded", message="")
+        context.status["completionTime"] = context.timestamp
+        _finish(context, SUCCEEDED, words.completed, reason="WorkersSucceeded", message="")
     elif active + succeeded < len(slots_):
-        draft.status.setdefault("phase", PENDING)
+        context.status.setdefault("phase", PENDING)
     else:
-        draft.status["phase"] = RUNNING
-        is_running = Phase.PENDING not in phases
+        context.status["phase"] = RUNNING
+        is_running = PodPhase.PENDING not in phases
         type_ = words.running if is_running else words.started
-        if draft.log.is_repaired and not draft.log.state:
+        if context.log.is_repaired and not context.log.state:
             type_ = type_ or words.running
-        was = text(draft.log.state, "type")
+        was = text(context.log.state, "type")
         if type_ and was not in (words.running, type_):
-            draft.log.append(type_, reason="WorkersRunning" if is_running else "WorkersStarting")
+            context.log.append(type_, reason="WorkersRunning" if is_running else "WorkersStarting")
             if is_running:
-                draft.note("WorkersRunning", f"All {len(slots_)} workers run")
+                context.note("WorkersRunning", f"All {len(slots_)} workers run")
 
 
-def _finish(draft: Draft, phase_: str, type_: str, *, reason: str, message: str) -> None:
-    draft.status["phase"] = phase_
-    if draft.log.append(type_, reason=reason, message=message):
-        told = message or f"{draft.kind.resource.kind} completed"
-        draft.note(type_, told, is_warning=phase_ == FAILED)
+def _finish(
+    context: ReconcileContext, phase_: str, type_: str, *, reason: str, message: str
+) -> None:
+    context.status["phase"] = phase_
+    if context.log.append(type_, reason=reason, message=message):
+        told = message or f"{context.kind.resource.kind} completed"
+        context.note(type_, told, is_warning=phase_ == FAILED)
 
 
-def _begin_anew(draft: Draft) -> None:
-    draft.status["phase"] = PENDING
-    draft.set_or_drop("completionTime", None)
-    draft.status["startTime"] = draft.timestamp
-    draft.status |= {"active": 0, "succeeded": 0, "failed": 0}
-    draft.note("Restarted", "The spec was edited after the job had finished: it begins anew")
+def _begin_anew(context: ReconcileContext) -> None:
+    context.status["phase"] = PENDING
+    context.set_or_drop("completionTime", None)
+    context.status["startTime"] = context.timestamp
+    context.status |= {"active": 0, "succeeded": 0, "failed": 0}
+    context.note("Restarted", "The spec was edited after the job had finished: it begins anew")
 
 
-def _end_what_runs(draft: Draft) -> None:
+def _end_what_runs(context: ReconcileContext) -> None:
     """As batch/v1's Job: what is left of a failed one would wait for ever."""
-    if text(draft.status, "phase") == FAILED:
-        left = [it for it in draft.view.children if text(it, "kind") == "Pod"]
-        draft.actions += [
-            deletion(it) for it in left if phase(it) in (Phase.PENDING, Phase.RUNNING)
+    if text(context.status, "phase") == FAILED:
+        left = [it for it in context.view.children if text(it, "kind") == "Pod"]
+        context.actions += [
+            deletion(it) for it in left if phase(it) in (PodPhase.PENDING, PodPhase.RUNNING)
         ]

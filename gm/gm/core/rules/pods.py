@@ -12,7 +12,7 @@ from gm.core.workers.children import is_leaving
 _LONGEST: Final = 200
 
 
-class Phase(Enum):
+class PodPhase(Enum):
     """PodPhase (core/v1), and for one that is missing or on its way out."""
 
     ABSENT = ""
@@ -23,18 +23,18 @@ class Phase(Enum):
 
     @property
     def is_finished(self) -> bool:
-        return self in (Phase.SUCCEEDED, Phase.FAILED)
+        return self in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
-def phase(pod: Json | None) -> Phase:
+def phase(pod: Json | None) -> PodPhase:
     """One of unknown phase, whose node does not answer, is as one that waits."""
     if pod is None or is_leaving(pod):
-        return Phase.ABSENT
+        return PodPhase.ABSENT
     said = text(pod, "status", "phase")
-    return Phase(said) if said in _KNOWN else Phase.PENDING
+    return PodPhase(said) if said in _KNOWN else PodPhase.PENDING
 
 
-_KNOWN: Final = frozenset(one.value for one in Phase if one is not Phase.ABSENT)
+_KNOWN: Final = frozenset(one.value for one in PodPhase if one is not PodPhase.ABSENT)
 
 
 def is_ready(pod: Json) -> bool:

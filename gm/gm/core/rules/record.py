@@ -4,13 +4,13 @@ no condition --problem--> Failed --repaired--> Ready
 """
 
 from gm.core.engine.conditions import READY
-from gm.core.engine.reconcile_context import Draft
+from gm.core.engine.reconcile_context import ReconcileContext
 
 
-def act(draft: Draft) -> None:
+def act(context: ReconcileContext) -> None:
     """What follows from the view."""
-    if draft.problems:
-        draft.stand(draft.problems)
-    elif draft.log.is_repaired and not draft.log.added:
-        draft.log.append(READY, reason="Repaired", message="nothing is wrong with it any more")
-        draft.note("Repaired", "Nothing is wrong with it any more")
+    if context.problems:
+        context.stand(context.problems)
+    elif context.log.is_repaired and not context.log.added:
+        context.log.append(READY, reason="Repaired", message="nothing is wrong with it any more")
+        context.note("Repaired", "Nothing is wrong with it any more")

@@ -13,9 +13,9 @@ from typing import Final
 
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.engine.conditions import MISSING_REFERENCE, left
-from gm.core.engine.reconcile_context import Draft
+from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.kind import Workload
-from gm.core.rules.pods import Phase, failure, finished_at, is_ready, phase
+from gm.core.rules.pods import PodPhase, failure, finished_at, is_ready, phase
 from gm.core.tree import number, objects, text
 from gm.core.workers.children import Children, deletion, is_leaving, reconcile
 from gm.core.workers.manifests import Slot
@@ -31,52 +31,52 @@ class _State(Enum):
     FAILED = "failed"
 
 
-def act(draft: Draft) -> None:
+def act(context: ReconcileContext) -> None:
     """What follows from the view."""
-    slots = every_slot(draft.kind, draft.subject)
-    children = Children.of(draft.view.children)
-    draft.status["observedGeneration"] = draft.generation
-    draft.status.setdefault("startTime", draft.timestamp)
+    slots = every_slot(context.kind, context.subject)
+    children = Children.of(context.view.children)
+    context.status["observedGeneration"] = context.generation
+    context.status.setdefault("startTime", context.timestamp)
     is_made = all(children.get(slot.kind, slot.name) for slot in slots)
-    is_overlooked = is_made and all(it.reason == MISSING_REFERENCE for it in draft.problems)
-    if draft.problems and not is_overlooked:
-        draft.stand(draft.problems)
-    elif not draft.problems:
-        _make(draft, assembled(draft, [(slot, {}) for slot in slots]), children)
-    _tell(draft, slots, children)
+    is_overlooked = is_made and all(it.reason == MISSING_REFERENCE for it in context.problems)
+    if context.problems and not is_overlooked:
+        context.stand(context.problems)
+    elif not context.problems:
+        _make(context, assembled(context, [(slot, {}) for slot in slots]), children)
+    _tell(context, slots, children)
 
 
-def _make(draft: Draft, wanted: list[Json], children: Children) -> None:
+def _make(context: ReconcileContext, wanted: list[Json], children: Children) -> None:
     names = {(text(it, "kind"), text(it, "metadata", "name")) for it in wanted}
     unwanted = [it for key, it in sorted(children.by_name.items()) if key not in names]
     ended = [it for it in children.of_kind("Pod") if phase(it).is_finished and it not in unwanted]
-    reconcile(draft, wanted, unwanted=unwanted)
+    reconcile(context, wanted, unwanted=unwanted)
     for pod in ended:
-        pause = left(RESTART_PAUSE, finished_at(pod), draft.now)
+        pause = left(RESTART_PAUSE, finished_at(pod), context.now)
         if pause:
-            draft.again(pause)
-        elif (action := deletion(pod)) not in draft.actions:
-            draft.actions.append(action)
+            context.again(pause)
+        elif (action := deletion(pod)) not in context.actions:
+            context.actions.append(action)
 
 
-def _tell(draft: Draft, slots: list[Slot], children: Children) -> None:
+def _tell(context: ReconcileContext, slots: list[Slot], children: Children) -> None:
     states = [(slot, *_state(slot, children.get(slot.kind, slot.name))) for slot in slots]
     found = [state for _, state, _ in states]
-    draft.status["active"] = found.count(_State.AVAILABLE)
-    draft.status["failed"] = found.count(_State.FAILED)
-    was = text(draft.log.state, "type")
+    context.status["active"] = found.count(_State.AVAILABLE)
+    context.status["failed"] = found.count(_State.FAILED)
+    was = text(context.log.state, "type")
     if _State.FAILED in found:
         message = "; ".join(why for _, state, why in states if state is _State.FAILED)
-        if draft.log.append("Failed", reason="WorkerFailed", message=message):
-            draft.note("WorkerFailed", message, is_warning=True)
+        if context.log.append("Failed", reason="WorkerFailed", message=message):
+            context.note("WorkerFailed", message, is_warning=True)
     elif _State.WAITING in found:
         waiting = ", ".join(slot.name for slot, state, _ in states if state is _State.WAITING)
         message = f"not available: {waiting}"
-        is_news = draft.log.append("Pending", reason="WorkersUnavailable", message=message)
+        is_news = context.log.append("Pending", reason="WorkersUnavailable", message=message)
         if is_news and was == "Running":
-            draft.note("WorkersUnavailable", message, is_warning=True)
-    elif draft.log.append("Running", reason="WorkersAvailable"):
-        draft.note("WorkersAvailable", f"All {len(slots)} workers are available")
+            context.note("WorkersUnavailable", message, is_warning=True)
+    elif context.log.append("Running", reason="WorkersAvailable"):
+        context.note("WorkersAvailable", f"All {len(slots)} workers are available")
 
 
 def _state(slot: Slot, child: Json | None) -> tuple[_State, str]:
@@ -84,9 +84,9 @@ def _state(slot: Slot, child: Json | None) -> tuple[_State, str]:
         return _State.WAITING, ""
     if slot.worker.workload is Workload.POD:
         state = phase(child)
-        if state is Phase.FAILED:
+        if state is PodPhase.FAILED:
             return _State.FAILED, failure(child)
-        is_there = state is Phase.RUNNING and is_ready(child)
+        is_there = state is PodPhase.RUNNING and is_ready(child)
         return (_State.AVAILABLE if is_there else _State.WAITING), ""
     return _deployment_state(child)
 

@@ -19,10 +19,10 @@ from gm.core.engine.conditions import (
     instant,
     left,
 )
-from gm.core.engine.reconcile_context import Draft
+from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.references import STAGE_NODES
 from gm.core.rules import stages
-from gm.core.rules.pods import Phase, failure, finished_at, phase
+from gm.core.rules.pods import PodPhase, failure, finished_at, phase
 from gm.core.tree import flag, mapping, number, text
 from gm.core.workers.children import Children, deletion, is_leaving, reconcile
 from gm.core.workers.manifests import Slot
@@ -39,119 +39,121 @@ HOT_UPDATE_ANNOTATION: Final = "sedna.io/model-hot-update-config"
 _MOST_STEPS: Final = 4
 
 
-def act(draft: Draft) -> None:
+def act(context: ReconcileContext) -> None:
     """What follows from the view."""
-    draft.status["observedGeneration"] = draft.generation
-    draft.status.setdefault("startTime", draft.timestamp)
-    children = Children.of(draft.view.children)
-    _annotate(draft, children)
-    if draft.problems and not _are_overlooked(draft):
-        draft.stand(draft.problems)
+    context.status["observedGeneration"] = context.generation
+    context.status.setdefault("startTime", context.timestamp)
+    children = Children.of(context.view.children)
+    _annotate(context, children)
+    if context.problems and not _are_overlooked(context):
+        context.stand(context.problems)
         return
     for _ in range(_MOST_STEPS):
-        before = draft.log.state
-        _step(draft, children)
-        if draft.log.state is before:
+        before = context.log.state
+        _step(context, children)
+        if context.log.state is before:
             break
-    if not draft.problems:
-        _make(draft, children)
+    if not context.problems:
+        _make(context, children)
 
 
-def is_hot(draft: Draft) -> bool:
+def is_hot(context: ReconcileContext) -> bool:
     """Whether the inference worker takes newer models by itself."""
-    return flag(draft.subject, "spec", "deploySpec", "model", "hotUpdateEnabled")
+    return flag(context.subject, "spec", "deploySpec", "model", "hotUpdateEnabled")
 
 
-def deployed_round(draft: Draft) -> int:
+def deployed_round(context: ReconcileContext) -> int:
     """The round whose model the inference worker was, or is being, made anew for; 0 at first."""
-    is_deploying = stages.stage(draft) == stages.DEPLOY
-    if is_deploying and stages.type_(draft) in (READY, stages.STARTING) and not is_hot(draft):
-        return stages.round_(draft)
-    for one in draft.log.newest():
+    is_deploying = stages.stage(context) == stages.DEPLOY
+    if is_deploying and stages.type_(context) in (READY, stages.STARTING) and not is_hot(context):
+        return stages.round_(context)
+    for one in context.log.newest():
         if text(one, "reason") in (REPLACING, REPLACED):
             return number(one, "round")
     return 0
 
 
-def _are_overlooked(draft: Draft) -> bool:
+def _are_overlooked(context: ReconcileContext) -> bool:
     """What is missing does no harm to a stage that has begun."""
-    is_in_flight = stages.type_(draft) in stages.IN_FLIGHT
-    return is_in_flight and all(it.reason == MISSING_REFERENCE for it in draft.problems)
+    is_in_flight = stages.type_(context) in stages.IN_FLIGHT
+    return is_in_flight and all(it.reason == MISSING_REFERENCE for it in context.problems)
 
 
-def _step(draft: Draft, children: Children) -> None:
-    if stages.type_(draft) not in stages.IN_FLIGHT:
-        stages.advance(draft)
-    elif stages.stage(draft) == stages.DEPLOY:
-        _step_deployment(draft, children)
+def _step(context: ReconcileContext, children: Children) -> None:
+    if stages.type_(context) not in stages.IN_FLIGHT:
+        stages.advance(context)
+    elif stages.stage(context) == stages.DEPLOY:
+        _step_deployment(context, children)
     else:
-        _step_stage(draft, children)
+        _step_stage(context, children)
 
 
-def _step_stage(draft: Draft, children: Children) -> None:
-    slot = _stage_slot(draft)
+def _step_stage(context: ReconcileContext, children: Children) -> None:
+    slot = _stage_slot(context)
     pod = children.get(slot.kind, slot.name) if slot else None
     match phase(pod):
-        case Phase.ABSENT:
+        case PodPhase.ABSENT:
             return
-        case Phase.PENDING:
-            if stages.type_(draft) == READY:
-                stages.move(draft, stages.STARTING)
-        case Phase.RUNNING:
-            stages.move(draft, stages.RUNNING)
-        case Phase.FAILED:
-            stages.fail(draft, "WorkerFailed", failure(pod or {}))
-        case Phase.SUCCEEDED:
-            stages.move(draft, stages.RUNNING)
-            since = finished_at(pod or {}) or instant(draft.log.state)
-            grace = left(RESULT_GRACE, since, draft.now)
+        case PodPhase.PENDING:
+            if stages.type_(context) == READY:
+                stages.move(context, stages.STARTING)
+        case PodPhase.RUNNING:
+            stages.move(context, stages.RUNNING)
+        case PodPhase.FAILED:
+            stages.fail(context, "WorkerFailed", failure(pod or {}))
+        case PodPhase.SUCCEEDED:
+            stages.move(context, stages.RUNNING)
+            since = finished_at(pod or {}) or instant(context.log.state)
+            grace = left(RESULT_GRACE, since, context.now)
             if grace:
-                draft.again(grace)
+                context.again(grace)
             else:
                 message = f"pod {slot.name if slot else ''} succeeded, but nobody reported a result"
-                stages.fail(draft, "NoResult", f"{message} within {RESULT_GRACE:.0f} s")
+                stages.fail(context, "NoResult", f"{message} within {RESULT_GRACE:.0f} s")
 
 
-def _step_deployment(draft: Draft, children: Children) -> None:
-    pods = [children.get(slot.kind, slot.name) for slot in _inference_slots(draft)]
+def _step_deployment(context: ReconcileContext, children: Children) -> None:
+    pods = [children.get(slot.kind, slot.name) for slot in _inference_slots(context)]
     phases = [phase(pod) for pod in pods]
-    if Phase.ABSENT in phases or not phases:
+    if PodPhase.ABSENT in phases or not phases:
         return
-    reason = "" if is_hot(draft) else REPLACING
-    if failed := [it for it in pods if it and phase(it) is Phase.FAILED]:
-        stages.move(draft, stages.STARTING, reason=reason)
-        stages.fail(draft, "WorkerFailed", failure(failed[0]))
-    elif Phase.PENDING in phases:
-        if stages.type_(draft) == READY:
-            stages.move(draft, stages.STARTING, reason=reason)
-    elif is_hot(draft):
-        stages.move(draft, stages.RUNNING)
+    reason = "" if is_hot(context) else REPLACING
+    if failed := [it for it in pods if it and phase(it) is PodPhase.FAILED]:
+        stages.move(context, stages.STARTING, reason=reason)
+        stages.fail(context, "WorkerFailed", failure(failed[0]))
+    elif PodPhase.PENDING in phases:
+        if stages.type_(context) == READY:
+            stages.move(context, stages.STARTING, reason=reason)
+    elif is_hot(context):
+        stages.move(context, stages.RUNNING)
     else:
         message = "the inference worker was made anew"
-        stages.move(draft, "Completed", reason=REPLACED, message=message)
+        stages.move(context, "Completed", reason=REPLACED, message=message)
 
 
-def _make(draft: Draft, children: Children) -> None:
+def _make(context: ReconcileContext, children: Children) -> None:
     """The children that the state asks for."""
-    inference = _inference_slots(draft)
+    inference = _inference_slots(context)
     names = {slot.name for slot in inference}
-    others = [it for it in _inference_pods(draft, children) if _name(it) not in names]
+    others = [it for it in _inference_pods(context, children) if _name(it) not in names]
     # Two inference workers on one host network would want the same ports, and the same devices.
     wanted = [] if others else [(slot, dict[str, object]()) for slot in inference]
-    slot = _stage_slot(draft) if stages.type_(draft) in stages.IN_FLIGHT else None
+    slot = _stage_slot(context) if stages.type_(context) in stages.IN_FLIGHT else None
     if slot is not None and not phase(pod := children.get(slot.kind, slot.name)).is_finished:
-        input_ = stages.input_of(draft)
-        foreign = [] if pod else foreign_directories(draft, slot, input_)
+        input_ = stages.input_of(context)
+        foreign = [] if pod else foreign_directories(context, slot, input_)
         if foreign:
-            stages.fail(draft, "ForeignPath", _told(foreign))
+            stages.fail(context, "ForeignPath", _told(foreign))
         else:
             wanted.append((slot, input_))
-    made = assembled(draft, wanted)
-    there = reconcile(draft, made, unwanted=[*others, *_passed(draft, children)])
-    if wanted and stages.type_(draft) == READY and not _missing(draft, there):
-        is_anew = stages.stage(draft) == stages.DEPLOY and not is_hot(draft)
-        stages.move(draft, stages.STARTING, reason=REPLACING if is_anew else "")
-    _restart_inference(draft, [it for it in _inference_pods(draft, children) if it not in others])
+    made = assembled(context, wanted)
+    there = reconcile(context, made, unwanted=[*others, *_passed(context, children)])
+    if wanted and stages.type_(context) == READY and not _missing(context, there):
+        is_anew = stages.stage(context) == stages.DEPLOY and not is_hot(context)
+        stages.move(context, stages.STARTING, reason=REPLACING if is_anew else "")
+    _restart_inference(
+        context, [it for it in _inference_pods(context, children) if it not in others]
+    )
 
 
 def _told(foreign: list[str]) -> str:
@@ -161,77 +163,77 @@ def _told(foreign: list[str]) -> str:
     )
 
 
-def _missing(draft: Draft, there: list[Json]) -> bool:
+def _missing(context: ReconcileContext, there: list[Json]) -> bool:
     """Whether a pod that works for the present stage is not made yet."""
     names = {_name(it) for it in there}
-    slot = _stage_slot(draft)
-    return any(it.name not in names for it in ([slot] if slot else _inference_slots(draft)))
+    slot = _stage_slot(context)
+    return any(it.name not in names for it in ([slot] if slot else _inference_slots(context)))
 
 
-def _restart_inference(draft: Draft, pods: list[Json]) -> None:
+def _restart_inference(context: ReconcileContext, pods: list[Json]) -> None:
     for pod in pods:
         if not phase(pod).is_finished:
             continue
-        pause = left(RESTART_PAUSE, finished_at(pod), draft.now)
+        pause = left(RESTART_PAUSE, finished_at(pod), context.now)
         if pause:
-            draft.again(pause)
-        elif (action := deletion(pod)) not in draft.actions:
-            draft.actions.append(action)
+            context.again(pause)
+        elif (action := deletion(pod)) not in context.actions:
+            context.actions.append(action)
 
 
-def _passed(draft: Draft, children: Children) -> list[Json]:
+def _passed(context: ReconcileContext, children: Children) -> list[Json]:
     """Pods of stages of earlier rounds: all that still run, and those before the last round."""
-    now = stages.round_(draft)
+    now = stages.round_(context)
     found = [
         it
         for it in children.of_kind("Pod")
-        if worker_type(draft.kind, it) != _inference_type(draft) and 0 <= child_round(it) < now
+        if worker_type(context.kind, it) != _inference_type(context) and 0 <= child_round(it) < now
     ]
     return [it for it in found if not phase(it).is_finished or child_round(it) < now - 1]
 
 
-def _stage_slot(draft: Draft) -> Slot | None:
+def _stage_slot(context: ReconcileContext) -> Slot | None:
     """The worker of the present stage; of Deploy it is the inference worker."""
-    for worker in draft.kind.workers:
-        if worker.stage == stages.stage(draft) != stages.DEPLOY:
-            return slots(draft.kind, draft.subject, worker, round_=stages.round_(draft))[0]
+    for worker in context.kind.workers:
+        if worker.stage == stages.stage(context) != stages.DEPLOY:
+            return slots(context.kind, context.subject, worker, round_=stages.round_(context))[0]
     return None
 
 
-def _inference_slots(draft: Draft) -> list[Slot]:
-    deployed = deployed_round(draft)
+def _inference_slots(context: ReconcileContext) -> list[Slot]:
+    deployed = deployed_round(context)
     return [
         slot
-        for worker in draft.kind.workers
+        for worker in context.kind.workers
         if worker.stage == stages.DEPLOY and (worker.is_initial or deployed)
-        for slot in slots(draft.kind, draft.subject, worker, round_=deployed)
+        for slot in slots(context.kind, context.subject, worker, round_=deployed)
     ]
 
 
-def _inference_type(draft: Draft) -> str:
-    return next(it.label for it in draft.kind.workers if it.stage == stages.DEPLOY)
+def _inference_type(context: ReconcileContext) -> str:
+    return next(it.label for it in context.kind.workers if it.stage == stages.DEPLOY)
 
 
-def _inference_pods(draft: Draft, children: Children) -> list[Json]:
-    inference = _inference_type(draft)
-    return [it for it in children.of_kind("Pod") if worker_type(draft.kind, it) == inference]
+def _inference_pods(context: ReconcileContext, children: Children) -> list[Json]:
+    inference = _inference_type(context)
+    return [it for it in children.of_kind("Pod") if worker_type(context.kind, it) == inference]
 
 
-def _annotate(draft: Draft, children: Children) -> None:
+def _annotate(context: ReconcileContext, children: Children) -> None:
     """Where each stage's newest pod is, so that the LC of that node is told of the job."""
-    types = {it.label: f"sedna.io/{it.stage}" for it in draft.kind.workers}
+    types = {it.label: f"sedna.io/{it.stage}" for it in context.kind.workers}
     newest: dict[str, tuple[int, str]] = {}
     for pod in children.of_kind("Pod"):
-        key, node = types.get(worker_type(draft.kind, pod)), text(pod, "spec", "nodeName")
+        key, node = types.get(worker_type(context.kind, pod)), text(pod, "spec", "nodeName")
         if key in STAGE_NODES and node and not is_leaving(pod):
             newest[key] = max(newest.get(key, (-1, "")), (child_round(pod), node))
     told = {key: node for key, (_, node) in newest.items()}
-    subject = {**draft.subject, "kind": draft.kind.resource.kind}
-    told[HOT_UPDATE_ANNOTATION] = hot_update_file(subject) if is_hot(draft) else ""
-    old = mapping(draft.subject, "metadata", "annotations")
+    subject = {**context.subject, "kind": context.kind.resource.kind}
+    told[HOT_UPDATE_ANNOTATION] = hot_update_file(subject) if is_hot(context) else ""
+    old = mapping(context.subject, "metadata", "annotations")
     for key, value in told.items():
         if text(old, key) != value:
-            draft.annotations[key] = value
+            context.annotations[key] = value
 
 
 def _name(child: Json) -> str:

@@ -19,7 +19,7 @@ from typing import Final
 
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.engine.conditions import COMPLETED, FAILED, READY, instant, left
-from gm.core.engine.reconcile_context import Draft
+from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.tree import mapping, number, objects, text
 
 TRAIN: Final = "Train"
@@ -40,29 +40,29 @@ _OUTPUT: Final = re.compile(r".*/train/([0-9]{1,9})/?", re.ASCII | re.DOTALL)
 FAILURE_PAUSE: Final = 10.0
 
 
-def stage(draft: Draft) -> str:
-    return text(draft.log.state, "stage")
+def stage(context: ReconcileContext) -> str:
+    return text(context.log.state, "stage")
 
 
-def type_(draft: Draft) -> str:
-    return text(draft.log.state, "type")
+def type_(context: ReconcileContext) -> str:
+    return text(context.log.state, "type")
 
 
-def round_(draft: Draft) -> int:
-    return number(draft.log.state, "round")
+def round_(context: ReconcileContext) -> int:
+    return number(context.log.state, "round")
 
 
-def begin(draft: Draft) -> None:
+def begin(context: ReconcileContext) -> None:
     """The first condition; of a job of Sedna's, the first that has a round."""
-    if round_(draft):
+    if round_(context):
         return
-    counted = max(_counted(draft), default=0)
-    is_between = type_(draft) == WAITING and stage(draft) in (EVAL, DEPLOY) and counted
-    at = stage(draft) if is_between else TRAIN
-    _wait(draft, at, counted if is_between else counted + 1)
+    counted = max(_counted(context), default=0)
+    is_between = type_(context) == WAITING and stage(context) in (EVAL, DEPLOY) and counted
+    at = stage(context) if is_between else TRAIN
+    _wait(context, at, counted if is_between else counted + 1)
 
 
-def take(draft: Draft, body: Json) -> str:
+def take(context: ReconcileContext, body: Json) -> str:
     """Let a report count. Why it does not, or ""."""
     at = _STAGES.get(text(body, "phase").lower())
     if at is None:
@@ -70,8 +70,8 @@ def take(draft: Draft, body: Json) -> str:
     said = _TYPES.get(text(body, "status").lower())
     if said is None:
         return f"status {text(body, 'status')!r:.40} is none of ready, completed, failed"
-    counted = number(body, "round", default=round_(draft))
-    now_at, now_type, now_round = stage(draft), type_(draft), round_(draft)
+    counted = number(body, "round", default=round_(context))
+    now_at, now_type, now_round = stage(context), type_(context), round_(context)
     if (at, counted) != (now_at, now_round):
         return f"{at} of round {counted}, but the job is at {now_at} of round {now_round}"
     if not _is_open(at, said, now_type):
@@ -79,43 +79,43 @@ def take(draft: Draft, body: Json) -> str:
     if said == READY and not mapping(body, "input"):
         return f"{at} of round {counted} is ready without an input"
     message = text(body, "message") or "reported by lc"
-    data = _data(draft, said, body)
-    draft.log.append(said, message=message, stage=at, round_=counted, data=data)
-    _tell(draft, at, said, message)
+    data = _data(context, said, body)
+    context.log.append(said, message=message, stage=at, round_=counted, data=data)
+    _tell(context, at, said, message)
     return ""
 
 
-def fail(draft: Draft, reason: str, message: str) -> None:
+def fail(context: ReconcileContext, reason: str, message: str) -> None:
     """The stage, for what GM sees."""
-    draft.log.append(
-        FAILED, reason=reason, message=message, stage=stage(draft), round_=round_(draft)
+    context.log.append(
+        FAILED, reason=reason, message=message, stage=stage(context), round_=round_(context)
     )
-    _tell(draft, stage(draft), FAILED, message)
+    _tell(context, stage(context), FAILED, message)
 
 
-def move(draft: Draft, to: str, *, reason: str = "", message: str = "") -> None:
+def move(context: ReconcileContext, to: str, *, reason: str = "", message: str = "") -> None:
     """To another condition of the same stage."""
-    at = stage(draft)
-    if draft.log.append(to, reason=reason, message=message, stage=at, round_=round_(draft)):
-        _tell(draft, at, to, message)
+    at = stage(context)
+    if context.log.append(to, reason=reason, message=message, stage=at, round_=round_(context)):
+        _tell(context, at, to, message)
 
 
-def advance(draft: Draft) -> None:
+def advance(context: ReconcileContext) -> None:
     """From what is finished to what is next."""
-    if type_(draft) == COMPLETED:
-        at = stage(draft)
-        _wait(draft, _NEXT.get(at, TRAIN), round_(draft) + (at == DEPLOY))
-    elif type_(draft) == FAILED:
-        pause = left(FAILURE_PAUSE, instant(draft.log.state), draft.now)
+    if type_(context) == COMPLETED:
+        at = stage(context)
+        _wait(context, _NEXT.get(at, TRAIN), round_(context) + (at == DEPLOY))
+    elif type_(context) == FAILED:
+        pause = left(FAILURE_PAUSE, instant(context.log.state), context.now)
         if pause:
-            draft.again(pause)
+            context.again(pause)
         else:
-            _wait(draft, TRAIN, round_(draft) + 1)
+            _wait(context, TRAIN, round_(context) + 1)
 
 
-def input_of(draft: Draft) -> Json:
+def input_of(context: ReconcileContext) -> Json:
     """What LC reported with the Ready of the present stage."""
-    return mapping(_decoded(draft.log.last(READY, stage=stage(draft))), "input")
+    return mapping(_decoded(context.log.last(READY, stage=stage(context))), "input")
 
 
 def output_models(condition: Json) -> list[Json]:
@@ -132,28 +132,28 @@ def _is_open(at: str, said: str, now: str) -> bool:
     return now in IN_FLIGHT or (said == FAILED and now == WAITING)
 
 
-def _data(draft: Draft, said: str, body: Json) -> str:
+def _data(context: ReconcileContext, said: str, body: Json) -> str:
     """LC reads both from the last Ready and Completed of each stage."""
     told = {key: value for key in ("input", "output") if (value := mapping(body, key))}
-    if said == COMPLETED and "input" not in told and type_(draft) != WAITING:
-        told |= {"input": given} if (given := input_of(draft)) else {}
+    if said == COMPLETED and "input" not in told and type_(context) != WAITING:
+        told |= {"input": given} if (given := input_of(context)) else {}
     return json.dumps(told, separators=(",", ":")) if told else ""
 
 
-def _wait(draft: Draft, at: str, counted: int) -> None:
-    draft.log.append(WAITING, stage=at, round_=counted)
+def _wait(context: ReconcileContext, at: str, counted: int) -> None:
+    context.log.append(WAITING, stage=at, round_=counted)
 
 
-def _tell(draft: Draft, at: str, to: str, message: str) -> None:
+def _tell(context: ReconcileContext, at: str, to: str, message: str) -> None:
     if to == STARTING:
         return
-    told = f"{at} of round {round_(draft)}: {to}"
+    told = f"{at} of round {round_(context)}: {to}"
     told += f" ({message})" if message else ""
-    draft.note(f"{at}{to}", told, is_warning=to == FAILED)
+    context.note(f"{at}{to}", told, is_warning=to == FAILED)
 
 
-def _counted(draft: Draft) -> Iterator[int]:
-    for one in draft.log.newest():
+def _counted(context: ReconcileContext) -> Iterator[int]:
+    for one in context.log.newest():
         if counted := number(one, "round"):
             yield counted
         directory = text(_decoded(one), "input", "outputDir")

@@ -1,9 +1,9 @@
 """Making an object's children those that they shall be.
 
-    none there            --> Create
+    none there            --> create
     on its way out        --> wait until it is gone
-    another spec hash     --> a pod: Delete, and Create once it is gone; others: Replace in place
-    not wanted any more   --> Delete
+    another spec hash     --> a pod: delete, and create once it is gone; others: replace in place
+    not wanted any more   --> delete
 
 Guarantees: a name stands for one child, so whoever decides twice, or beside somebody else, makes
 none twice; only children of this object are touched, each under its uid and resourceVersion. A
@@ -16,8 +16,8 @@ from typing import Final
 
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.engine.conditions import CHILD_REFUSED
-from gm.core.engine.plan import Create, Delete, Replace
-from gm.core.engine.reconcile_context import Draft
+from gm.core.engine.plan import CreateChild, DeleteChild, ReplaceChild
+from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.kind import Problem
 from gm.core.tree import copied, mapping, objects, text
 from gm.core.workers.manifests import spec_hash
@@ -61,13 +61,15 @@ def stands_for(existing: Json, manifest: Json, owner_uid: str) -> bool:
     )
 
 
-def reconcile(draft: Draft, wanted: Sequence[Json], *, unwanted: Sequence[Json] = ()) -> list[Json]:
+def reconcile(
+    context: ReconcileContext, wanted: Sequence[Json], *, unwanted: Sequence[Json] = ()
+) -> list[Json]:
     """Ask for what is missing, to be replaced or to go.
 
     Those of `wanted` that are there, as they are, and those that are being made: the status is
     written only if they were.
     """
-    children = Children.of(draft.view.children)
+    children = Children.of(context.view.children)
     there: list[Json] = []
     refused: list[Problem] = []
     is_whole = True
@@ -81,28 +83,28 @@ def reconcile(draft: Draft, wanted: Sequence[Json], *, unwanted: Sequence[Json] 
             there.append(child)
             continue
         is_whole = False
-        if problem := _rejected(draft, manifest):
+        if problem := _refused(context, manifest):
             refused.append(problem)
         elif child is None:
-            draft.actions.append(Create(manifest))
+            context.actions.append(CreateChild(manifest))
             there.append(manifest)
         elif kind == "Pod":
-            draft.actions.append(deletion(child))
+            context.actions.append(deletion(child))
         else:
-            draft.actions.append(Replace(_in_place_of(child, manifest)))
-    draft.actions.extend(deletion(it) for it in unwanted if not is_leaving(it))
+            context.actions.append(ReplaceChild(_in_place_of(child, manifest)))
+    context.actions.extend(deletion(it) for it in unwanted if not is_leaving(it))
     if refused:
-        draft.stand(refused)
-        draft.again(REFUSED_PAUSE)
-    elif not is_whole and text(draft.log.trailing or {}, "reason") == CHILD_REFUSED:
+        context.stand(refused)
+        context.again(REFUSED_PAUSE)
+    elif not is_whole and text(context.log.trailing or {}, "reason") == CHILD_REFUSED:
         # Tried again, and not known yet whether with success.
-        draft.log.keep_problem()
+        context.log.keep_problem()
     return there
 
 
-def deletion(child: Json) -> Delete:
+def deletion(child: Json) -> DeleteChild:
     metadata = mapping(child, "metadata")
-    return Delete(
+    return DeleteChild(
         kind=text(child, "kind"),
         namespace=text(metadata, "namespace"),
         name=text(metadata, "name"),
@@ -111,9 +113,9 @@ def deletion(child: Json) -> Delete:
     )
 
 
-def _rejected(draft: Draft, manifest: Json) -> Problem | None:
+def _refused(context: ReconcileContext, manifest: Json) -> Problem | None:
     kind, name = text(manifest, "kind"), text(manifest, "metadata", "name")
-    for one in draft.view.rejections:
+    for one in context.view.refusals:
         if (one.kind, one.name, one.spec_hash) == (kind, name, spec_hash(manifest)):
             return Problem(
                 f"{kind} {name}",

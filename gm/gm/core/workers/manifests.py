@@ -14,7 +14,7 @@ import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Json
 from edge_sidecars.sedna_api.core.kinds import API_VERSION
-from gm.core.kind import Kind, Site, Worker
+from gm.core.kind import SednaKind, Site, WorkerSpec
 from gm.core.names import (
     APP_LABEL,
     GENERATION,
@@ -28,7 +28,7 @@ from gm.core.names import (
     worker_labels,
 )
 from gm.core.tree import copied, mapping, number, objects, part, text
-from gm.core.workers.storage import Storage, storage
+from gm.core.workers.storage import WorkerStorage, storage
 
 # Hexadecimal digits of the hash of a manifest: 64 bits.
 _DIGITS: Final = 16
@@ -49,7 +49,7 @@ class Slot:
     `round` is None where the kind has none.
     """
 
-    worker: Worker
+    worker: WorkerSpec
     where: str
     part: Json
     kind: str
@@ -62,7 +62,7 @@ def spec_hash(manifest: Json) -> str:
     return text(manifest, "metadata", "annotations", SPEC_HASH)
 
 
-def pod(kind: Kind, slot: Slot, site: Site, *, generation: int = 0) -> Json:
+def pod(kind: SednaKind, slot: Slot, site: Site, *, generation: int = 0) -> Json:
     """`generation`: of the object, where an edit of it replaces every pod."""
     worker = slot.worker
     template = mapping(slot.part, "template")
@@ -81,7 +81,7 @@ def pod(kind: Kind, slot: Slot, site: Site, *, generation: int = 0) -> Json:
     )
 
 
-def deployment(kind: Kind, slot: Slot, site: Site) -> Json:
+def deployment(kind: SednaKind, slot: Slot, site: Site) -> Json:
     worker = slot.worker
     template = mapping(slot.part, "template")
     labels = _labels(kind, site, worker)
@@ -110,7 +110,7 @@ def deployment(kind: Kind, slot: Slot, site: Site) -> Json:
     )
 
 
-def service(kind: Kind, slot: Slot, site: Site) -> Json:
+def service(kind: SednaKind, slot: Slot, site: Site) -> Json:
     """EdgeMesh wants the port's name to begin with its protocol."""
     worker = slot.worker
     port = {
@@ -128,7 +128,7 @@ def service(kind: Kind, slot: Slot, site: Site) -> Json:
     return _hashed({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
 
 
-def autoscaler(kind: Kind, slot: Slot, site: Site) -> Json:
+def autoscaler(kind: SednaKind, slot: Slot, site: Site) -> Json:
     wanted = copied(mapping(slot.part, "hpa"))
     fields = ("minReplicas", "maxReplicas", "metrics", "behavior")
     spec: Json = {key: wanted[key] for key in fields if wanted.get(key) is not None}
@@ -144,7 +144,7 @@ def autoscaler(kind: Kind, slot: Slot, site: Site) -> Json:
     )
 
 
-def slot_name(job: str, worker: Worker, index: int, round_: int | None) -> str:
+def slot_name(job: str, worker: WorkerSpec, index: int, round_: int | None) -> str:
     """Deployments have Sedna's names, so that one of Sedna's is found and replaced."""
     if worker.workload.value == "Deployment":
         return child_name(job, "deployment", worker.type)
@@ -156,12 +156,12 @@ def _uid(site: Site) -> str:
     return text(site.object, "metadata", "uid")
 
 
-def _labels(kind: Kind, site: Site, worker: Worker) -> dict[str, str]:
+def _labels(kind: SednaKind, site: Site, worker: WorkerSpec) -> dict[str, str]:
     labels = worker_labels(kind.resource, site.job, _uid(site), worker.type)
     return labels | {MANAGED_BY: MANAGER}
 
 
-def _metadata(kind: Kind, site: Site, worker: Worker, name: str, template: Json) -> Json:
+def _metadata(kind: SednaKind, site: Site, worker: WorkerSpec, name: str, template: Json) -> Json:
     owner = {
         "apiVersion": API_VERSION,
         "kind": kind.resource.kind,
@@ -179,7 +179,7 @@ def _metadata(kind: Kind, site: Site, worker: Worker, name: str, template: Json)
     }
 
 
-def _pod_spec(template: Json, worker: Worker, site: Site, *, is_deployed: bool) -> Json:
+def _pod_spec(template: Json, worker: WorkerSpec, site: Site, *, is_deployed: bool) -> Json:
     spec = copied(mapping(template, "spec"))
     settings = worker.settings(site)
     given = storage(settings, site.object, site.references)
@@ -200,7 +200,7 @@ def _pod_spec(template: Json, worker: Worker, site: Site, *, is_deployed: bool) 
     return spec
 
 
-def _equipped(container: Json, given: Storage) -> Json:
+def _equipped(container: Json, given: WorkerStorage) -> Json:
     """With our environment, which wins, and our mounts, where the user has none at that place."""
     ours = {text(one, "name") for one in given.environment}
     theirs = [one for one in objects(container, "env") if text(one, "name") not in ours]

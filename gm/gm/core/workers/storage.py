@@ -36,7 +36,7 @@ _NAMED_BY: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class WorkerStorage:
     """What a pod needs so that its worker finds everything.
 
     `initializer`: the init container, if anything is to be downloaded.
@@ -115,7 +115,7 @@ def hot_update_file(object_: Json) -> str:
 
 def storage(
     settings: Sequence[Setting], object_: Json, references: Mapping[ObjectKey, Json | None]
-) -> Storage:
+) -> WorkerStorage:
     """Of a worker with these settings."""
     given = _Given()
     for one in settings:
@@ -132,7 +132,7 @@ def storage(
     environment = [{"name": name, "value": value} for name, value in given.values.items()]
     own = [it.secret for it in given.places if not it.is_downloaded and it.secret]
     environment += _secret_environment(own[:1], object_, references)
-    return Storage(
+    return WorkerStorage(
         environment=tuple(environment),
         volumes=tuple(given.volumes.values()),
         mounts=tuple(given.mounts.values()),

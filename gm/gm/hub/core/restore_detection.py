@@ -19,15 +19,15 @@ REWOUND_AFTER: Final = 90.0
 FORGET_AFTER: Final = 60.0
 
 
-class Verdict(Enum):
+class RestoreVerdict(Enum):
     """What to do with an LC that knows more."""
 
     WAIT = auto()
-    ELSEWHERE = auto()
+    ANOTHER_GM = auto()
     REWOUND = auto()
 
 
-class History:
+class RestoreDetection:
     """Of all nodes that know more than this GM."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class History:
         """GM knows what the node does."""
         self._ahead.pop(node, None)
 
-    def judge(self, node: str, *, waiting_since: float, now: float) -> Verdict:
+    def judge(self, node: str, *, waiting_since: float, now: float) -> RestoreVerdict:
         """`waiting_since`: the present stream's beginning."""
         for other, (_, last) in tuple(self._ahead.items()):
             if now - last > FORGET_AFTER:
@@ -50,5 +50,5 @@ class History:
         first, _ = self._ahead.get(node, (now, now))
         self._ahead[node] = (first, now)
         if now - first >= REWOUND_AFTER:
-            return Verdict.REWOUND
-        return Verdict.ELSEWHERE if now - waiting_since >= PATIENCE else Verdict.WAIT
+            return RestoreVerdict.REWOUND
+        return RestoreVerdict.ANOTHER_GM if now - waiting_since >= PATIENCE else RestoreVerdict.WAIT

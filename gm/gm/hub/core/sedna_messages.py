@@ -117,21 +117,21 @@ class Translator:
         self._inserted.discard(document.key)
         return _frame(document, DELETE)
 
-    def _is_here(self, place: Place) -> bool:
+    def _is_here(self, place: NodeRef) -> bool:
         if place.dataset is not None:
             return place.dataset in self._known
         return place.node == self._node
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeRef:
     """A node by name, or the node of a dataset."""
 
     node: str = ""
     dataset: ObjectKey | None = None
 
 
-def operation(job: Json, *, kind: str, is_here: Callable[[Place], bool]) -> str | None:
+def operation(job: Json, *, kind: str, is_here: Callable[[NodeRef], bool]) -> str | None:
     """What an LC is to be told of a job of stages in its present state; None: nothing."""
     conditions = _list(job, "status", "conditions")
     if not conditions:
@@ -139,7 +139,7 @@ def operation(job: Json, *, kind: str, is_here: Callable[[Place], bool]) -> str 
     stage, state = str(conditions[-1].get("stage", "")), str(conditions[-1].get("type", ""))
     namespace = str(job["metadata"].get("namespace", ""))
     name = str(_at(job, "spec", "dataset", "name") or "")
-    dataset = Place(dataset=ObjectKey(DATASET.singular, namespace, name))
+    dataset = NodeRef(dataset=ObjectKey(DATASET.singular, namespace, name))
     ran = _stage_node(job, stage)
     if state == "Waiting":
         evaluates = stage == "Deploy" and kind == INCREMENTAL_LEARNING_JOB.singular
@@ -153,11 +153,11 @@ def operation(job: Json, *, kind: str, is_here: Callable[[Place], bool]) -> str 
     return None
 
 
-def _stage_node(job: Json, stage: str) -> Place:
+def _stage_node(job: Json, stage: str) -> NodeRef:
     """Where the stage's pod last was (GM annotates it), else where its template wants it."""
     annotated = _at(job, "metadata", "annotations", f"sedna.io/{stage}")
     template = _at(job, "spec", f"{stage.lower()}Spec", "template", "spec", "nodeName")
-    return Place(node=str(annotated or template or ""))
+    return NodeRef(node=str(annotated or template or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +201,8 @@ def _with_round(report: Report, document: Document) -> Report:
 def _round(content: Json, document: Document) -> int | None:
     """Sedna's LC does not say which round it means: the one that it began where it says so, else
     the stage's newest that it was told of."""
-    directory = _at(content, "input", "outputDir")
-    found = _ROUND_DIRECTORY.search(directory) if isinstance(directory, str) else None
+    objects = _at(content, "input", "outputDir")
+    found = _ROUND_DIRECTORY.search(objects) if isinstance(objects, str) else None
     phase = str(content.get("phase", "")).lower()
     for condition in reversed(_list(document.json(), "status", "conditions")):
         told = condition.get("round")

@@ -4,7 +4,7 @@ Owns the order: answers to reports first, then objects and the snapshot's end in
 Guarantees: of one object only the newest state waits, in its first place; an object that LC has
 from this stream is never forgotten without a Delete; what LC cannot have gets none, since it drops
 what the snapshot lacks. So the queue never holds more than what concerns the node and what LC has,
-however slow LC is. Documents are shared with the directory, not copied.
+however slow LC is. Documents are shared with the objects, not copied.
 """
 
 from __future__ import annotations

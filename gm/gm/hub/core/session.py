@@ -1,6 +1,6 @@
 """GM's side of one LC's stream.
 
-Owns what is sent and when; knows no sockets and no clock. Guarantees: nothing of the directory is
+Owns what is sent and when; knows no sockets and no clock. Guarantees: nothing of the objects is
 sent before its collections passed what LC knows; the snapshot and what changes after it leave one
 FIFO with SnapshotEnd between them; an ended session sends its Drain and nothing else.
 
@@ -20,7 +20,7 @@ from edge_sidecars.sedna_api.core.report import Report
 from gm.hub.core.send_queue import SendQueue
 
 
-class Cause(Enum):
+class EndCause(Enum):
     """Why a session ends."""
 
     UNAVAILABLE = auto()
@@ -34,18 +34,18 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    cause: Cause
+class SessionEnded:
+    cause: EndCause
     detail: str
 
 
-class Session:
+class HubSession:
     """One LC's, from its hello on."""
 
     def __init__(self, hello: Hello, *, since: float) -> None:
         self.hello = hello
         self.since = since
-        self.ended: Ended | None = None
+        self.ended: SessionEnded | None = None
         self.is_serving = False
         self._queue = SendQueue()
         self._pace: Pace | None = None
@@ -95,13 +95,13 @@ class Session:
         """Said before all else."""
         self._pace = Pace(seconds)
 
-    def end(self, cause: Cause, detail: str) -> None:
+    def end(self, cause: EndCause, detail: str) -> None:
         """The first reason stands."""
         if self.ended is None:
-            self.ended = Ended(cause, detail)
+            self.ended = SessionEnded(cause, detail)
             self.is_serving = False
             self._queue = SendQueue()
-            self._drain = Drain(detail) if cause is Cause.UNAVAILABLE else None
+            self._drain = Drain(detail) if cause is EndCause.UNAVAILABLE else None
 
     def next_message(self) -> ToNode | None:
         """What is to be sent now."""
@@ -114,12 +114,12 @@ class Session:
         return self._queue.pop()
 
 
-def flaw(hello: Hello, proven_node: str | None) -> Ended | None:
+def flaw(hello: Hello, proven_node: str | None) -> SessionEnded | None:
     """Why no session follows this hello. `proven_node`: what the certificate or token says, None
     where neither is asked for."""
     if not hello.node or not hello.store_id:
-        return Ended(Cause.MALFORMED, "a hello names its node and its store")
+        return SessionEnded(EndCause.MALFORMED, "a hello names its node and its store")
     if proven_node is not None and proven_node != hello.node:
         detail = f"the credentials are those of node {proven_node!r}, not of {hello.node!r}"
-        return Ended(Cause.FOREIGN, detail)
+        return SessionEnded(EndCause.FOREIGN, detail)
     return None

@@ -29,11 +29,11 @@ from edge_sidecars.sedna_api.core.store_reports import (
 )
 from edge_sidecars.sedna_api.core.stored_report import (
     Applied,
-    Foldable,
+    Mergeable,
     StoredReport,
     applied_json,
     applied_of,
-    foldable,
+    mergeable,
 )
 
 # Of the modules below, what users of a NodeReport need besides.
@@ -42,9 +42,9 @@ __all__ = [
     "AlreadyStored",
     "Applied",
     "Entry",
-    "Foldable",
     "Full",
     "Gap",
+    "Mergeable",
     "NodeReport",
     "Outcome",
     "RefusedReport",
@@ -52,7 +52,7 @@ __all__ = [
     "StoredReport",
     "applied_json",
     "applied_of",
-    "foldable",
+    "mergeable",
 ]
 
 

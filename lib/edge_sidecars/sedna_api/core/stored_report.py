@@ -1,7 +1,7 @@
 """Reports that stand in a NodeReport, and how far an object has taken them in.
 
 Owns the order in which they count: within a store by seq, of two stores the one with the higher
-epoch later. Guarantees: what `foldable` gives was never taken in, comes in the order in which it
+epoch later. Guarantees: what `mergeable` gives was never taken in, comes in the order in which it
 was stored, and no event comes before what was stored ahead of it. Knows nothing of what a report's
 effect on its object is.
 """
@@ -70,7 +70,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Foldable:
+class Mergeable:
     """`waits_for`: why not all that is pending is among `reports`; "" where it is."""
 
     reports: tuple[StoredReport, ...]
@@ -83,7 +83,7 @@ class Foldable:
         return len(self.reports)
 
 
-def foldable(pending: Sequence[StoredReport], applied: Applied | None) -> Foldable:
+def mergeable(pending: Sequence[StoredReport], applied: Applied | None) -> Mergeable:
     """What an object may take in now, in order.
 
     An event waits where the object is older than its NodeReport: what stood before it was taken in
@@ -97,10 +97,10 @@ def foldable(pending: Sequence[StoredReport], applied: Applied | None) -> Foldab
             continue
         if report.is_event and applied is not None and _is_early(report, applied):
             waits_for = f"report {report.seq} follows {report.previous}, taken in: {applied.seq}"
-            return Foldable(tuple(ready), waits_for)
+            return Mergeable(tuple(ready), waits_for)
         ready.append(report)
         applied = Applied("", report.store_id, report.epoch, report.seq)
-    return Foldable(tuple(ready))
+    return Mergeable(tuple(ready))
 
 
 def _is_early(report: StoredReport, applied: Applied) -> bool:

@@ -13,9 +13,16 @@ from typing import Any
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.node_report import StoredReport
 from gm.core.engine.engine import decide, stands_for
-from gm.core.engine.plan import Action, Create, Decision, Delete, PatchModelStatus, Replace
-from gm.core.engine.view import Rejection, View
-from gm.core.kind import Kind, Settings
+from gm.core.engine.plan import (
+    Action,
+    CreateChild,
+    DeleteChild,
+    PatchModelStatus,
+    ReconcilePlan,
+    ReplaceChild,
+)
+from gm.core.engine.view import ChildRefusal, ObjectView
+from gm.core.kind import SednaKind, WorkerSettings
 from gm.core.kinds.registry import KINDS
 from gm.core.tree import objects, text
 from gm.core.workers.manifests import spec_hash
@@ -31,11 +38,11 @@ class Cluster:
 
     def __init__(self, subject: Json, *, lingers: bool = False) -> None:
         self.subject = subject
-        self.kind: Kind = KINDS[text(subject, "kind").lower()]
+        self.kind: SednaKind = KINDS[text(subject, "kind").lower()]
         self.references = world()
         self.children: dict[tuple[str, str], Json] = {}
         self.pending: dict[str, list[StoredReport]] = {}
-        self.rejections: tuple[Rejection, ...] = ()
+        self.refusals: tuple[ChildRefusal, ...] = ()
         self.now = START
         self.lingers = lingers
         self.created: list[str] = []
@@ -48,21 +55,21 @@ class Cluster:
 
     # ── what the shell does ──
 
-    def view(self) -> View:
-        return View(
+    def view(self) -> ObjectView:
+        return ObjectView(
             object=copy.deepcopy(self.subject),
             children=tuple(copy.deepcopy(list(self.children.values()))),
             pending={node: tuple(reports) for node, reports in self.pending.items()},
             references=copy.deepcopy(self.references),
-            rejections=self.rejections,
+            refusals=self.refusals,
         )
 
-    def decide(self) -> Decision:
-        return decide(self.kind, self.view(), now=self.now, settings=Settings())
+    def decide(self) -> ReconcilePlan:
+        return decide(self.kind, self.view(), now=self.now, settings=WorkerSettings())
 
-    def step(self) -> Decision:
+    def step(self) -> ReconcilePlan:
         decision = self.decide()
-        self.perform(decision)
+        self.apply(decision)
         return decision
 
     def remember(self) -> None:
@@ -73,12 +80,12 @@ class Cluster:
         """A decision by what was remembered before the last time: GM's copy of pods lags behind its
         copy of the object. It is performed as far as the API server lets it."""
         view = replace(self.view(), children=self._seen[0])
-        decision = decide(self.kind, view, now=self.now, settings=Settings())
+        decision = decide(self.kind, view, now=self.now, settings=WorkerSettings())
         if all(self._is_let(action) for action in decision.actions):
             made = [it for it in decision.actions if not self._is_there(it)]
-            self.perform(replace(decision, actions=tuple(made)))
+            self.apply(replace(decision, actions=tuple(made)))
 
-    def settle(self) -> Decision:
+    def settle(self) -> ReconcilePlan:
         """Decide until a decision changes nothing, and give that one."""
         for _ in range(_MOST):
             decision = self.step()
@@ -86,14 +93,14 @@ class Cluster:
                 return decision
         raise AssertionError(f"still not settled: {decision}")
 
-    def perform(self, decision: Decision) -> None:
+    def apply(self, decision: ReconcilePlan) -> None:
         for action in decision.actions:
             match action:
-                case Create(manifest):
+                case CreateChild(manifest):
                     self._create(manifest)
-                case Delete(kind, _, name, uid, version):
+                case DeleteChild(kind, _, name, uid, version):
                     self._delete(kind, name, uid, version)
-                case Replace(manifest):
+                case ReplaceChild(manifest):
                     self._replace(manifest)
                 case PatchModelStatus():
                     self.patched.append(action)
@@ -149,10 +156,10 @@ class Cluster:
         wanted = {
             text(it.manifest, "metadata", "name"): it.manifest
             for it in self.decide().actions
-            if isinstance(it, Create)
+            if isinstance(it, CreateChild)
         }[name]
-        rejection = Rejection(text(wanted, "kind"), name, spec_hash(wanted), message)
-        self.rejections = (*self.rejections, rejection)
+        rejection = ChildRefusal(text(wanted, "kind"), name, spec_hash(wanted), message)
+        self.refusals = (*self.refusals, rejection)
 
     def vanish(self, kind: str, name: str) -> None:
         """Somebody deletes a child."""
@@ -238,13 +245,13 @@ class Cluster:
 
     def _is_let(self, action: Action) -> bool:
         match action:
-            case Create(manifest):
+            case CreateChild(manifest):
                 existing = self.children.get(_key(manifest))
                 return existing is None or self._is_there(action)
-            case Delete(kind, _, name, uid, _):
+            case DeleteChild(kind, _, name, uid, _):
                 child = self.children.get((kind, name), {})
                 return text(child, "metadata", "uid") == uid
-            case Replace(manifest):
+            case ReplaceChild(manifest):
                 child = self.children.get(_key(manifest), {})
                 versions = [text(it, "metadata", "resourceVersion") for it in (child, manifest)]
                 return versions[0] == versions[1]
@@ -252,7 +259,7 @@ class Cluster:
                 return True
 
     def _is_there(self, action: Action) -> bool:
-        if not isinstance(action, Create):
+        if not isinstance(action, CreateChild):
             return False
         existing = self.children.get(_key(action.manifest))
         uid = text(self.subject, "metadata", "uid")

@@ -1,4 +1,4 @@
-"""Operators under whatever pods, people, LCs and clocks do, in any order.
+"""Controller under whatever pods, people, LCs and clocks do, in any order.
 
 What must hold at any time: every decision leads to rest; a child's name is never there twice (the
 cluster says so); rounds only grow; a stage that is finished stays finished, a job that is finished
@@ -68,7 +68,7 @@ def happen(cluster: Cluster, event: tuple[Any, ...]) -> None:
             # GM dies between two writes: the status is not written.
             decision = cluster.decide()
             kept = cluster.subject.get("status")
-            cluster.perform(decision)
+            cluster.apply(decision)
             if kept is None:
                 cluster.subject.pop("status", None)
             else:

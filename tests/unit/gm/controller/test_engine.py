@@ -7,7 +7,7 @@ import pytest
 
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.engine.engine import stands_for
-from gm.core.engine.plan import Create, Delete, Replace
+from gm.core.engine.plan import CreateChild, DeleteChild, ReplaceChild
 from tests.unit.gm.controller.cluster import Cluster
 from tests.unit.gm.controller.samples import EVERY_JOB, federated, incremental, joint
 
@@ -37,9 +37,9 @@ def test_two_gms_that_decide_at_once_ask_for_the_same_children(made: Any) -> Non
     cluster = Cluster(made())
     one, other = cluster.decide(), cluster.decide()
     assert one.actions == other.actions
-    cluster.perform(one)
+    cluster.apply(one)
     for action in other.actions:
-        assert isinstance(action, Create)
+        assert isinstance(action, CreateChild)
         meta = action.manifest["metadata"]
         existing = cluster.child(action.manifest["kind"], meta["name"])
         uid = cluster.subject["metadata"]["uid"]
@@ -62,9 +62,9 @@ def test_an_edit_touches_no_child_of_another_object(made: Any) -> None:
             cluster.edit(**{worker: part})
     decision = cluster.decide()
     touched = [
-        it.uid if isinstance(it, Delete) else it.manifest["metadata"]["uid"]
+        it.uid if isinstance(it, DeleteChild) else it.manifest["metadata"]["uid"]
         for it in decision.actions
-        if isinstance(it, Delete | Replace)
+        if isinstance(it, DeleteChild | ReplaceChild)
     ]
     assert touched
     assert set(touched) <= uids

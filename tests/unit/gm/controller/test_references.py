@@ -6,8 +6,8 @@ import pytest
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from gm.core.engine.engine import decide, models, nodes, references
-from gm.core.engine.view import View
-from gm.core.kind import Settings
+from gm.core.engine.view import ObjectView
+from gm.core.kind import WorkerSettings
 from gm.core.kinds.registry import KINDS
 from tests.unit.gm.controller.cluster import START, Cluster
 from tests.unit.gm.controller.samples import (
@@ -99,8 +99,8 @@ def test_only_incremental_learning_takes_its_models_along() -> None:
 
 
 def test_a_models_labels_are_the_nodes_of_the_jobs_that_name_it() -> None:
-    view = View(model(), concerned=frozenset({"edge-a"}))
-    decision = decide(row(model()), view, now=START, settings=Settings())
+    view = ObjectView(model(), concerned=frozenset({"edge-a"}))
+    decision = decide(row(model()), view, now=START, settings=WorkerSettings())
     assert decision.labels == {"sedna.io/node.edge-a"}
 
 

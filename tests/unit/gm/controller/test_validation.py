@@ -294,7 +294,7 @@ def test_what_the_api_server_refuses_is_a_condition_and_is_tried_again() -> None
     assert "Invalid value" in cluster.last["message"]
     assert decision.again_in == 30
     assert cluster.events.count("ChildRefused") == 1
-    cluster.rejections = ()
+    cluster.refusals = ()
     cluster.settle()
     assert cluster.status["phase"] == "Running"
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from edge_sidecars.sedna_api.core.messages import Delete, Drain, Pace, Put, SnapshotEnd, ToNode
-from gm.hub.core.session import Cause, Ended
+from gm.hub.core.session import EndCause, SessionEnded
 from gm.hub.hub import Hub
-from gm.hub.stream import Stream
-from tests.integration.gm.streams import Cloud, Inbox, acknowledge, document
+from gm.hub.stream import NodeStream
+from tests.integration.gm.streams import Cloud, ReportSink, acknowledge, document
 from tests.unit.gm.hub.samples import hello, report
 
 
@@ -21,19 +21,19 @@ def play(scene: Callable[[Cloud], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(scene(Cloud()))
 
 
-def entered(hub: Hub, node: str = "edge-a") -> Stream:
+def entered(hub: Hub, node: str = "edge-a") -> NodeStream:
     stream = hub.enter(hello(node), transport="test")
-    assert isinstance(stream, Stream)
+    assert isinstance(stream, NodeStream)
     return stream
 
 
-async def said(stream: Stream, count: int) -> list[ToNode | None]:
+async def said(stream: NodeStream, count: int) -> list[ToNode | None]:
     return [await stream.next_message() for _ in range(count)]
 
 
 def test_what_happens_to_objects_reaches_the_stream_of_their_node_only() -> None:
     async def scene(cloud: Cloud) -> None:
-        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        hub = Hub(cloud, ReportSink(acknowledge), may_serve=lambda: True, rebalances=False)
         cloud.put("edge-a", document("d1", 1))
         ours, theirs = entered(hub), entered(hub, "edge-b")
         assert await said(ours, 2) == [Put(document("d1", 1)), SnapshotEnd()]
@@ -48,18 +48,18 @@ def test_what_happens_to_objects_reaches_the_stream_of_their_node_only() -> None
     play(scene)
 
 
-@pytest.mark.parametrize("sheds", [True, False])
-def test_a_stream_past_its_time_is_sent_elsewhere_where_other_gms_serve(sheds: bool) -> None:
+@pytest.mark.parametrize("rebalances", [True, False])
+def test_a_stream_past_its_time_is_sent_elsewhere_where_other_gms_serve(rebalances: bool) -> None:
     async def scene(cloud: Cloud) -> None:
-        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=sheds)
+        hub = Hub(cloud, ReportSink(acknowledge), may_serve=lambda: True, rebalances=rebalances)
         old, young = entered(hub), entered(hub, "edge-b")
         await said(old, 1)
-        old.sheds_at = asyncio.get_running_loop().time()
+        old.rebalanced_at = asyncio.get_running_loop().time()
         looking = asyncio.create_task(hub.run())
         await asyncio.sleep(0)
-        if sheds:
+        if rebalances:
             assert isinstance(await old.next_message(), Drain)
-        assert (old.ended is not None) is sheds
+        assert (old.ended is not None) is rebalances
         assert young.ended is None
         looking.cancel()
         await asyncio.wait({looking})
@@ -69,13 +69,15 @@ def test_a_stream_past_its_time_is_sent_elsewhere_where_other_gms_serve(sheds: b
 
 def test_a_drained_hub_ends_its_streams_and_takes_no_more() -> None:
     async def scene(cloud: Cloud) -> None:
-        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        hub = Hub(cloud, ReportSink(acknowledge), may_serve=lambda: True, rebalances=False)
         stream = entered(hub)
         draining = asyncio.create_task(hub.drain("a rollout"))
         assert await said(stream, 2) == [SnapshotEnd(), Drain("a rollout")]
         hub.leave(stream)
         await draining
-        assert hub.enter(hello(), transport="test") == Ended(Cause.UNAVAILABLE, "a rollout")
+        assert hub.enter(hello(), transport="test") == SessionEnded(
+            EndCause.UNAVAILABLE, "a rollout"
+        )
         assert hub.turned_away == 1
 
     play(scene)
@@ -83,11 +85,11 @@ def test_a_drained_hub_ends_its_streams_and_takes_no_more() -> None:
 
 def test_an_answer_that_comes_after_the_end_disturbs_nobody() -> None:
     async def scene(cloud: Cloud) -> None:
-        inbox = Inbox(lambda node, report: None)
-        hub = Hub(cloud, inbox, may_serve=lambda: True, sheds=False)
+        sink = ReportSink(lambda node, report: None)
+        hub = Hub(cloud, sink, may_serve=lambda: True, rebalances=False)
         stream = entered(hub)
         await stream.deliver(report())
-        stream.end(Cause.UNAVAILABLE, "over")
+        stream.end(EndCause.UNAVAILABLE, "over")
         hub.leave(stream)
         stream.answer(acknowledge("edge-a", report()))
         assert await said(stream, 2) == [Drain("over"), None]
@@ -100,11 +102,11 @@ def test_an_answer_that_comes_after_the_end_disturbs_nobody() -> None:
 )
 def test_a_report_that_says_nothing_is_refused_and_never_taken(body: bytes) -> None:
     async def scene(cloud: Cloud) -> None:
-        inbox = Inbox(acknowledge)
-        hub = Hub(cloud, inbox, may_serve=lambda: True, sheds=False)
+        sink = ReportSink(acknowledge)
+        hub = Hub(cloud, sink, may_serve=lambda: True, rebalances=False)
         stream = entered(hub)
         await stream.deliver(report(body=body))
-        assert not inbox.taken
+        assert not sink.taken
         assert hub.reports_refused == 1
 
     play(scene)
@@ -112,11 +114,11 @@ def test_a_report_that_says_nothing_is_refused_and_never_taken(body: bytes) -> N
 
 def test_a_report_of_another_store_ends_the_stream() -> None:
     async def scene(cloud: Cloud) -> None:
-        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        hub = Hub(cloud, ReportSink(acknowledge), may_serve=lambda: True, rebalances=False)
         stream = entered(hub)
         await stream.deliver(replace(report(), store_id="store-0"))
         assert stream.ended is not None
-        assert stream.ended.cause is Cause.MALFORMED
+        assert stream.ended.cause is EndCause.MALFORMED
 
     play(scene)
 
@@ -124,7 +126,7 @@ def test_a_report_of_another_store_ends_the_stream() -> None:
 def test_who_is_connected_is_told_with_backlog_and_reports() -> None:
     async def scene(cloud: Cloud) -> None:
         cloud.put("edge-a", document("d1", 1))
-        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        hub = Hub(cloud, ReportSink(acknowledge), may_serve=lambda: True, rebalances=False)
         stream = entered(hub)
         await stream.deliver(report())
         (row,) = hub.connected()
@@ -144,14 +146,14 @@ def test_an_lc_waits_where_a_gm_may_be_the_next_one_that_serves(comes_to_serve: 
         serves, may_be_next = False, True
         hub = Hub(
             cloud,
-            Inbox(acknowledge),
+            ReportSink(acknowledge),
             may_serve=lambda: serves,
             may_wait=lambda: may_be_next,
-            sheds=False,
+            rebalances=False,
         )
-        assert isinstance(hub.enter(hello(), transport="sedna"), Ended)
+        assert isinstance(hub.enter(hello(), transport="sedna"), SessionEnded)
         stream = hub.enter(hello(), transport="grpc", may_wait=True)
-        assert isinstance(stream, Stream)
+        assert isinstance(stream, NodeStream)
         hub.moved()
         assert (stream.ended, stream.session.is_serving) == (None, False)
         if comes_to_serve:
@@ -171,10 +173,14 @@ def test_an_lc_waits_where_a_gm_may_be_the_next_one_that_serves(comes_to_serve: 
 def test_nobody_waits_for_longer_than_an_lc_has_patience() -> None:
     async def scene(cloud: Cloud) -> None:
         hub = Hub(
-            cloud, Inbox(acknowledge), may_serve=lambda: False, may_wait=lambda: True, sheds=False
+            cloud,
+            ReportSink(acknowledge),
+            may_serve=lambda: False,
+            may_wait=lambda: True,
+            rebalances=False,
         )
         stream = hub.enter(hello(), transport="grpc", may_wait=True)
-        assert isinstance(stream, Stream)
+        assert isinstance(stream, NodeStream)
         stream.waits_until = asyncio.get_running_loop().time()
         hub.moved()
         assert stream.ended is not None
@@ -184,7 +190,7 @@ def test_nobody_waits_for_longer_than_an_lc_has_patience() -> None:
 
 def test_lcs_are_told_of_a_crowd_to_come_back_with_and_the_few_are_not() -> None:
     async def scene(cloud: Cloud) -> None:
-        hub = Hub(cloud, Inbox(acknowledge), may_serve=lambda: True, sheds=False)
+        hub = Hub(cloud, ReportSink(acknowledge), may_serve=lambda: True, rebalances=False)
         first = entered(hub, "edge-0")
         looking = asyncio.create_task(hub.run())
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ import pytest
 
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.messages import Ack, Delete, Put, SnapshotEnd
-from gm.hub.core.sedna_messages import DELETE, INSERT, NotAMessage, Place, Translator, operation
+from gm.hub.core.sedna_messages import DELETE, INSERT, NodeRef, NotAMessage, Translator, operation
 
 NODE = "edge-a"
 
@@ -120,7 +120,7 @@ def test_a_job_of_stages_is_where_its_stage_is(
 ) -> None:
     nodes = {name: NODE if name in here else "edge-z" for name in ("Train", "Eval", "Deploy")}
 
-    def is_here(place: Place) -> bool:
+    def is_here(place: NodeRef) -> bool:
         return "dataset" in here if place.dataset is not None else place.node == NODE
 
     tree = job(stage, state, **nodes).json()
@@ -130,7 +130,7 @@ def test_a_job_of_stages_is_where_its_stage_is(
 def test_a_lifelong_job_waits_for_its_deployment_where_its_dataset_is() -> None:
     tree = job("Deploy", "Waiting", Eval="edge-z").json()
 
-    def is_here(place: Place) -> bool:
+    def is_here(place: NodeRef) -> bool:
         return place.dataset is not None
 
     assert operation(tree, kind="lifelonglearningjob", is_here=is_here) == INSERT

@@ -12,12 +12,18 @@ from edge_sidecars.sedna_api.core.messages import (
     ToNode,
 )
 from gm.hub.core.rebalancing import LIFETIME, YOUNG_LIFETIME, YOUTH, lifetime
-from gm.hub.core.restore_detection import FORGET_AFTER, PATIENCE, REWOUND_AFTER, History, Verdict
-from gm.hub.core.session import Cause, Session, flaw
+from gm.hub.core.restore_detection import (
+    FORGET_AFTER,
+    PATIENCE,
+    REWOUND_AFTER,
+    RestoreDetection,
+    RestoreVerdict,
+)
+from gm.hub.core.session import EndCause, HubSession, flaw
 from tests.unit.gm.hub.samples import document, hello, report
 
 
-def said(session: Session) -> list[ToNode]:
+def said(session: HubSession) -> list[ToNode]:
     told: list[ToNode] = []
     while (message := session.next_message()) is not None:
         told.append(message)
@@ -36,12 +42,12 @@ def said(session: Session) -> list[ToNode]:
 def test_gm_is_behind_while_one_collection_has_not_come_to_what_lc_knows(
     versions: dict[str, int], is_behind: bool
 ) -> None:
-    session = Session(hello(dataset=7, model=3), since=0.0)
+    session = HubSession(hello(dataset=7, model=3), since=0.0)
     assert session.is_behind(lambda kind: versions.get(kind, 0)) is is_behind
 
 
 def test_nothing_is_told_before_the_snapshot() -> None:
-    session = Session(hello(), since=0.0)
+    session = HubSession(hello(), since=0.0)
     session.concerns(document("early"))
     session.leaves(document("early"))
     assert said(session) == []
@@ -51,34 +57,34 @@ def test_nothing_is_told_before_the_snapshot() -> None:
 
 
 def test_reports_are_answered_before_the_snapshot_stands() -> None:
-    session = Session(hello(), since=0.0)
+    session = HubSession(hello(), since=0.0)
     session.acked("store-1", "u", 4)
     session.refused("store-1", "v", 1, "gone")
     assert said(session) == [Refused("store-1", "v", 1, "gone"), Ack("store-1", "u", 4)]
 
 
 def test_an_ended_session_says_drain_and_nothing_else() -> None:
-    session = Session(hello(), since=0.0)
+    session = HubSession(hello(), since=0.0)
     session.serve([document("a")])
-    session.end(Cause.UNAVAILABLE, "this GM does not lead")
-    session.end(Cause.REPLACED, "too late")
+    session.end(EndCause.UNAVAILABLE, "this GM does not lead")
+    session.end(EndCause.REPLACED, "too late")
     session.concerns(document("b"))
     session.acked("store-1", "u", 1)
     assert said(session) == [Drain("this GM does not lead")]
     assert session.ended is not None
-    assert session.ended.cause is Cause.UNAVAILABLE
+    assert session.ended.cause is EndCause.UNAVAILABLE
 
 
-@pytest.mark.parametrize("cause", [Cause.MALFORMED, Cause.FOREIGN, Cause.REPLACED])
-def test_who_is_at_fault_is_not_sent_elsewhere(cause: Cause) -> None:
-    session = Session(hello(), since=0.0)
+@pytest.mark.parametrize("cause", [EndCause.MALFORMED, EndCause.FOREIGN, EndCause.REPLACED])
+def test_who_is_at_fault_is_not_sent_elsewhere(cause: EndCause) -> None:
+    session = HubSession(hello(), since=0.0)
     session.end(cause, "go")
     assert said(session) == []
 
 
 def test_a_report_of_another_store_is_not_the_sessions() -> None:
-    assert Session(hello(), since=0.0).is_own(report())
-    other = Session(Hello("edge-a", "store-2", {}), since=0.0)
+    assert HubSession(hello(), since=0.0).is_own(report())
+    other = HubSession(Hello("edge-a", "store-2", {}), since=0.0)
     assert not other.is_own(report())
 
 
@@ -87,49 +93,51 @@ def test_a_report_of_another_store_is_not_the_sessions() -> None:
     [
         (Hello("edge-a", "s", {}), "edge-a", None),
         (Hello("edge-a", "s", {}), None, None),
-        (Hello("edge-b", "s", {}), "edge-a", Cause.FOREIGN),
-        (Hello("", "s", {}), None, Cause.MALFORMED),
-        (Hello("edge-a", "", {}), "edge-a", Cause.MALFORMED),
+        (Hello("edge-b", "s", {}), "edge-a", EndCause.FOREIGN),
+        (Hello("", "s", {}), None, EndCause.MALFORMED),
+        (Hello("edge-a", "", {}), "edge-a", EndCause.MALFORMED),
     ],
 )
 def test_a_hello_says_who_it_is_and_must_prove_it(
-    message: Hello, proven: str | None, cause: Cause | None
+    message: Hello, proven: str | None, cause: EndCause | None
 ) -> None:
     found = flaw(message, proven)
     assert (found and found.cause) is cause
 
 
 def test_an_lc_that_knows_more_waits_a_little_and_then_goes_elsewhere() -> None:
-    history = History()
-    assert history.judge("edge-a", waiting_since=0.0, now=0.0) is Verdict.WAIT
-    assert history.judge("edge-a", waiting_since=0.0, now=PATIENCE) is Verdict.ELSEWHERE
+    history = RestoreDetection()
+    assert history.judge("edge-a", waiting_since=0.0, now=0.0) is RestoreVerdict.WAIT
+    assert history.judge("edge-a", waiting_since=0.0, now=PATIENCE) is RestoreVerdict.ANOTHER_GM
 
 
 def test_a_history_that_stays_behind_is_rewound_after_many_tries() -> None:
-    history = History()
-    now, verdict = 0.0, Verdict.WAIT
-    while verdict is not Verdict.REWOUND:
+    history = RestoreDetection()
+    now, verdict = 0.0, RestoreVerdict.WAIT
+    while verdict is not RestoreVerdict.REWOUND:
         began = now
-        while (verdict := history.judge("edge-a", waiting_since=began, now=now)) is Verdict.WAIT:
+        while (
+            verdict := history.judge("edge-a", waiting_since=began, now=now)
+        ) is RestoreVerdict.WAIT:
             now += 0.5
         now += 8.0
     assert now >= REWOUND_AFTER
     history.reached("edge-a")
-    assert history.judge("edge-a", waiting_since=now, now=now) is Verdict.WAIT
+    assert history.judge("edge-a", waiting_since=now, now=now) is RestoreVerdict.WAIT
 
 
 def test_tries_with_much_time_between_prove_nothing() -> None:
-    history = History()
+    history = RestoreDetection()
     for now in (0.0, FORGET_AFTER + 1, 2 * (FORGET_AFTER + 1)):
-        assert history.judge("edge-a", waiting_since=now, now=now) is Verdict.WAIT
+        assert history.judge("edge-a", waiting_since=now, now=now) is RestoreVerdict.WAIT
 
 
 def test_an_outage_of_the_link_explains_why_lcs_know_more() -> None:
-    history = History()
+    history = RestoreDetection()
     history.judge("edge-a", waiting_since=0.0, now=0.0)
     history.judge("edge-a", waiting_since=50.0, now=50.0)
     history.forget()
-    assert history.judge("edge-a", waiting_since=95.0, now=95.0) is Verdict.WAIT
+    assert history.judge("edge-a", waiting_since=95.0, now=95.0) is RestoreVerdict.WAIT
 
 
 @pytest.mark.parametrize(("age", "mean"), [(0.0, YOUNG_LIFETIME), (YOUTH, LIFETIME)])

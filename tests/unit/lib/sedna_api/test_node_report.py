@@ -17,7 +17,7 @@ from edge_sidecars.sedna_api.core.node_report import (
     StoredReport,
     applied_json,
     applied_of,
-    foldable,
+    mergeable,
 )
 from edge_sidecars.sedna_api.core.report import MAX_BODY, Malformed, Report, unnumbered_store
 
@@ -122,7 +122,7 @@ def test_holes_that_replacement_leaves_are_no_gaps() -> None:
     grown, outcomes = store(event(1), report(4, previous=1), event(5, previous=4))
 
     assert outcomes == [Stored(), Stored(), Stored()]
-    assert len(foldable(grown.pending("u"), None)) == 3
+    assert len(mergeable(grown.pending("u"), None)) == 3
 
 
 def test_what_does_not_fit_is_not_stored_nor_what_comes_after_it() -> None:
@@ -203,47 +203,47 @@ def test_retired_stores_are_remembered_but_not_for_ever() -> None:
 def test_nothing_is_taken_in_twice() -> None:
     grown, _ = store(event(1), event(2, previous=1), event(3, previous=2))
 
-    assert seqs(foldable(grown.pending("u"), None).reports) == [1, 2, 3]
-    assert seqs(foldable(grown.pending("u"), applied(2)).reports) == [3]
-    assert seqs(foldable(grown.pending("u"), applied(3)).reports) == []
+    assert seqs(mergeable(grown.pending("u"), None).reports) == [1, 2, 3]
+    assert seqs(mergeable(grown.pending("u"), applied(2)).reports) == [3]
+    assert seqs(mergeable(grown.pending("u"), applied(3)).reports) == []
 
 
 def test_what_stands_twice_in_a_damaged_node_report_is_taken_in_once() -> None:
     grown, _ = store(event(1), event(2, previous=1))
 
-    assert seqs(foldable(grown.pending("u") * 2, None).reports) == [1, 2]
+    assert seqs(mergeable(grown.pending("u") * 2, None).reports) == [1, 2]
 
 
 def test_an_event_waits_for_the_object_to_be_as_new_as_its_node_report() -> None:
     grown, _ = store(event(1), event(2, previous=1), event(3, previous=2))
     pruned = grown.pruned({"u": applied(2)}, ())
 
-    found = foldable(pruned.pending("u"), applied(1))
+    found = mergeable(pruned.pending("u"), applied(1))
     assert found.reports == ()
     assert "follows 2" in found.waits_for
-    assert foldable(pruned.pending("u"), applied(2)).waits_for == ""
+    assert mergeable(pruned.pending("u"), applied(2)).waits_for == ""
 
 
 def test_a_count_does_not_wait() -> None:
     grown, _ = store(report(1), report(2, previous=1, worker="w"))
     pruned = grown.pruned({"u": applied(1)}, ())
 
-    assert seqs(foldable(pruned.pending("u"), applied(0)).reports) == [2]
+    assert seqs(mergeable(pruned.pending("u"), applied(0)).reports) == [2]
 
 
 def test_reports_of_a_new_store_count_after_those_of_the_old_one() -> None:
     grown, _ = store(event(1), event(1, store="s2"), event(2, previous=1, store="s2"))
     pending = grown.pending("u")
 
-    assert seqs(foldable(pending, None).reports) == [1, 1, 2]
-    assert seqs(foldable(pending, applied(1)).reports) == [1, 2]
-    assert seqs(foldable(pending, applied(1, store="s2", epoch=8)).reports) == [2]
+    assert seqs(mergeable(pending, None).reports) == [1, 1, 2]
+    assert seqs(mergeable(pending, applied(1)).reports) == [1, 2]
+    assert seqs(mergeable(pending, applied(1, store="s2", epoch=8)).reports) == [2]
 
 
 def test_an_old_copy_of_the_node_report_takes_nothing_back() -> None:
     old, _ = store(event(1))
 
-    assert foldable(old.pending("u"), applied(1, store="s2", epoch=8)).reports == ()
+    assert mergeable(old.pending("u"), applied(1, store="s2", epoch=8)).reports == ()
 
 
 def test_one_that_takes_the_place_of_a_deleted_node_report_goes_on() -> None:
@@ -252,15 +252,15 @@ def test_one_that_takes_the_place_of_a_deleted_node_report_goes_on() -> None:
 
     assert outcomes == [Stored(), Stored()]
     # 9 had been taken in before the deletion; its acknowledgement was lost.
-    assert seqs(foldable(grown.pending("u"), applied(9)).reports) == [10]
-    assert seqs(foldable(grown.pending("u"), applied(5)).reports) == [9, 10]
+    assert seqs(mergeable(grown.pending("u"), applied(9)).reports) == [10]
+    assert seqs(mergeable(grown.pending("u"), applied(5)).reports) == [9, 10]
 
 
 def test_so_does_one_for_a_node_whose_store_was_lost_too() -> None:
     new = NodeReport.new("shop", "edge-a", "s2", epoch=100)
     grown, _ = store(event(1, store="s2"), into=new)
 
-    assert seqs(foldable(grown.pending("u"), applied(50)).reports) == [1]
+    assert seqs(mergeable(grown.pending("u"), applied(50)).reports) == [1]
 
 
 # ── pruning ──

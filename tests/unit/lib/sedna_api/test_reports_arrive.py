@@ -25,7 +25,7 @@ from edge_sidecars.sedna_api.core.node_report import (
     NodeReport,
     Stored,
     StoredReport,
-    foldable,
+    mergeable,
 )
 from edge_sidecars.sedna_api.core.report import Report, replaced_by
 
@@ -153,7 +153,7 @@ class ReportsArrive(RuleBasedStateMachine):
     def take_in(self, uid: str, is_old: bool, count: int) -> None:
         """The object is written under its version; the copy of the NodeReport may be old."""
         copy = self.old_node_report if is_old else self.node_report
-        for report in foldable(copy.pending(uid), self.applied.get(uid)).reports[:count]:
+        for report in mergeable(copy.pending(uid), self.applied.get(uid)).reports[:count]:
             self.taken[uid].append(report)
             self.applied[uid] = Applied.of("edge-a", report)
 
