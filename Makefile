@@ -19,8 +19,8 @@ images: .venv ## the image of each component, and its size; ARGS=--help
 test-container: .venv ## the images as containers, with real faults; needs a Docker engine or dockerd
 	@.venv/bin/python -m pytest tests/container $(ARGS)
 
-check: .venv ## format, lint, layers, types, unit tests
-	@tools/scripts/check
+check: .venv ## format, lint, layers, types, unit tests; ONLY=relay (elector, gm, lc, lib, tools): of one package
+	@ONLY=$(ONLY) tools/scripts/check $(ARGS)
 
 bench: .venv ## side by side with client-go; prints a table, writes JSON
 	@.venv/bin/python -m tools.bench.elector $(ARGS)

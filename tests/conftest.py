@@ -2,6 +2,7 @@
 
 from hypothesis import HealthCheck, settings
 
+from tests.examples import examples
 from tests.reruns import pytest_terminal_summary
 from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tools.harness.controlplane.fixtures import control_plane, fault_proxy, namespace
@@ -11,6 +12,7 @@ from tools.harness.controlplane.fixtures import control_plane, fault_proxy, name
 settings.register_profile(
     "busy",
     parent=settings.get_profile(settings.get_current_profile_name()),
+    max_examples=examples(100, nightly=1),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -5,7 +5,6 @@ a path for, its answers which representation it chose. HYPOTHESIS_PROFILE=nightl
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -17,15 +16,15 @@ from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.accept import Form, representation
 from edge_sidecars.apimachinery.request_info import RequestInfo
+from tests.examples import examples
 from tests.integration.relay.asking import Answered, KeptCaller
 from tests.integration.relay.questions import clauses, targets
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.caller import Caller
 
-IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 drawn = settings(
-    max_examples=8_000 if IS_NIGHTLY else 200,
+    max_examples=examples(200, nightly=40),
     deadline=None,
     # Each example asks a server, so that none is quick in Hypothesis' eyes.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -57,7 +56,7 @@ def nobody(control_plane: ControlPlane) -> Iterator[KeptCaller]:
     kept.close()
 
 
-@settings(drawn, max_examples=1000 if IS_NIGHTLY else 40)
+@settings(drawn, max_examples=examples(40, nightly=25))
 @given(asked=st.lists(st.tuples(st.sampled_from(METHODS), targets), min_size=1, max_size=20))
 def test_a_request_is_for_what_it_is_authorized_by(
     asked: list[tuple[str, str]], control_plane: ControlPlane, nobody: KeptCaller

@@ -6,7 +6,6 @@ choose, or refuse, has to be the same to the byte. HYPOTHESIS_PROFILE=nightly as
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -20,18 +19,21 @@ from edge_sidecars.apimachinery.request_info import RequestInfo
 from edge_sidecars.apimachinery.resources import check_fields
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import Refused
+from tests.examples import examples
 from tests.integration.relay.asking import Answered, KeptCaller
 from tests.integration.relay.assortment import GROUP, Assortment, Kind
 from tests.integration.relay.questions import field_selectors, label_selectors, options, target
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.caller import Caller
 
-IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-MORE = 10 if IS_NIGHTLY else 1
 # Each example asks a server, so that none is quick in Hypothesis' eyes.
 HEALTH = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-per_kind = settings(max_examples=50 * MORE, deadline=None, suppress_health_check=HEALTH)
-at_length = settings(max_examples=300 * MORE, deadline=None, suppress_health_check=HEALTH)
+per_kind = settings(
+    max_examples=examples(50, nightly=10), deadline=None, suppress_health_check=HEALTH
+)
+at_length = settings(
+    max_examples=examples(300, nightly=10), deadline=None, suppress_health_check=HEALTH
+)
 
 RESOURCES = [
     *(

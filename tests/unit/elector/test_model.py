@@ -4,11 +4,10 @@
 HYPOTHESIS_PROFILE=nightly plays a hundred times as many.
 """
 
-import os
-
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.unit.elector.scenario import (
     EDITS,
     TIMINGS,
@@ -23,10 +22,8 @@ from tests.unit.elector.scenario import (
 )
 
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
-IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-SCHEDULES = 40_000 if IS_NIGHTLY else 400
 play = settings(
-    max_examples=SCHEDULES,
+    max_examples=examples(400),
     deadline=None,
     phases=PHASES,
     suppress_health_check=[HealthCheck.too_slow],

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from lc.core.send_window import RESEND_AFTER
+from tests.examples import examples
 from tests.unit.gm.message_world import KIND, Api, Fold, Gm, Lc, fold
 
 GMS = 2
@@ -274,7 +275,7 @@ AHEAD_OF_ITS_GM: list[tuple[Step, int, int]] = [
 ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(plays)
 @example(AHEAD_OF_ITS_GM)
 def test_nothing_is_lost_doubled_or_turned_back(play: list[tuple[Step, int, int]]) -> None:

@@ -11,7 +11,7 @@ from hypothesis.stateful import (
 
 from relay_sidecar.core.stream_backoff import LONGEST_REFUSAL_DELAY
 from relay_sidecar.core.stream_commands import Trouble
-from tests.unit.relay.effort import play
+from tests.examples import play
 from tests.unit.relay.upstream import Selector, puts, writes
 from tests.unit.relay.world import World
 

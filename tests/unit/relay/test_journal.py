@@ -33,6 +33,7 @@ from relay_sidecar.journal import (
     Seen,
     Used,
 )
+from tests.examples import examples
 from tests.unit.relay.journal_history import (
     cursors,
     listed,
@@ -373,7 +374,7 @@ STEPS = st.tuples(st.sampled_from(CHOICES), st.integers(0, 60), st.sampled_from(
 LIVES = st.lists(st.lists(st.lists(STEPS, max_size=5), max_size=8), max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(lives=LIVES)
 def test_whatever_was_committed_in_whichever_order_is_what_is_loaded(
     lives: list[list[list[tuple[str, int, Scope]]]],

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_sidecar.core.link import LATE, LinkEvidence, UpstreamLink
-from tests.unit.relay.effort import play
+from tests.examples import play
 
 NOW = 100.0
 FAILURES = [LinkEvidence.REFUSED, LinkEvidence.TIMED_OUT]

@@ -15,7 +15,7 @@ from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from relay_sidecar.core.min_resource_version import MAX_DELETED, MinResourceVersion
-from tests.unit.relay.effort import play
+from tests.examples import play
 from tests.unit.relay.samples import bookmark, event, item
 from tests.unit.relay.upstream import NAMES, NAMESPACE, Selector, Upstream, puts, writes
 

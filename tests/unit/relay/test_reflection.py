@@ -19,7 +19,7 @@ from relay_sidecar.core.stream_commands import (
     Wait,
     WatchRequest,
 )
-from tests.unit.relay.effort import play
+from tests.examples import play
 from tests.unit.relay.link import FixedLink
 from tests.unit.relay.samples import item
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import (
 
 from edge_sidecars.apimachinery.objects import read_event, read_page
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
-from tests.unit.relay.effort import play
+from tests.examples import play
 from tests.unit.relay.informer import Informer
 from tests.unit.relay.upstream import Gone, Selector, Upstream, writes
 

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.unit.gm.controller.cluster import Cluster
 from tests.unit.gm.controller.samples import federated, hot, incremental, lifelong, search
 from tests.unit.gm.controller.test_merge_reports import training
@@ -36,7 +37,9 @@ EVENTS = st.one_of(
     st.tuples(st.just("half")),
     st.tuples(st.just("stale")),
 )
-QUICKLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICKLY = settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def happen(cluster: Cluster, event: tuple[Any, ...]) -> None:
@@ -170,7 +173,7 @@ def test_a_service_comes_back_whatever_has_happened(
     assert cluster.last["type"] == "Running"
 
 
-@settings(QUICKLY, max_examples=15)
+@settings(QUICKLY, max_examples=examples(15))
 @given(st.lists(EVENTS, max_size=25))
 def test_a_learning_job_goes_on_to_the_next_round_whatever_has_happened(
     events: list[tuple[Any, ...]],

@@ -15,6 +15,7 @@ from lc.learning import gathering
 from lc.learning.atomic_files import CHUNK, Halt, Halted
 from lc.learning.gathering import Unreadable, gather
 from lc.learning.spool import Spool
+from tests.examples import examples
 
 
 class Job:
@@ -261,7 +262,7 @@ def test_only_what_no_state_names_is_tidied_away(job: Job) -> None:
 TEXT = st.lists(st.sampled_from(("a", "b", "\n", "\r\n")), max_size=12).map("".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(TEXT, st.booleans()), max_size=12),
     st.floats(0, 1),

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lc.core.learning.state import State
+from tests.examples import examples
 from tests.unit.lc.learning.world import World
 
 KILLS = st.none() | st.integers(0, 6)
@@ -50,7 +51,7 @@ def play(world: World, step: tuple[object, ...]) -> None:
     world.check()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_no_sample_is_lost_or_doubled_and_no_round_begins_twice(
     steps: list[tuple[object, ...]],

@@ -16,8 +16,8 @@ from edge_sidecars.apimachinery.objects import (
     read_table_versions,
 )
 from edge_sidecars.apimachinery.resource_version import metadata_only, with_version
+from tests.examples import play
 from tests.unit.lib.apimachinery.spelling import Members, objects, spelled, texts
-from tests.unit.relay.effort import play
 
 # Not st.randoms: each choice of a spelling would be drawn, and slowly.
 randoms = st.integers(0, 2**32).map(Random)

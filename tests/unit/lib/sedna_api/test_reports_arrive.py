@@ -28,6 +28,7 @@ from edge_sidecars.sedna_api.core.node_report import (
     mergeable,
 )
 from edge_sidecars.sedna_api.core.report import Report, replaced_by
+from tests.examples import examples
 
 UIDS = st.sampled_from(["u1", "u2"])
 WORKERS = st.sampled_from(["w1", "w2"])
@@ -219,4 +220,6 @@ class ReportsArrive(RuleBasedStateMachine):
 
 
 TestReportsArrive = ReportsArrive.TestCase
-TestReportsArrive.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestReportsArrive.settings = settings(
+    max_examples=examples(200), stateful_step_count=40, deadline=None
+)
