@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from contextlib import aclosing
 
+from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, decode_object
 from edge_sidecars.kubeapi import (
     ApiError,
     ApiServer,
@@ -141,13 +142,15 @@ class LeaseClient:
         lines = self._server.lines(self._collection_path, open_timeout=self._timeout, params=params)
         async with aclosing(lines):
             async for line in lines:
-                event = parse_event(line)
+                event = parse_event(line, decode_object)
+                if isinstance(event, Bookmark):
+                    continue
                 self._forbidden.pop("watch", None)
                 if self._election.event_arrived(
                     watch.id,
                     boottime(),
                     parse_lease(event.object),
-                    is_deleted=event.type == "DELETED",
+                    is_deleted=event.type is EventType.DELETED,
                 ):
                     self._report()
         return True

@@ -9,16 +9,18 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+from edge_sidecars.kubeapi.reflector import JSON, METADATA_ONLY, reflect
 from edge_sidecars.leader_client import LeaderClient
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.version import VERSION
+from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
-from edge_sidecars.sedna_api.follow import JSON, METADATA_ONLY, follow
 from gm.cache.children import AUTOSCALER, CHILD_KINDS, SELECTOR
 from gm.cache.informer_cache import ALL_NAMESPACES
 from gm.cache.informers import Informers
@@ -145,18 +147,18 @@ class GlobalManager:
             spawn(self.hub.run())
         for namespace in self.config.namespaces or (ALL_NAMESPACES,):
             for kind in (*KINDS, NODE_REPORT):
-                spawn(self._follow(kind.singular, namespace, kind.collection(namespace)))
+                spawn(self._reflect(kind.singular, namespace, kind.collection(namespace)))
             for child in CHILD_KINDS.values():
                 path = child.collection(namespace)
                 # Not every API has HorizontalPodAutoscalers, and few jobs want one.
                 is_optional = child is AUTOSCALER
                 chosen = {"labelSelector": SELECTOR}
                 spawn(
-                    self._follow(child.singular, namespace, path, chosen, is_optional=is_optional)
+                    self._reflect(child.singular, namespace, path, chosen, is_optional=is_optional)
                 )
-        spawn(self._follow(NODE, ALL_NAMESPACES, NODES, accept=METADATA_ONLY))
+        spawn(self._reflect(NODE, ALL_NAMESPACES, NODES, accept=METADATA_ONLY))
 
-    async def _follow(
+    async def _reflect(
         self,
         kind: str,
         namespace: str,
@@ -167,10 +169,10 @@ class GlobalManager:
         is_optional: bool = False,
     ) -> None:
         sink = self.informers.collections[kind].sources[namespace]
-        await follow(
+        await reflect(
             self.api,
             path,
-            kind=kind,
+            decode=partial(Document.parse, kind=kind),
             sink=sink,
             params=params,
             accept=accept,

@@ -27,15 +27,12 @@ class Component:
 
 
 LIBRARY = "edge_sidecars"
+_SHARED = ("runtime", "kubeapi", "apimachinery")
 COMPONENTS = {
-    "elector": Component("elector-sidecar", "elector_sidecar", ("runtime", "kubeapi")),
-    "relay": Component(
-        "relay-sidecar",
-        "relay_sidecar",
-        ("runtime", "kubeapi", "apimachinery", "walstore", "local_apiserver"),
-    ),
-    "gm": Component("gm", "gm", ("runtime", "kubeapi", "leader_client", "sedna_api")),
-    "lc": Component("lc", "lc", ("runtime", "kubeapi", "sedna_api", "walstore")),
+    "elector": Component("elector-sidecar", "elector_sidecar", _SHARED),
+    "relay": Component("relay-sidecar", "relay_sidecar", (*_SHARED, "walstore", "local_apiserver")),
+    "gm": Component("gm", "gm", (*_SHARED, "leader_client", "sedna_api")),
+    "lc": Component("lc", "lc", (*_SHARED, "sedna_api", "walstore")),
 }
 # An import reads none of them: sources of extensions, typing stubs, what sources are made from.
 _UNREAD = {".c", ".cc", ".cpp", ".h", ".pxd", ".pxi", ".pyi", ".pyx", ".proto"}

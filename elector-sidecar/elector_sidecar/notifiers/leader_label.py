@@ -13,6 +13,7 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
+from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, decode_object
 from edge_sidecars.kubeapi import (
     ApiError,
     ApiServer,
@@ -127,11 +128,13 @@ class LeaderLabel:
         lines = self._server.lines(self._path, params=params, open_timeout=self._timeout)
         async with aclosing(lines):
             async for line in lines:
-                event = parse_event(line)
-                if event.type in ("ADDED", "MODIFIED"):
-                    await self._clean(event.object)
-                elif event.type == "DELETED":
+                event = parse_event(line, decode_object)
+                if isinstance(event, Bookmark):
+                    continue
+                if event.type is EventType.DELETED:
                     await self._restore(event.object)
+                else:
+                    await self._clean(event.object)
 
     async def _bearers(self) -> tuple[list[dict[str, Any]], str]:
         """The pods that bear the label, and the version from which to watch them."""

@@ -2,7 +2,7 @@
 
 Owns which of two states of an object is the newer one. It has one source, or one for each namespace
 that is looked after, and each has come as far as it has. Sources are fed by
-`edge_sidecars.sedna_api.follow` (lists and watch events); answers to writes of our own come by
+`edge_sidecars.kubeapi.reflector` (lists and watch events); answers to writes of our own come by
 `learned` and `forgot`, so that whoever wrote reads its own write. Guarantees: an object never goes
 back to an older state, none that is deleted comes back, and every change is told exactly once, with
 what was there before. Does no I/O.

@@ -15,7 +15,7 @@ RETRY_AFTER = 2.0
 
 
 class Intake:
-    """A sink of `follow`; `is_listed`: whether it has come as a whole in this process."""
+    """A sink of `reflect`; `is_listed`: whether it has come as a whole in this process."""
 
     def __init__(self, store: Store, kind: str) -> None:
         self.is_listed = False

@@ -5,10 +5,12 @@ Guarantees: each collection fails and goes on by itself.
 """
 
 import asyncio
+from functools import partial
 
 from edge_sidecars.kubeapi import ApiError, ApiServer, Plain, Unreachable
+from edge_sidecars.kubeapi.reflector import reflect
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.sedna_api.follow import follow
+from edge_sidecars.sedna_api.core.api_object import Document
 from lc.link import LinkStatus
 from lc.relay.intake import Intake
 from lc.relay.node_reports import NodeReports
@@ -65,10 +67,10 @@ class RelayLink:
                     intake = self._intakes[selection.kind]
                     group.create_task(intake.run())
                     group.create_task(
-                        follow(
+                        reflect(
                             self._api,
                             selection.kind.collection(self._namespace),
-                            kind=selection.kind.singular,
+                            decode=partial(Document.parse, kind=selection.kind.singular),
                             sink=intake,
                             params=selection.params,
                             longest_delay=self._redial_cap,

@@ -9,20 +9,18 @@ as in Go.
 """
 
 import sys
-from enum import StrEnum
 from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+
+from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, Failure, parse_line
 
 Key = tuple[str, str]
 """(namespace, name); the namespace of a cluster-scoped object is ""."""
 
 # etcd's revisions are int64 (etcdserverpb.ResponseHeader.revision).
 _MAX_VERSION: Final = 2**63 - 1
-
-# KEP-3157: the annotation of the bookmark that ends the initial events of a WatchList.
-INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 # Whitespace between tokens; inside a JSON string both are illegal.
 _LINE_BREAKS: Final = b"\r\n"
@@ -34,16 +32,6 @@ class Malformed(ValueError):
     """Not what an API server sends: not JSON, no metadata, or a version that is no integer."""
 
 
-class EventType(StrEnum):
-    """Of a watch event (k8s.io/apimachinery/pkg/watch)."""
-
-    ADDED = "ADDED"
-    MODIFIED = "MODIFIED"
-    DELETED = "DELETED"
-    BOOKMARK = "BOOKMARK"
-    ERROR = "ERROR"
-
-
 # Structs, not dataclasses: ten thousand of them are made per list, and the cyclic garbage
 # collector need not look at what cannot form a cycle.
 class Item(Struct, frozen=True, eq=False, gc=False):
@@ -52,14 +40,6 @@ class Item(Struct, frozen=True, eq=False, gc=False):
     key: Key
     version: int
     raw: bytes
-
-
-class Failure(Struct, frozen=True):
-    """The Status that an ERROR event carries."""
-
-    code: int = 0
-    reason: str = ""
-    message: str = ""
 
 
 class Event(Struct, frozen=True, eq=False, gc=False):
@@ -122,33 +102,9 @@ class _Table(Struct, rename="camel"):
     rows: list[_TableRow] | None
 
 
-class _Frame(Struct, gc=False):
-    type: EventType
-    object: Raw
-
-
-class _BookmarkMeta(Struct, rename="camel", gc=False):
-    resource_version: str
-    annotations: dict[str, str] | None = None
-
-
-class _Bookmark(Struct, gc=False):
-    metadata: _BookmarkMeta
-
-
-# Up to the object's first byte, as Go's encoder writes them (WatchEvent in
-# k8s.io/apimachinery/pkg/apis/meta/v1): what is between that and the last byte is read once.
-_BEGINNINGS: Final = {
-    kind: f'{{"type":"{kind}","object":{{'.encode()
-    for kind in (EventType.MODIFIED, EventType.ADDED, EventType.DELETED)
-}
-
 _OBJECT: Final = msgspec.json.Decoder(_ItemHead)
 _LIST: Final = msgspec.json.Decoder(_ListHead)
 _TABLE: Final = msgspec.json.Decoder(_Table)
-_FRAME: Final = msgspec.json.Decoder(_Frame)
-_BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
-_FAILURE: Final = msgspec.json.Decoder(Failure)
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | bytearray | Raw) -> T:
@@ -166,32 +122,21 @@ def read_item(raw: bytes) -> Item:
 
 def read_event(line: bytes) -> Event:
     """One line of a watch. Raises `Malformed`, also for a line that was cut off."""
-    if line.endswith(b"}}"):
-        for kind, beginning in _BEGINNINGS.items():
-            if line.startswith(beginning):
-                try:
-                    item = _item(line[len(beginning) - 1 : -1])
-                except Malformed:
-                    # Nor is it one object where members follow it.
-                    break
-                return Event(kind, item.version, item)
-    return _read_event(line)
+    try:
+        event = parse_line(line, _changed)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from error
+    if isinstance(event, Event):
+        return event
+    if isinstance(event, Bookmark):
+        version = read_version(event.resource_version)
+        return Event(EventType.BOOKMARK, version, is_initial_end=event.is_initial_end)
+    return Event(EventType.ERROR, 0, status=event)
 
 
-def _read_event(line: bytes) -> Event:
-    """However its members are ordered and spaced."""
-    frame = decode(_FRAME, line)
-    match frame.type:
-        case EventType.BOOKMARK:
-            meta = decode(_BOOKMARK, frame.object).metadata
-            is_end = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
-            version = read_version(meta.resource_version)
-            return Event(frame.type, version, is_initial_end=is_end)
-        case EventType.ERROR:
-            return Event(frame.type, 0, status=decode(_FAILURE, frame.object))
-        case _:
-            item = _item(bytes(frame.object))
-            return Event(frame.type, item.version, item)
+def _changed(kind: EventType, raw: bytes) -> Event:
+    item = _item(raw)
+    return Event(kind, item.version, item)
 
 
 def read_page(body: bytes | bytearray) -> Page:

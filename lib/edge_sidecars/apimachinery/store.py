@@ -14,8 +14,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from edge_sidecars.apimachinery.objects import Event, EventType, Item, Key
+from edge_sidecars.apimachinery.objects import Event, Item, Key
 from edge_sidecars.apimachinery.resource_version import with_version
+from edge_sidecars.apimachinery.watch_events import EventType
 
 # What a change costs in memory beyond the bytes of objects: itself, an item, its key and version.
 _CHANGE_OVERHEAD: Final = 400

@@ -75,8 +75,15 @@ def api_error(status: int, body: bytes, *, retry_after: str | None = None) -> Ap
     if isinstance(parsed, dict):
         reason = str(parsed.get("reason") or "")
         message = str(parsed.get("message") or "")
+    return status_error(status, reason, message, retry_after=_seconds(retry_after))
+
+
+def status_error(
+    status: int, reason: str, message: str, *, retry_after: float | None = None
+) -> ApiError:
+    """The error for a Status that was read already."""
     return _BY_STATUS.get(status, ApiError)(
-        status, reason, message[:MESSAGE_LIMIT], retry_after=_seconds(retry_after)
+        status, reason, message[:MESSAGE_LIMIT], retry_after=retry_after
     )
 
 

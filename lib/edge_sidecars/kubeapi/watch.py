@@ -1,41 +1,37 @@
-"""One line of a watch: what happened to which object.
+"""One line of a watch, as a client meets it: an event, a bookmark, or what ended the watch.
 
-Guarantees nothing about the object but that it is one; a line that is no event of a watch is no
-usable answer, hence `Unreachable`. See https://kubernetes.io/docs/reference/using-api/api-concepts.
+The framing is `apimachinery.watch_events`, which is pure and the relay's too. See
+https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
 """
 
-import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
-from edge_sidecars.kubeapi.errors import ApiError, Unreachable, api_error
+from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, Failure, parse_line
+from edge_sidecars.kubeapi.errors import Unreachable, status_error
 
-
-@dataclass(frozen=True)
-class WatchEvent:
-    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; for the latter `object` has only metadata."""
-
-    type: str
-    object: dict[str, Any]
+T = TypeVar("T")
 
 
-def parse_event(line: bytes) -> WatchEvent:
-    """Raises `ApiError` for an ERROR event, as its Status says, and `Unreachable` for no event."""
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """`type` is ADDED, MODIFIED or DELETED."""
+
+    type: EventType
+    object: T
+
+
+def parse_event(line: bytes, decode: Callable[[bytes], T]) -> WatchEvent[T] | Bookmark:
+    """`decode` raises ValueError for what is no object.
+
+    Raises `ApiError` for an ERROR event, as its Status says (`Gone` above all), and `Unreachable`
+    for no event.
+    """
     try:
-        event = json.loads(line)
+        event = parse_line(line, lambda type, raw: WatchEvent(type, decode(raw)))
     except (ValueError, RecursionError) as error:
-        raise Unreachable(f"the event is not JSON: {line[:80]!r}") from error
-    if not isinstance(event, dict):
-        raise Unreachable(f"the event is not a JSON object: {line[:80]!r}")
-    kind, told = event.get("type"), event.get("object")
-    if not isinstance(kind, str) or not isinstance(told, dict):
-        raise Unreachable(f"the event lacks a type or an object: {line[:80]!r}")
-    if kind == "ERROR":
-        raise _error(told)
-    return WatchEvent(kind, told)
-
-
-def _error(status: dict[str, Any]) -> ApiError:
-    """As a refusal with the same code would have been raised, `Gone` above all."""
-    code = status.get("code")
-    return api_error(code if isinstance(code, int) else 500, json.dumps(status).encode())
+        raise Unreachable(f"no event of a watch: {error}: {line[:80]!r}") from error
+    if isinstance(event, Failure):
+        raise status_error(event.code, event.reason, event.message)
+    return event

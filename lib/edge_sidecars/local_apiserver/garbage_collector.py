@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from edge_sidecars.apimachinery.objects import EventType, Item
+from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.apimachinery.store import ObjectChange
+from edge_sidecars.apimachinery.watch_events import EventType
 from edge_sidecars.local_apiserver.core import (
     namespace_lifecycle,
     owner_references,

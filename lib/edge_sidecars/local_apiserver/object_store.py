@@ -13,9 +13,10 @@ from typing import Final
 
 import msgspec
 
-from edge_sidecars.apimachinery.objects import Event, EventType, Item, Key
+from edge_sidecars.apimachinery.objects import Event, Item, Key
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.store import Collection, ObjectChange
+from edge_sidecars.apimachinery.watch_events import EventType
 from edge_sidecars.local_apiserver.core import conversion, server_metadata
 from edge_sidecars.local_apiserver.core.api_resource import Resource
 from edge_sidecars.local_apiserver.core.catalog import Catalog

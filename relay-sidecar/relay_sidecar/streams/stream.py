@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from edge_sidecars.apimachinery.objects import Event, EventType, Failure, Item, Page
+from edge_sidecars.apimachinery.objects import Event, Item, Page
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.apimachinery.store import Collection, ObjectChange
+from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from relay_sidecar.streams.fanout import Feed
 from relay_sidecar.streams.list_encoder import ListBody
 from relay_sidecar.streams.view import ObjectView

@@ -11,9 +11,10 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from edge_sidecars.apimachinery.objects import Event, EventType, Item, Key, Page
+from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.watch_events import EventType
 from relay_sidecar.journal.records import (
     Abandoned,
     Dropped,

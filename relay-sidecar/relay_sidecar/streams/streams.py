@@ -13,10 +13,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import Protocol
 
-from edge_sidecars.apimachinery.objects import Failure, Item, Key, Page
+from edge_sidecars.apimachinery.objects import Item, Key, Page
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import Refused, Status, expired, too_many
 from edge_sidecars.apimachinery.store import Collection
+from edge_sidecars.apimachinery.watch_events import Failure
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.telemetry.metrics import RelayCounters

@@ -7,10 +7,11 @@ sent them; `PartialObjectMetadata` is cut out of them. Knows no connection.
 from dataclasses import dataclass
 from typing import Final
 
-from edge_sidecars.apimachinery.objects import EventType, Item
+from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_version import metadata_only
 from edge_sidecars.apimachinery.scope import Predicate
 from edge_sidecars.apimachinery.store import ObjectChange, transition
+from edge_sidecars.apimachinery.watch_events import EventType
 
 _HEADS: Final = {each: b'{"type":"%s","object":' % each.encode() for each in EventType}
 

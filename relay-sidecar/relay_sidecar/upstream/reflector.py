@@ -13,18 +13,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, aclosing
 from typing import Final
 
-from edge_sidecars.apimachinery.objects import (
-    Event,
-    EventType,
-    Failure,
-    Item,
-    Malformed,
-    Page,
-    read_event,
-    read_page,
-)
+from edge_sidecars.apimachinery.objects import Event, Item, Malformed, Page, read_event, read_page
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import fingerprint_of
+from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing

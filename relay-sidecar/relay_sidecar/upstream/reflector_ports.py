@@ -6,7 +6,8 @@ Knows none of those that do this.
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol
 
-from edge_sidecars.apimachinery.objects import Event, Failure, Item, Page
+from edge_sidecars.apimachinery.objects import Event, Item, Page
+from edge_sidecars.apimachinery.watch_events import Failure
 from relay_sidecar.streams.stream import Stream
 
 

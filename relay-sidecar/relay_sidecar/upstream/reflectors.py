@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from edge_sidecars.apimachinery.objects import Failure
 from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.reflection import LinkVerdict

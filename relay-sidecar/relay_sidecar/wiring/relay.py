@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from edge_sidecars.apimachinery.objects import Failure
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
 from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.metrics import Metric

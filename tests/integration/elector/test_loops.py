@@ -7,11 +7,12 @@ cases run beside each other in this process, each an elector in a namespace of i
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 from edge_sidecars.kubeapi import ApiServer, Plain
+from edge_sidecars.kubeapi.reflector import reflect
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.follow import follow
 from elector_sidecar.config.config import load
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
@@ -123,6 +124,9 @@ def test_no_loop_asks_more_than_twice_a_second_whatever_it_is_told() -> None:
     assert asyncio.run(run()) == []
 
 
+pod = partial(Document.parse, kind="pod")
+
+
 class Nobody:
     """Is told, and does nothing."""
 
@@ -147,7 +151,7 @@ def test_a_followed_collection_is_not_asked_for_more_often_either() -> None:
         path = f"/api/v1/namespaces/{case.name}/pods"
         try:
             async with asyncio.timeout(SPAN):
-                await follow(api, path, kind="pod", sink=Nobody())
+                await reflect(api, path, decode=pod, sink=Nobody())
         except TimeoutError:
             pass
         finally:

@@ -6,8 +6,9 @@ twice, nothing backwards, ADDED only what is new and the others only what is the
 
 from dataclasses import dataclass, field
 
-from edge_sidecars.apimachinery.objects import EventType, Key, read_item
+from edge_sidecars.apimachinery.objects import Key, read_item
 from edge_sidecars.apimachinery.store import Collection, Expired, ObjectChange, transition
+from edge_sidecars.apimachinery.watch_events import EventType
 from tests.unit.relay.upstream import Selector
 
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from edge_sidecars.apimachinery.objects import Failure, Page
+from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.metrics import Kind, render
 from relay_sidecar.commands.status import table
 from relay_sidecar.core.min_resource_version import MinResourceVersion

@@ -9,10 +9,11 @@ watch was opened, or what came later.
 
 from dataclasses import dataclass
 
-from edge_sidecars.apimachinery.objects import EventType, Malformed, read_event, read_page
+from edge_sidecars.apimachinery.objects import Malformed, read_event, read_page
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
+from edge_sidecars.apimachinery.watch_events import EventType
 from relay_sidecar.core.confirmation import Confirming
 from relay_sidecar.core.reflection import Reflection
 from relay_sidecar.core.stream_commands import (

@@ -121,7 +121,7 @@ def test_every_message_of_the_log_is_explained() -> None:
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG by GM, and by what it shares with LC, in so many words."""
     library = ROOT / "lib" / "edge_sidecars"
-    shared = (library / "sedna_api" / "follow.py", *(library / "leader_client").glob("*.py"))
+    shared = (library / "kubeapi" / "reflector.py", *(library / "leader_client").glob("*.py"))
     for path in (
         *PACKAGE.rglob("*.py"),
         *shared,

@@ -109,7 +109,7 @@ def test_every_message_of_the_log_is_explained() -> None:
 
 def _messages() -> Iterator[str]:
     """What is logged above DEBUG by LC, and by what it shares with GM, in so many words."""
-    shared = (ROOT / "lib" / "edge_sidecars" / "sedna_api").glob("follow.py")
+    shared = (ROOT / "lib" / "edge_sidecars" / "kubeapi").glob("reflector.py")
     for path in (
         *PACKAGE.rglob("*.py"),
         *shared,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from edge_sidecars.apimachinery.watch_events import decode_object
 from edge_sidecars.kubeapi import (
     ApiServer,
     Conflict,
@@ -18,6 +19,7 @@ from edge_sidecars.kubeapi import (
     NotFound,
     Unreachable,
     UnusableCredentials,
+    WatchEvent,
     parse_event,
 )
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
@@ -131,9 +133,11 @@ def test_a_watch_tells_what_happens(control_plane: ControlPlane, namespace: str)
         params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "30"}
         async with aclosing(server.lines(path, open_timeout=10, params=params)) as lines:
             await server.request("POST", path, body=config_map("seen"), timeout=10)
-            added = parse_event(await asyncio.wait_for(anext(lines), 10))
+            added = parse_event(await asyncio.wait_for(anext(lines), 10), decode_object)
             await server.request("DELETE", f"{path}/seen", timeout=10)
-            deleted = parse_event(await asyncio.wait_for(anext(lines), 10))
+            deleted = parse_event(await asyncio.wait_for(anext(lines), 10), decode_object)
+        assert isinstance(added, WatchEvent)
+        assert isinstance(deleted, WatchEvent)
         assert (added.type, deleted.type) == ("ADDED", "DELETED")
         assert added.object["metadata"]["name"] == "seen"
 

@@ -7,8 +7,6 @@ import tracemalloc
 import pytest
 
 from edge_sidecars.apimachinery.objects import (
-    EventType,
-    Failure,
     Malformed,
     read_event,
     read_item,
@@ -16,6 +14,7 @@ from edge_sidecars.apimachinery.objects import (
     read_table_versions,
     read_version,
 )
+from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from tests.unit.relay.samples import NESTED, encoded, line, metadata, pod
 
 # ── items ──

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edge_sidecars.apimachinery.objects import EventType, Item, read_event
+from edge_sidecars.apimachinery.objects import Item, read_event
 from edge_sidecars.apimachinery.store import (
     Collection,
     Expired,
@@ -10,6 +10,7 @@ from edge_sidecars.apimachinery.store import (
     fingerprint_of,
     transition,
 )
+from edge_sidecars.apimachinery.watch_events import EventType
 from tests.unit.relay.samples import bookmark, event, item, line, pod
 
 ROOMY = 1 << 20

@@ -1,33 +1,39 @@
-"""Follows one collection of the API through the relay on localhost: all objects, then each change.
+"""A collection of the API as client-go's Reflector gives it: all objects, then each change.
 
-Owns the list and watch, and when to try again; keeps no object. Guarantees: a sink is told whole
-lists only, everything in the API's order, nothing twice unless with a new list; after a failure it
-goes on from the version that it has come to, and lists anew only where that is forgotten. Sinks
-are told between two awaits: what a sink does is done when the next line is read.
+Owns the list and watch, and when to try again; keeps no object, and knows of objects only what
+`decode` makes of them. Guarantees: a sink is told whole lists only, everything in the API's order,
+nothing twice unless with a new list; after a failure the reflector goes on from the version that it
+has come to, and lists anew only where the server has forgotten that version. Sinks are told between
+two awaits: what a sink does is done when the next line is read.
 Needs WatchList (KEP-3157): the relay has it, kube-apiserver since 1.32.
+
+The relay reflects by its own core (`relay_sidecar/core/reflection.py`), because it reads a slow
+link to a server that may lack WatchList: it pages lists, closes a silent watch, waits for the link,
+and proves by a list that a watch has caught up before it answers for upstream. This reflector
+reads a relay on localhost, which has done all that. Both share how an event is framed
+(`apimachinery/watch_events.py`) and delays (`runtime/backoff.py`). They do not share which statuses
+make a version useless: only a list with a resourceVersion, as here, is refused with 504.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Annotated, Final, Never, Protocol
+from typing import Final, Generic, Never, Protocol, TypeVar
 
-import msgspec
-
-from edge_sidecars.kubeapi import ApiError, ApiServer, NotFound, Unreachable, api_error
+from edge_sidecars.apimachinery.watch_events import Bookmark, EventType
+from edge_sidecars.kubeapi.errors import ApiError, NotFound, Unreachable
+from edge_sidecars.kubeapi.server import ApiServer
+from edge_sidecars.kubeapi.watch import parse_event
 from edge_sidecars.runtime.backoff import LONGEST, Backoff
 from edge_sidecars.runtime.log import fields
-from edge_sidecars.sedna_api.core.api_object import Document, NotADocument, ObjectKey
 
 logger = logging.getLogger(__name__)
 
 JSON: Final = "application/json"
 # What a watch of nodes or secrets needs of them.
 METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-# KEP-3157: the annotation of the bookmark behind the last object of the list.
-INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 # Seconds that a watch lasts, at random between these, so that not all end at one moment. As in
 # client-go (tools/cache/reflector.go: minWatchTimeout).
 WATCH_SECONDS: Final = (300, 600)
@@ -35,81 +41,70 @@ WATCH_SECONDS: Final = (300, 600)
 WATCH_GRACE: Final = 30.0
 # A stream that ends sooner was of no use, whatever it brought: not to be opened again at once.
 SHORT_WATCH: Final = 1.0
-# What a version is refused with that is forgotten, or of another history: 400 and 504 are for
+# The statuses that refuse a version which is forgotten, or of another history: 400 and 504 are for
 # versions that are no such, or in the future (k8s.io/apiserver, ResourceVersionTooLarge).
 FORGOTTEN: Final = (400, 410, 504)
 # No object has a name with an underscore (RFC 1123 subdomain).
 NOBODY: Final = "metadata.name=_"
 
 
-class Sink(Protocol):
+class Versioned(Protocol):
+    """One object, as `decode` makes it."""
+
+    @property
+    def key(self) -> Hashable: ...
+    @property
+    def resource_version(self) -> int: ...
+
+
+T = TypeVar("T", bound=Versioned)
+T_contra = TypeVar("T_contra", bound=Versioned, contravariant=True)
+
+
+class Sink(Protocol[T_contra]):
     """Where a collection goes. Must not block."""
 
-    def replaced(self, documents: Sequence[Document], version: int) -> None:
+    def replaced(self, documents: Sequence[T_contra], version: int) -> None:
         """The whole collection at a version: what is not among them is gone."""
 
-    def changed(self, document: Document) -> None:
+    def changed(self, document: T_contra) -> None:
         """Added or modified."""
 
-    def deleted(self, document: Document) -> None:
+    def deleted(self, document: T_contra) -> None:
         """Gone, or no more selected: its last state, at the version at which it left."""
 
     def at(self, version: int) -> None:
         """Nothing beyond what was told happened up to this version."""
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    # etcd's revisions are int64.
-    resource_version: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}$")]
-    annotations: dict[str, str] | None = None
-
-
-class _Bookmark(msgspec.Struct, gc=False):
-    metadata: _Metadata
-
-
-class _Frame(msgspec.Struct, gc=False):
-    type: str
-    object: msgspec.Raw
-
-
-class _Code(msgspec.Struct):
-    code: int = 500
-
-
-_FRAME: Final = msgspec.json.Decoder(_Frame)
-_BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
-_CODE: Final = msgspec.json.Decoder(_Code)
-
-
-async def follow(
+async def reflect(
     api: ApiServer,
     path: str,
     *,
-    kind: str,
-    sink: Sink,
+    decode: Callable[[bytes], T],
+    sink: Sink[T],
     params: Mapping[str, str] | None = None,
     accept: str = JSON,
     open_timeout: float = 10.0,
     longest_delay: float = LONGEST,
     is_optional: bool = False,
 ) -> Never:
-    """Until it is cancelled. `kind`: the lower-case singular of the documents; `params`: selectors.
+    """Until it is cancelled. `decode` raises ValueError for what is no object; `params`: selectors.
 
     `open_timeout` seconds may pass until an answer begins, `longest_delay` between two attempts.
     `is_optional`: a server that does not know the kind (404) has no objects of it, until it does.
     """
-    following = _Following(api, path, kind, sink, dict(params or {}), accept, open_timeout)
+    stream = _ListWatch(api, path, decode, sink, dict(params or {}), accept, open_timeout)
     backoff = Backoff(longest=longest_delay)
     told = ""
     while True:
         try:
-            await following.once()
+            await stream.once()
         except (ApiError, Unreachable) as error:
-            if following.was_useful:
+            if stream.was_useful:
                 backoff.succeeded()
                 told = ""
-            is_forgotten = following.forgets(error)
+            is_forgotten = stream.forgets(error)
             if is_optional and isinstance(error, NotFound):
                 sink.replaced((), 0)
             delay = max(backoff.failed(random.random()), _wish(error, longest_delay))
@@ -132,31 +127,31 @@ def _wish(error: ApiError | Unreachable, longest: float) -> float:
     return min(asked or 0.0, longest)
 
 
-class _Following:
+class _ListWatch(Generic[T]):
     """One collection: `once` is one stream."""
 
     def __init__(
         self,
         api: ApiServer,
         path: str,
-        kind: str,
-        sink: Sink,
+        decode: Callable[[bytes], T],
+        sink: Sink[T],
         selectors: dict[str, str],
         accept: str,
         open_timeout: float,
     ) -> None:
         self._api = api
         self._path = path
-        self._kind = kind
+        self._decode = decode
         self._sink = sink
         self._selectors = selectors
         self._accept = accept
         self._open_timeout = open_timeout
-        # What to list from, "0" being whatever the relay has, and what to watch from.
+        # The version to list from, "0" being whatever the relay has, and the one to watch from.
         self._floor = "0"
         self._version: int | None = None
         # Of the list that is coming in.
-        self._listed: dict[ObjectKey, Document] | None = None
+        self._listed: dict[Hashable, T] | None = None
         # The server may be another one now, or have another history.
         self._is_doubtful = False
         self.was_useful = False
@@ -231,47 +226,23 @@ class _Following:
         }
 
     def _take(self, line: bytes) -> None:
-        match self._read(line):
-            case "DELETED", Document() as document:
-                self._deleted(document)
-            case _, Document() as document:
-                self._changed(document)
-            case _, _Metadata() as metadata:
-                self._bookmark(int(metadata.resource_version), metadata.annotations or {})
+        event = parse_event(line, self._decode)
+        if isinstance(event, Bookmark):
+            self._bookmark(event)
+        elif self._listed is not None:
+            self._listed[event.object.key] = event.object
+            if event.type is EventType.DELETED:
+                del self._listed[event.object.key]
+        else:
+            is_deleted = event.type is EventType.DELETED
+            (self._sink.deleted if is_deleted else self._sink.changed)(event.object)
+            self._version = event.object.resource_version
 
-    def _read(self, line: bytes) -> tuple[str, Document | _Metadata]:
-        try:
-            frame = _FRAME.decode(line)
-            told = bytes(frame.object)
-            match frame.type:
-                case "ADDED" | "MODIFIED" | "DELETED":
-                    return frame.type, Document.parse(told, self._kind)
-                case "BOOKMARK":
-                    return frame.type, _BOOKMARK.decode(told).metadata
-                case "ERROR":
-                    raise api_error(_CODE.decode(told).code, told)
-        except (msgspec.MsgspecError, NotADocument) as error:
-            raise Unreachable(f"{self._path}: no event of a watch: {error}") from error
-        raise Unreachable(f"{self._path}: an event of type {frame.type!r:.80}")
-
-    def _changed(self, document: Document) -> None:
-        if self._listed is not None:
-            self._listed[document.key] = document
-            return
-        self._sink.changed(document)
-        self._version = document.resource_version
-
-    def _deleted(self, document: Document) -> None:
-        if self._listed is not None:
-            self._listed.pop(document.key, None)
-            return
-        self._sink.deleted(document)
-        self._version = document.resource_version
-
-    def _bookmark(self, version: int, annotations: Mapping[str, str]) -> None:
+    def _bookmark(self, bookmark: Bookmark) -> None:
+        version = _comparable(bookmark.resource_version)
         if self._listed is None:
             self._sink.at(version)
-        elif INITIAL_EVENTS_END in annotations:
+        elif bookmark.is_initial_end:
             documents, self._listed = tuple(self._listed.values()), None
             self._sink.replaced(documents, version)
             detail = fields(path=self._path, objects=len(documents), version=version)
@@ -280,3 +251,10 @@ class _Following:
             # Amid the list: it is not whole yet.
             return
         self._version = version
+
+
+def _comparable(version: str) -> int:
+    # etcd's revisions are int64.
+    if not (version.isascii() and version.isdecimal() and len(version) < 20):
+        raise Unreachable(f"a resourceVersion that cannot be compared: {version!r:.80}")
+    return int(version)

@@ -9,10 +9,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from edge_sidecars.kubeapi import ApiServer, Credentials
+from edge_sidecars.kubeapi.reflector import JSON, reflect
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.follow import JSON, follow
 from tools.harness.controlplane.settling import connections_closed
 
 # Seconds until a change has arrived, on a busy machine.
@@ -68,7 +69,7 @@ class Mirror:
 
 
 @asynccontextmanager
-async def followed(
+async def reflected(
     credentials: Credentials,
     path: str,
     *,
@@ -82,10 +83,10 @@ async def followed(
     try:
         async with asyncio.TaskGroup() as group:
             task = group.create_task(
-                follow(
+                reflect(
                     api,
                     path,
-                    kind="configmap",
+                    decode=partial(Document.parse, kind="configmap"),
                     sink=mirror,
                     params=params,
                     accept=accept,

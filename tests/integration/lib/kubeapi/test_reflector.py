@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from edge_sidecars.kubeapi import ApiServer, Credentials
 from edge_sidecars.kubeapi.credentials import Plain
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+from edge_sidecars.kubeapi.reflector import METADATA_ONLY, reflect
+from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import DATASET
 from edge_sidecars.sedna_api.core.node_label import node_label
-from edge_sidecars.sedna_api.follow import METADATA_ONLY, follow
+from tests.integration.lib.kubeapi.reflected import Mirror, reflected
 from tests.integration.lib.sedna_api.definitions import sample
-from tests.integration.lib.sedna_api.following import Mirror, followed
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import AdminClient
 from tools.harness.controlplane.api_server import ApiServer as ApiServerOfTests
@@ -22,6 +24,8 @@ from tools.harness.controlplane.origin import OriginServer
 from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.controlplane.sedna_kinds import install
 from tools.harness.pods.relay import RelayProcess
+
+configmap = partial(Document.parse, kind="configmap")
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ def relayed(control_plane: ControlPlane, relay: RelayProcess, namespace: str) ->
 def test_the_whole_list_comes_first_and_then_each_change_in_order(site: Site) -> None:
     async def run() -> None:
         await site.create("a", "b")
-        async with followed(site.credentials, site.path) as mirror:
+        async with reflected(site.credentials, site.path) as mirror:
             await mirror.has("a", "b")
             await site.create("c")
             await site.change("a", x="y")
@@ -100,7 +104,7 @@ def test_the_whole_list_comes_first_and_then_each_change_in_order(site: Site) ->
 
 def test_an_empty_collection_is_told_to_be_empty(site: Site) -> None:
     async def run() -> None:
-        async with followed(site.credentials, site.path) as mirror:
+        async with reflected(site.credentials, site.path) as mirror:
             await mirror.has()
             assert mirror.version >= 0
 
@@ -112,7 +116,7 @@ def test_what_leaves_the_selector_is_told_as_deleted(site: Site) -> None:
         await site.create("mine", "too", node="a")
         await site.create("other", node="b")
         selector = {"labelSelector": "node=a"}
-        async with followed(site.credentials, site.path, params=selector) as mirror:
+        async with reflected(site.credentials, site.path, params=selector) as mirror:
             await mirror.has("mine", "too")
             await site.change("too", node=None)
             await mirror.has("mine")
@@ -141,7 +145,7 @@ def test_an_lc_follows_what_concerns_its_node_until_it_moves_elsewhere(
             dataset["metadata"] = {"name": name, "labels": {node_label(node): ""}}
             dataset["spec"]["nodeName"] = node
             expect(await asyncio.to_thread(site.admin.post, path, dataset))
-        async with followed(site.credentials, path, params=selectors[selects_by]) as mirror:
+        async with reflected(site.credentials, path, params=selectors[selects_by]) as mirror:
             await mirror.has("mine")
             moved = {"metadata": {"labels": {label: None}}, "spec": {"nodeName": "edge-b"}}
             expect(await asyncio.to_thread(site.admin.patch, f"{path}/mine", moved))
@@ -157,7 +161,7 @@ def test_an_lc_follows_what_concerns_its_node_until_it_moves_elsewhere(
 def test_metadata_alone_is_followed_where_no_more_is_asked_for(site: Site) -> None:
     async def run() -> None:
         await site.create("a")
-        async with followed(site.credentials, site.path, accept=METADATA_ONLY) as mirror:
+        async with reflected(site.credentials, site.path, accept=METADATA_ONLY) as mirror:
             await mirror.has("a")
             await site.create("b")
             await mirror.has("a", "b")
@@ -172,7 +176,7 @@ def test_after_a_cut_it_goes_on_from_where_it_had_come_to(
 ) -> None:
     async def run(link: FaultProxy) -> None:
         await relayed.create("a", "b")
-        async with followed(Plain(link.url), relayed.path) as mirror:
+        async with reflected(Plain(link.url), relayed.path) as mirror:
             await mirror.has("a", "b")
             await asyncio.to_thread(break_, link)
             await relayed.delete("a")
@@ -192,7 +196,7 @@ def test_a_server_that_forgot_is_asked_for_everything_anew() -> None:
     async def run(link: FaultProxy, own: OriginServer) -> None:
         site = Site(Plain(own.server), own, own.create_namespace())
         await site.create("a", "b")
-        async with followed(Plain(link.url), site.path) as mirror:
+        async with reflected(Plain(link.url), site.path) as mirror:
             await mirror.has("a", "b")
             await asyncio.to_thread(link.refuse)
             await site.delete("a")
@@ -218,7 +222,7 @@ def test_a_server_with_another_history_is_believed() -> None:
         site = Site(Plain(old.server), old, namespace)
         await site.create("a", *(f"x{number}" for number in range(30)))
         await Site(Plain(new.server), new, namespace).create("b")
-        async with followed(Plain(link.url), site.path) as mirror:
+        async with reflected(Plain(link.url), site.path) as mirror:
             await mirror.until(lambda it: len(it.objects) == 31)
             await asyncio.to_thread(link.stop)
             with FaultProxy(new.port, port=link.port):
@@ -231,7 +235,7 @@ def test_a_server_with_another_history_is_believed() -> None:
 def test_a_collection_that_is_not_served_yet_is_waited_for(origin: OriginServer) -> None:
     async def run() -> None:
         path = "/apis/later.example.com/v1/things"
-        async with followed(Plain(origin.server), path) as mirror:
+        async with reflected(Plain(origin.server), path) as mirror:
             await asyncio.sleep(0.3)
             assert mirror.lists == 0
             definition = {
@@ -260,7 +264,7 @@ def test_a_collection_that_is_not_served_yet_is_waited_for(origin: OriginServer)
 def test_of_a_kind_that_need_not_be_served_there_is_nothing(site: Site) -> None:
     async def run() -> None:
         path = "/apis/never.example.com/v1/things"
-        async with followed(site.credentials, path, is_optional=True) as mirror:
+        async with reflected(site.credentials, path, is_optional=True) as mirror:
             await mirror.has()
             assert mirror.version == 0
 
@@ -279,7 +283,7 @@ def test_a_sink_that_fails_ends_following(origin: OriginServer) -> None:
         site = Site(Plain(origin.server), origin, origin.create_namespace())
         api = ApiServer(site.credentials, user_agent="follow-test")
         sink = Broken()
-        task = asyncio.create_task(follow(api, site.path, kind="configmap", sink=sink))
+        task = asyncio.create_task(reflect(api, site.path, decode=configmap, sink=sink))
         try:
             await sink.has()
             await site.create("a")
