@@ -150,3 +150,8 @@ def takes_gzip(accept_encoding: str) -> bool:
         if coding.strip() in ("gzip", "*"):
             return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
     return False
+
+
+def is_gzip(content_encoding: str) -> bool:
+    """Whether a body with this Content-Encoding is gzip."""
+    return content_encoding.lower() == "gzip"

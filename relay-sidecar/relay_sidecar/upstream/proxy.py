@@ -2,12 +2,10 @@
 
 Guarantees: no write is sent twice; a client learns whether one was certainly not sent (503) or may
 have happened (504, without Retry-After, or client-go would send it again); an answer that breaks
-off upstream breaks off here; whoever leaves takes the exchange along. While the link is down
+off upstream breaks off here; a client that leaves takes the exchange along. While the link is down
 nothing is tried. Looks into no body.
 """
 
-import socket
-import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -16,10 +14,8 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from aiohttp import hdrs
-from aiohttp.http import HttpVersion11
 from multidict import CIMultiDict
 
-from edge_sidecars.apimachinery.accept import takes_gzip
 from edge_sidecars.apimachinery.status import (
     Refused,
     Status,
@@ -32,28 +28,14 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
 from relay_sidecar.upstream import tunnel
-from relay_sidecar.upstream.buffered_response import (
-    HEAD,
-    LONG,
-    Fetched,
-    Inflation,
-    answer_of,
-    beginning,
-    fetched,
-    is_packed,
-)
-from relay_sidecar.upstream.hop_headers import asks_for_upgrade, drop_websocket_token, end_to_end
-from relay_sidecar.upstream.streaming import PIECE, write_part
-from relay_sidecar.upstream.upload import Upload, upload
-
-__all__ = ["IS_PASSED_ON", "Fetched", "Proxy", "answer_of"]
+from relay_sidecar.upstream.buffered_response import BufferedResponse
+from relay_sidecar.upstream.client_request import Upload, headers_upstream, upload
+from relay_sidecar.upstream.streaming import StreamedResponse, begun, broken_off
 
 # Set on a request that upstream was asked about.
 IS_PASSED_ON = web.RequestKey("is_passed_on", bool)
 # RFC 9110, 9.2.1.
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-# What the next server must not hear: to whom we speak, we say ourselves.
-_OURS = (hdrs.HOST, hdrs.AUTHORIZATION, hdrs.EXPECT)
 # Bytes of an answer that is to be remembered: 100,000 objects of 3 KB.
 MAX_ANSWER = 512 * 1024 * 1024
 # Bytes; kube-apiserver's limit of a body (MaxRequestBodyBytes) is 3 MiB.
@@ -64,51 +46,54 @@ SHORT_BODY = 256 * 1024
 LONGEST_REQUEST = 60.0
 
 
-# Seconds between two pieces of a long answer that is passed on: an API server makes a MiB of a list
-# in some milliseconds.
-GATHER = 0.002
-
-
-# struct linger {on, seconds}, socket(7): closing sends a reset.
-RESET = struct.pack("ii", 1, 0)
-
-
 class Credentials(Protocol):
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]: ...
 
 
+class ProxyLink(Protocol):
+    @property
+    def may_be_asked(self) -> bool:
+        """Upstream may be there, or it is another relay that tells what it keeps."""
+        ...
+
+    @property
+    def is_relayed(self) -> bool:
+        """Upstream is another relay, which is cut off itself."""
+        ...
+
+    def met(self, outcome: LinkEvidence) -> None:
+        """A request met with this."""
+        ...
+
+
 class Proxy:
-    """`is_up` tells whether upstream can be asked, `is_relayed` that it is another relay which is
-    cut off itself, `met` hears what each request met with; seconds."""
+    """`connect_timeout` in seconds."""
 
     def __init__(
         self,
         transport: ApiTransport,
         access: Credentials,
+        link: ProxyLink,
         *,
         connect_timeout: float,
-        is_up: Callable[[], bool],
-        is_relayed: Callable[[], bool] = lambda: False,
-        met: Callable[[LinkEvidence], None],
     ) -> None:
         self._transport = transport
         self._access = access
+        self._link = link
         self._connect_timeout = connect_timeout
-        self._is_up = is_up
-        self._is_relayed = is_relayed
-        self._met = met
 
     @property
     def is_up(self) -> bool:
-        return self._is_up()
+        """Whether upstream can be asked."""
+        return self._link.may_be_asked
 
     @property
     def is_relayed(self) -> bool:
-        return self._is_relayed()
+        return self._link.is_relayed
 
     async def fetch(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> Fetched:
+    ) -> BufferedResponse:
         """The whole answer to a read. Raises `Unreachable`, and `Refused` for what is too long."""
         return await self._whole(
             request,
@@ -127,56 +112,36 @@ class Proxy:
         idle_timeout: float,
         may_pass: Callable[[bytes], bool],
         passed: Callable[[bytes], None],
-    ) -> web.StreamResponse | Fetched:
+    ) -> web.StreamResponse | BufferedResponse:
         """The answer to a read as it comes, where `may_pass` says so of its first bytes: then
         `passed` hears each piece of its content, unless that goes on compressed. Else the whole
         answer. Over the link it is compressed, whatever the client accepts.
 
         Raises `Unreachable` where nothing was handed on, and `Refused` for what is too long.
         """
-        headers = self._headers(request)
-        headers[hdrs.ACCEPT_ENCODING] = "gzip"
-        if accept is not None:
-            headers[hdrs.ACCEPT] = accept
+        headers = self._headers(request, accept)
         response: web.StreamResponse | None = None
         try:
             async with self._asked(request, headers, None, header_timeout=header_timeout) as answer:
-                chunks = answer.chunks(idle_timeout=idle_timeout)
-                first = await _first_chunks(answer, chunks)
-                if answer.status != HTTPStatus.OK or not may_pass(beginning(answer, first)):
+                streamed = StreamedResponse(answer, idle_timeout=idle_timeout)
+                beginning = await streamed.beginning()
+                if answer.status != HTTPStatus.OK or not may_pass(beginning):
                     rest = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
-                    return await fetched(answer, first + rest, limit=MAX_ANSWER)
+                    body = streamed.first + rest
+                    return await BufferedResponse.of(answer, body, limit=MAX_ANSWER)
                 # A probe that is late on a busy machine breaks nothing off that still comes.
                 answer.outlast_cut()
-                response = _begun(request, answer)
-                inflation = _inflation(request, answer)
-                if inflation is not None:
-                    response.headers.popall(hdrs.CONTENT_ENCODING)
-                    response.headers.popall(hdrs.CONTENT_LENGTH, None)
-                await response.prepare(request)
-                chunk = first
-                while chunk:
-                    for piece in (chunk,) if inflation is None else inflation.pieces(chunk):
-                        if hdrs.CONTENT_ENCODING not in response.headers:
-                            passed(piece)
-                        await write_part(request, response, piece)
-                    await answer.gather(GATHER)
-                    chunk = await anext(chunks, b"")
-                if inflation is not None:
-                    inflation.end()
-                await response.write_eof()
+                response = begun(request, answer)
+                await streamed.send(request, response, passed=passed)
                 return response
         except TooLong as error:
             raise Refused(_too_long(request, error)) from error
-        except Unreachable:
-            if response is None or not response.prepared:
-                raise
-            _break_off(request)
-            return response
+        except Unreachable as error:
+            return broken_off(request, response, error)
 
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> Fetched:
+    ) -> BufferedResponse:
         """The whole answer to a write. Raises `Refused`."""
         body = upload(request)
         try:
@@ -214,12 +179,12 @@ class Proxy:
     ) -> web.StreamResponse:
         """Raises `Unreachable` where nothing was answered."""
         response: web.StreamResponse | None = None
-        headers = self._headers(request)
+        headers = headers_upstream(request, self._access.headers_for_upstream(request[CALLER]))
         try:
             async with self._asked(
                 request, headers, body, header_timeout=LONGEST_REQUEST
             ) as answer:
-                response = _begun(request, answer)
+                response = begun(request, answer)
                 await response.prepare(request)
                 if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
                     await tunnel.run(request, answer)
@@ -228,11 +193,8 @@ class Proxy:
                     await response.write(chunk)
                 await response.write_eof()
                 return response
-        except Unreachable:
-            if response is None or not response.prepared:
-                raise
-            _break_off(request)
-            return response
+        except Unreachable as error:
+            return broken_off(request, response, error)
 
     async def _whole(
         self,
@@ -242,15 +204,12 @@ class Proxy:
         accept: str | None,
         header_timeout: float,
         idle_timeout: float,
-    ) -> Fetched:
-        headers = self._headers(request)
-        headers[hdrs.ACCEPT_ENCODING] = "gzip"
-        if accept is not None:
-            headers[hdrs.ACCEPT] = accept
+    ) -> BufferedResponse:
+        headers = self._headers(request, accept)
         try:
             async with self._asked(request, headers, body, header_timeout=header_timeout) as answer:
                 content = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
-                return await fetched(answer, content, limit=MAX_ANSWER)
+                return await BufferedResponse.of(answer, content, limit=MAX_ANSWER)
         except TooLong as error:
             raise Refused(_too_long(request, error)) from error
 
@@ -289,74 +248,24 @@ class Proxy:
                     answer = await stack.enter_async_context(ask(is_fresh=True))
                 # Another relay that tells an age has not reached the API server.
                 if answer.status not in NOBODY_THERE and hdrs.AGE not in answer.headers:
-                    self._met(LinkEvidence.ANSWERED)
+                    self._link.met(LinkEvidence.ANSWERED)
                 yield answer
         except Unreachable as error:
             if not isinstance(body, Upload) or body.failure is None:
-                self._met(_outcome(error))
+                self._link.met(_outcome(error))
             raise
 
     def _check_link(self) -> None:
         if not self.is_up:
             raise NotSent("the link is down")
 
-    def _headers(self, request: web.BaseRequest) -> CIMultiDict[str]:
-        headers = end_to_end(request.headers)
-        for name in _OURS:
-            headers.popall(name, None)
-        headers.update(self._access.headers_for_upstream(request[CALLER]))
-        if asks_for_upgrade(request.headers):
-            drop_websocket_token(headers)
-            headers[hdrs.CONNECTION] = "Upgrade"
-            headers.extend((hdrs.UPGRADE, each) for each in request.headers.getall(hdrs.UPGRADE))
+    def _headers(self, request: web.BaseRequest, accept: str | None) -> CIMultiDict[str]:
+        """Of a request whose answer is read here."""
+        ours = self._access.headers_for_upstream(request[CALLER])
+        headers = headers_upstream(request, {**ours, hdrs.ACCEPT_ENCODING: "gzip"})
+        if accept is not None:
+            headers[hdrs.ACCEPT] = accept
         return headers
-
-
-async def _first_chunks(answer: Answer, chunks: AsyncIterator[bytes]) -> bytes:
-    """With `HEAD` bytes of content, where it has so many."""
-    first = b""
-    async for chunk in chunks:
-        first += chunk
-        if len(beginning(answer, first)) >= HEAD or len(first) > LONG:
-            break
-    return first
-
-
-def _inflation(request: web.BaseRequest, answer: Answer) -> Inflation | None:
-    """None where the client gets the bytes as they come."""
-    if not is_packed(answer.headers) or takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
-        return None
-    return Inflation(PIECE)
-
-
-def _begun(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
-    """The answer's head; as aiohttp frames it, the length or else chunks."""
-    response = web.StreamResponse(status=answer.status, reason=answer.reason)
-    response.headers.extend(end_to_end(answer.headers))
-    if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
-        if not asks_for_upgrade(request.headers):
-            raise Unreachable("upstream changes the protocol, which nobody asked for")
-        response.headers[hdrs.CONNECTION] = "Upgrade"
-        response.headers.extend(
-            (hdrs.UPGRADE, each) for each in answer.headers.getall(hdrs.UPGRADE, [])
-        )
-        response.force_close()
-    return response
-
-
-def _break_off(request: web.BaseRequest) -> None:
-    """What was begun cannot be taken back: the client is to see that it is not whole."""
-    transport = request.transport
-    if transport is None:
-        return
-    if request.version >= HttpVersion11:
-        # Without the last chunk, or short of its length; what is there still arrives.
-        transport.close()
-    else:
-        # It takes any end for the end, but not a reset.
-        sock = transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        transport.abort()
 
 
 def _of_write(error: Unreachable) -> Status:

@@ -1,16 +1,27 @@
-"""A long body on its way to a client that has to go on reading.
+"""Bodies on their way to a client, which are never whole in memory on their way.
 
-Guarantees: of what is not read only a part lies in memory beyond the body itself; whoever takes
-nothing for `PATIENCE` seconds is cut off, as a watcher that falls behind is (promise R8), so that
-no connection is held for ever. Knows nothing of what is sent.
+Long ones that are there already, upstream's as they come, and gzip inflated for clients that do not
+accept it. Guarantees: of what is not read only a part lies in memory beyond the body itself; a
+client that takes nothing for `PATIENCE` seconds is cut off, as a watcher that falls behind is
+(promise R8), so that no connection is held for ever; an answer that breaks off upstream breaks off
+here, and so does gzip that is corrupt or truncated.
 """
 
 import asyncio
 import socket
-from collections.abc import Iterable, Iterator
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
 
+from aiohttp import hdrs
+from aiohttp.http import HttpVersion11
+
+from edge_sidecars.apimachinery.accept import is_gzip, takes_gzip
+from edge_sidecars.kubeapi import Answer, Unreachable
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.upstream.client_request import asks_for_upgrade, end_to_end
 
 # Seconds for some hundred KiB, to a process on this machine; a connection that is dead takes as
 # long to be noticed (TCP_USER_TIMEOUT).
@@ -23,6 +34,14 @@ PIECE = 256 * 1024
 WAITING = 1
 # tcp(7), TCP_NOTSENT_LOWAT: as the system says.
 UNLIMITED = 0
+# Bytes of content that are looked at to see how an answer begins; they are in its first `LONG`.
+HEAD = 1024
+LONG = 128 * 1024
+# Seconds between two pieces of a long answer that is passed on: an API server makes a MiB of a list
+# in some milliseconds.
+GATHER = 0.002
+# struct linger {on, seconds}, socket(7): closing sends a reset.
+RESET = struct.pack("ii", 1, 0)
 
 
 async def send_long(
@@ -48,18 +67,6 @@ async def send_long(
     return response
 
 
-async def write_part(request: web.BaseRequest, response: web.StreamResponse, part: bytes) -> None:
-    """Of an answer whose parts come one after the other."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await response.write(part)
-    except TimeoutError as error:
-        logger.info("a client does not read its answer", extra=fields(path=request.path))
-        if request.transport is not None:
-            request.transport.abort()
-        raise ConnectionResetError("the client does not read") from error
-
-
 def _buffer(transport: asyncio.Transport, *, high: int | None, unsent: int) -> None:
     """A part counts as taken when all of it but `high` bytes is with the kernel, the last one too;
     which takes `unsent` beyond those on their way: of megabytes there, a slow reader would be
@@ -76,3 +83,144 @@ def _buffer(transport: asyncio.Transport, *, high: int | None, unsent: int) -> N
 def in_parts(body: bytes) -> Iterator[bytes]:
     for start in range(0, len(body), PIECE):
         yield body[start : start + PIECE]
+
+
+class StreamedResponse:
+    """An answer of upstream that a client gets as it comes."""
+
+    def __init__(self, answer: Answer, *, idle_timeout: float) -> None:
+        self._answer = answer
+        self._chunks = answer.chunks(idle_timeout=idle_timeout)
+        self._is_gzip = is_gzip(answer.headers.get(hdrs.CONTENT_ENCODING, ""))
+        self.first = b""
+
+    async def beginning(self) -> bytes:
+        """The first `HEAD` bytes of content, where it has so many; `first` are those of the body
+        that were read for this."""
+        begun = b""
+        async for chunk in self._chunks:
+            self.first += chunk
+            begun = self._beginning()
+            if len(begun) >= HEAD or len(self.first) > LONG:
+                break
+        return begun
+
+    async def send(
+        self,
+        request: web.BaseRequest,
+        response: web.StreamResponse,
+        *,
+        passed: Callable[[bytes], None],
+    ) -> None:
+        """`passed` hears each piece of the content, unless that goes on compressed. Raises
+        `Unreachable` where it breaks off."""
+        inflation = None
+        if self._is_gzip and not takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+            inflation = Inflation(PIECE)
+            response.headers.popall(hdrs.CONTENT_ENCODING)
+            response.headers.popall(hdrs.CONTENT_LENGTH, None)
+        await response.prepare(request)
+        chunk = self.first
+        while chunk:
+            for piece in (chunk,) if inflation is None else inflation.pieces(chunk):
+                if inflation is not None or not self._is_gzip:
+                    passed(piece)
+                await _write_part(request, response, piece)
+            await self._answer.gather(GATHER)
+            chunk = await anext(self._chunks, b"")
+        if inflation is not None:
+            inflation.end()
+        await response.write_eof()
+
+    def _beginning(self) -> bytes:
+        if not self._is_gzip:
+            return self.first[:HEAD]
+        try:
+            return next(Inflation(HEAD).pieces(self.first), b"")
+        except Unreachable:
+            return b""
+
+
+class Inflation:
+    """A gzip body (RFC 1952: one or more members), inflated as it arrives.
+
+    At most `size` bytes at a time, so that a body that inflates a thousandfold takes no more memory
+    than others.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._member = _member()
+
+    def pieces(self, packed: bytes) -> Iterator[bytes]:
+        """What `packed` adds to the content. Raises `Unreachable` for what is no gzip."""
+        while True:
+            if self._member.eof and packed:
+                self._member = _member()
+            try:
+                piece = self._member.decompress(packed, self._size)
+            except zlib.error as error:
+                raise Unreachable(f"the answer cannot be unpacked: {error}") from error
+            if piece:
+                yield piece
+            packed = self._member.unconsumed_tail or self._member.unused_data
+            # A full piece may leave more of them in the decompressor.
+            if not packed and (self._member.eof or len(piece) < self._size):
+                return
+
+    def end(self) -> None:
+        """Raises `Unreachable` where the last member is not whole."""
+        if not self._member.eof:
+            raise Unreachable("the answer's packed bytes are not whole")
+
+
+def _member() -> "zlib._Decompress":
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+
+def begun(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    """The answer's head; as aiohttp frames it, the length or else chunks."""
+    response = web.StreamResponse(status=answer.status, reason=answer.reason)
+    response.headers.extend(end_to_end(answer.headers))
+    if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
+        if not asks_for_upgrade(request.headers):
+            raise Unreachable("upstream changes the protocol, which nobody asked for")
+        response.headers[hdrs.CONNECTION] = "Upgrade"
+        response.headers.extend(
+            (hdrs.UPGRADE, each) for each in answer.headers.getall(hdrs.UPGRADE, [])
+        )
+        response.force_close()
+    return response
+
+
+def broken_off(
+    request: web.BaseRequest, response: web.StreamResponse | None, error: Unreachable
+) -> web.StreamResponse:
+    """What was begun cannot be taken back: the client is to see that it is not whole. Raises the
+    error where nothing was sent."""
+    if response is None or not response.prepared:
+        raise error
+    transport = request.transport
+    if transport is None:
+        return response
+    if request.version >= HttpVersion11:
+        # Without the last chunk, or short of its length; what is there still arrives.
+        transport.close()
+    else:
+        # It takes any end for the end, but not a reset.
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        transport.abort()
+    return response
+
+
+async def _write_part(request: web.BaseRequest, response: web.StreamResponse, part: bytes) -> None:
+    """Of an answer whose parts come one after the other."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await response.write(part)
+    except TimeoutError as error:
+        logger.info("a client does not read its answer", extra=fields(path=request.path))
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the client does not read") from error

@@ -4,10 +4,11 @@ Every path belongs to Kubernetes. What is neither kept nor shared goes upstream 
 goes wrong is a Status object.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import hdrs
+from multidict import MultiMapping
 
 from edge_sidecars.apimachinery.request_info import (
     ListOptions,
@@ -20,7 +21,7 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.link import SERVER
-from relay_sidecar.upstream.hop_headers import asks_for_upgrade
+from relay_sidecar.upstream.client_request import asks_for_upgrade
 from relay_sidecar.upstream.proxy import IS_PASSED_ON
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.gets import Gets
@@ -115,7 +116,7 @@ class Api:
         return await self._lists.answer(request, info, options, wanted)
 
 
-def is_kept(info: RequestInfo, headers: Mapping[str, str]) -> bool:
+def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:
     """Whether this read may be answered from what is kept, ever."""
     return (
         info.is_canonical
@@ -126,7 +127,7 @@ def is_kept(info: RequestInfo, headers: Mapping[str, str]) -> bool:
     )
 
 
-def is_learned_from(info: RequestInfo, headers: Mapping[str, str]) -> bool:
+def is_learned_from(info: RequestInfo, headers: MultiMapping[str]) -> bool:
     return (
         info.is_canonical
         and info.resource.group not in NEVER_KEPT

@@ -10,7 +10,6 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.documents.documents import Document, Documents
-from relay_sidecar.upstream.proxy import answer_of
 from relay_sidecar.web.read_context import Above
 from relay_sidecar.web.responses import age_headers
 
@@ -41,7 +40,7 @@ class Discovery:
                     await self._documents.remember(
                         path, fetched.status, fetched.headers, fetched.body
                     )
-                    return await answer_of(request, fetched)
+                    return await fetched.send(request)
         document = self._documents.recall(path, accept)
         if document is None:
             raise Refused(unavailable(f"upstream is out of reach and {path} is not known here"))

@@ -15,7 +15,6 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.answer_age import told_age
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.upstream.proxy import answer_of
 from relay_sidecar.web.read_context import (
     Reading,
     accept_upstream,
@@ -116,19 +115,19 @@ class Gets:
             return None
         if fetched.status == 200 and wanted.form is Form.WHOLE:
             try:
-                item = read_item(fetched.decoded())
+                item = read_item(fetched.content)
             except Malformed:
-                return await answer_of(request, fetched)
+                return await fetched.send(request)
             # With a version, upstream answers from its cache, which may lag.
             is_newest = version is None and "Age" not in fetched.headers
             age = told_age(fetched.headers.get("Age"))
             asked_at = asked_at if is_newest else -math.inf
             await self._learn(info, item, asked_at=asked_at, age=age)
         elif fetched.status == 200:
-            reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=False)
+            reading.passed_on(info.resource, fetched.content, wanted, is_list=False)
         elif fetched.status == 404:
             await reading.forget(info.resource, key_of(info))
-        return await answer_of(request, fetched)
+        return await fetched.send(request)
 
     async def _learn(self, info: RequestInfo, item: Item, *, asked_at: float, age: float) -> None:
         """What a live stream holds already need not be remembered apart from it."""

@@ -5,10 +5,8 @@ listener need; whoever watches or waits for its answer keeps its place.
 """
 
 import ssl
-from http import HTTPStatus
 
 from edge_sidecars.runtime.values import Address
-from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connection_limit import Handler
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 
@@ -40,7 +38,7 @@ def listening(
     address: Address, handler: Handler, *, limit: int, tls: ssl.SSLContext | None = None
 ) -> Listener:
     """Of whatever is served: the Kubernetes API, or the relay's own endpoints."""
-    return Listener(address, _unless_left(handler), options=_OPTIONS, limit=limit, tls=tls)
+    return Listener(address, handler, options=_OPTIONS, limit=limit, tls=tls)
 
 
 def connection_limit(descriptors: int, *, wanted: int, others: int) -> int:
@@ -48,16 +46,3 @@ def connection_limit(descriptors: int, *, wanted: int, others: int) -> int:
     that is passed on another to upstream."""
     share = (descriptors - RESERVED_DESCRIPTORS - others) // 2
     return max(min(wanted, share), MIN_CONNECTIONS)
-
-
-def _unless_left(handler: Handler) -> Handler:
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except ConnectionResetError:
-            if request.transport is not None and not request.transport.is_closing():
-                raise
-            # The client has left and aiohttp has yet to say so: nobody will hear this.
-            return web.Response(status=HTTPStatus.REQUEST_TIMEOUT)
-
-    return answer

@@ -30,7 +30,7 @@ from relay_sidecar.streams.list_encoder import Comparison, ListBody
 from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.streams.streams import NotCached, StreamDenied, UpstreamFailing
 from relay_sidecar.streams.view import ObjectView
-from relay_sidecar.upstream.proxy import Fetched, answer_of
+from relay_sidecar.upstream.buffered_response import BufferedResponse
 from relay_sidecar.upstream.streaming import PATIENCE
 from relay_sidecar.web.list_pages import PageSets
 from relay_sidecar.web.read_context import (
@@ -126,7 +126,7 @@ class Lists:
                     may_pass=passing.may_pass,
                     passed=passing.more,
                 )
-                if not isinstance(answer, Fetched):
+                if not isinstance(answer, BufferedResponse):
                     if _is_latest(options) and "Age" not in answer.headers:
                         passing.end()
                     return answer
@@ -144,7 +144,7 @@ class Lists:
         if fetched.status == 200:
             with suppress(Refused):  # what there is no room for is passed on all the same
                 await self._learn(fetched, scope, options, wanted, asked)
-        return await answer_of(request, fetched)
+        return await fetched.send(request)
 
     def _asked(self, scope: Scope) -> _Asked:
         reading = self._reading
@@ -167,7 +167,7 @@ class Lists:
 
     async def _learn(
         self,
-        fetched: Fetched,
+        fetched: BufferedResponse,
         scope: Scope,
         options: ListOptions,
         wanted: Representation,
@@ -175,7 +175,7 @@ class Lists:
     ) -> None:
         """What was handed out, and the stream that begins from it."""
         reading = self._reading
-        body = fetched.decoded()
+        body = fetched.content
         if wanted.form is Form.OTHER:
             reading.passed_on(scope.resource, body, wanted, is_list=True)
             return

@@ -30,7 +30,7 @@ from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.view import ObjectView
-from relay_sidecar.upstream.proxy import Fetched
+from relay_sidecar.upstream.buffered_response import BufferedResponse
 from relay_sidecar.web.responses import age_headers
 
 # Seconds; contract of the floor: how long an answer may wait to be new enough.
@@ -54,7 +54,7 @@ class Above(Protocol):
 
     async def fetch(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> Fetched: ...
+    ) -> BufferedResponse: ...
 
     async def stream(
         self,
@@ -65,13 +65,13 @@ class Above(Protocol):
         idle_timeout: float,
         may_pass: Callable[[bytes], bool],
         passed: Callable[[bytes], None],
-    ) -> web.StreamResponse | Fetched:
+    ) -> web.StreamResponse | BufferedResponse:
         """As it comes, where `may_pass` says so of how it begins; else whole."""
         ...
 
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> Fetched:
+    ) -> BufferedResponse:
         """Raises `Refused` with what may be said of the outcome."""
         ...
 

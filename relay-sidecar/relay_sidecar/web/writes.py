@@ -13,7 +13,8 @@ from edge_sidecars.apimachinery.objects import Key, Malformed, read_item, read_p
 from edge_sidecars.apimachinery.request_info import Form, RequestInfo, representation
 from edge_sidecars.apimachinery.selection.attrs import uid
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.upstream.proxy import LONGEST_REQUEST, Fetched, answer_of
+from relay_sidecar.upstream.buffered_response import BufferedResponse
+from relay_sidecar.upstream.proxy import LONGEST_REQUEST
 from relay_sidecar.web.read_context import Reading, accept_upstream, key_of
 
 
@@ -65,14 +66,16 @@ class Writes:
             if wanted.form is Form.WHOLE:
                 await self._learn(fetched, info, asked_at=asked_at)
             else:
-                reading.passed_on(info.resource, fetched.decoded(), wanted, is_list=are_many)
+                reading.passed_on(info.resource, fetched.content, wanted, is_list=are_many)
                 if info.verb == "delete":
                     # It may be there still: then upstream will say so.
                     await reading.forget(info.resource, key_of(info))
-        return await answer_of(request, fetched)
+        return await fetched.send(request)
 
-    async def _learn(self, fetched: Fetched, info: RequestInfo, *, asked_at: float) -> None:
-        reading, body = self._reading, fetched.decoded()
+    async def _learn(
+        self, fetched: BufferedResponse, info: RequestInfo, *, asked_at: float
+    ) -> None:
+        reading, body = self._reading, fetched.content
         if info.verb in _DELETIONS and _DRY_RUN in fetched.asked:
             return
         if info.verb == "deletecollection":

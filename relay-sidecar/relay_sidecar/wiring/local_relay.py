@@ -28,7 +28,7 @@ from relay_sidecar.telemetry.status import (
     StreamStatus,
     UpstreamLinkStatus,
 )
-from relay_sidecar.upstream.proxy import Fetched
+from relay_sidecar.upstream.buffered_response import BufferedResponse
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
 from relay_sidecar.web.local_api import LocalApi, NoReflectors
@@ -120,7 +120,7 @@ class _NoUpstream:
 
     async def fetch(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> Fetched:
+    ) -> BufferedResponse:
         raise not_served()
 
     async def stream(
@@ -132,12 +132,12 @@ class _NoUpstream:
         idle_timeout: float,
         may_pass: Callable[[bytes], bool],
         passed: Callable[[bytes], None],
-    ) -> web.StreamResponse | Fetched:
+    ) -> web.StreamResponse | BufferedResponse:
         raise not_served()
 
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> Fetched:
+    ) -> BufferedResponse:
         raise not_served()
 
     async def forward(self, request: web.BaseRequest) -> web.StreamResponse:

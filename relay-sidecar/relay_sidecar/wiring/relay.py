@@ -146,14 +146,7 @@ class Relay:
         # Group versions of custom resources of which there is, or was, a stream.
         self._custom: set[str] = set()
         self._reflectors.on_start = self._started
-        proxy = Proxy(
-            transport,
-            access,
-            connect_timeout=config.request_timeout,
-            is_up=lambda: self._probe.may_be_asked,
-            is_relayed=lambda: self._probe.is_relayed,
-            met=self._probe.met,
-        )
+        proxy = Proxy(transport, access, probe, connect_timeout=config.request_timeout)
         reading = Reading(
             self._streams, self._streams.floor, proxy, self._schemas, keeping, settings_of(config)
         )

@@ -14,7 +14,7 @@ from edge_sidecars.kubeapi import ApiTransport, Credentials, NotSent, Plain, Unr
 from edge_sidecars.runtime.web.connection_limit import Handler
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import LinkEvidence
-from relay_sidecar.upstream.proxy import Proxy, answer_of
+from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.web.responses import status_answer
 from tests.integration.relay.hosted import Hosted
 from tools.harness.pods.raw_client import RawClient
@@ -46,8 +46,9 @@ class Passing:
     """Before `credentials`; with `token` in the name of callers who bring it."""
 
     def __init__(self, credentials: Credentials, *, token: str | None = None) -> None:
-        self.is_up = True
-        self.met: list[LinkEvidence] = []
+        self.may_be_asked = True
+        self.is_relayed = False
+        self.evidence: list[LinkEvidence] = []
         self.passed: list[bytes] = []
         self._credentials = credentials
         self._token = token
@@ -55,19 +56,16 @@ class Passing:
     def host(self, *, tls: ssl.SSLContext | None = None) -> Hosted:
         return Hosted(self._open, tls=tls)
 
+    def met(self, outcome: LinkEvidence) -> None:
+        self.evidence.append(outcome)
+
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
         return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Handler]:
         transport = ApiTransport(self._credentials, user_agent="relay-sidecar/test")
-        proxy = Proxy(
-            transport,
-            self,
-            connect_timeout=5.0,
-            is_up=lambda: self.is_up,
-            met=self.met.append,
-        )
+        proxy = Proxy(transport, self, self, connect_timeout=5.0)
 
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
             request[CALLER] = Caller()
@@ -89,7 +87,7 @@ class Passing:
         match request.headers.get(MODE, "forward"):
             case "fetch":
                 fetched = await proxy.fetch(request, accept=None, header_timeout=TIMEOUT)
-                return await answer_of(request, fetched)
+                return await fetched.send(request)
             case "stream":
                 answer = await proxy.stream(
                     request,
@@ -101,9 +99,9 @@ class Passing:
                 )
                 if isinstance(answer, web.StreamResponse):
                     return answer
-                return await answer_of(request, answer)
+                return await answer.send(request)
             case "write":
                 fetched = await proxy.write(request, accept=None, header_timeout=TIMEOUT)
-                return await answer_of(request, fetched)
+                return await fetched.send(request)
             case _:
                 return await proxy.forward(request)

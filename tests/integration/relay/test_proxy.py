@@ -183,7 +183,7 @@ def test_r9_nobody_is_asked_for_a_body_that_cannot_be_sent(mode: str) -> None:
         f"{MODE}: {mode}\r\n\r\n"
     )
     passing = Passing(Plain(gone()))
-    passing.is_up = False
+    passing.may_be_asked = False
     with passing.host() as relay, RawClient(relay.port) as client:
         client.send(head.encode())
         assert client.head()[0] == 503
@@ -563,7 +563,7 @@ def test_r9_a_read_on_a_kept_connection_that_ends_is_answered_over_a_new_one(mod
             for _ in range(3):
                 response, body = ask(relay.port, headers={MODE: mode})
                 assert (response.status, body) == (200, b"whole")
-    assert set(passing.met) == {LinkEvidence.ANSWERED}
+    assert set(passing.evidence) == {LinkEvidence.ANSWERED}
 
 
 @pytest.mark.parametrize("mode", ["forward", "fetch"])
@@ -581,7 +581,7 @@ def test_r4_while_the_link_is_down_nothing_is_tried() -> None:
     with RawServer(answer_all) as server:
         passing = Passing(Plain(server.url))
         with passing.host() as relay:
-            passing.is_up = False
+            passing.may_be_asked = False
             for mode in ("forward", "fetch"):
                 response, _ = ask(relay.port, headers={MODE: mode})
                 assert response.status == UNANSWERED[NotSent]
@@ -589,7 +589,7 @@ def test_r4_while_the_link_is_down_nothing_is_tried() -> None:
                 response, _ = ask(relay.port, "PUT", headers={MODE: mode}, body=b"{}")
                 assert response.status == 503
     assert server.connections == 0
-    assert passing.met == []
+    assert passing.evidence == []
 
 
 def test_r4_what_requests_meet_with_is_told_of_the_link() -> None:
@@ -609,11 +609,11 @@ def test_r4_what_requests_meet_with_is_told_of_the_link() -> None:
             ask(relay.port, path="/gateway")
             ask(relay.port, path="/closed")
             ask(relay.port, path="/silent", headers={MODE: "fetch"})
-    assert passing.met == [LinkEvidence.ANSWERED, LinkEvidence.REFUSED, LinkEvidence.TIMED_OUT]
+    assert passing.evidence == [LinkEvidence.ANSWERED, LinkEvidence.REFUSED, LinkEvidence.TIMED_OUT]
     passing = Passing(Plain(gone()))
     with passing.host() as relay:
         ask(relay.port)
-    assert passing.met == [LinkEvidence.REFUSED]
+    assert passing.evidence == [LinkEvidence.REFUSED]
 
 
 # ── whole answers ──

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.kubeapi import Unreachable
-from relay_sidecar.upstream.buffered_response import Inflation
+from relay_sidecar.upstream.streaming import Inflation
 
 SIZE = 100
 

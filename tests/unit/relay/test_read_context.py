@@ -25,7 +25,7 @@ from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.upstream.buffered_response import Fetched
+from relay_sidecar.upstream.buffered_response import BufferedResponse
 from relay_sidecar.web.gets import Gets
 from relay_sidecar.web.lists import Lists
 from relay_sidecar.web.local_api import NoReflectors
@@ -107,17 +107,17 @@ class World:
 
     async def fetch(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> Fetched:
+    ) -> BufferedResponse:
         self.asked += 1
         await asyncio.sleep(0)
         version, headers = self.answers.pop(0)
         body = pod("a", version)
         self.while_asked()
-        return Fetched(200, "OK", CIMultiDictProxy(CIMultiDict(headers)), body, body)
+        return BufferedResponse(200, "OK", CIMultiDictProxy(CIMultiDict(headers)), body, body)
 
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> Fetched:
+    ) -> BufferedResponse:
         raise NotImplementedError
 
     async def stream(
@@ -129,7 +129,7 @@ class World:
         idle_timeout: float,
         may_pass: Callable[[bytes], bool],
         passed: Callable[[bytes], None],
-    ) -> web.StreamResponse | Fetched:
+    ) -> web.StreamResponse | BufferedResponse:
         raise NotImplementedError
 
     async def forward(self, request: web.BaseRequest) -> web.StreamResponse:

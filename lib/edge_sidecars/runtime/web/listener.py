@@ -15,6 +15,7 @@ import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, cast
 
 from aiohttp.http import HttpProcessingError
@@ -153,6 +154,11 @@ class Listener:
         self._busy.add(connection)
         try:
             return await self._handler(request)
+        except ConnectionResetError:
+            if request.transport is not None and not request.transport.is_closing():
+                raise
+            # The client has left and aiohttp has yet to say so: no one receives this.
+            return web.Response(status=HTTPStatus.REQUEST_TIMEOUT)
         finally:
             self._busy.discard(connection)
 
