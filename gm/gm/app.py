@@ -23,8 +23,8 @@ from edge_sidecars.runtime.process import (
 )
 from edge_sidecars.runtime.values import Address, BadInput
 from edge_sidecars.runtime.web.listener import Listener
-from gm.config.config import Config, load
-from gm.config.flags import PREFIX, parser
+from gm.config import PREFIX
+from gm.config.config import Config, load, parser
 from gm.controller.crd_check import UnfitDefinitions
 from gm.hub.token_review import TokenReviews
 from gm.web.listener import listening

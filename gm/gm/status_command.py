@@ -8,8 +8,8 @@ from typing import Any
 
 from edge_sidecars.runtime.flags import Options
 from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
-from edge_sidecars.runtime.values import address
-from gm.config.flags import DEFAULT_LISTEN, PREFIX
+from edge_sidecars.runtime.values import Address, address
+from gm.config import DEFAULT_LISTEN, PREFIX
 
 # Bytes; a /status document of 10,000 nodes is shorter.
 MAX_ANSWER = 16 * 1024 * 1024
@@ -22,19 +22,6 @@ _DOCUMENT = Document(
 )
 _NODE_TITLES = ("NODE", "BY", "VERSION", "CONNECTED", "SERVED", "BACKLOG", "REPORTS", "LAST REPORT")
 _JOB_TITLES = ("KIND", "STATE", "OBJECTS")
-
-
-def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    """0 if a GM answered, 1 if none did, 2 for bad input."""
-    command = StatusCommand(
-        program="gm",
-        document=_DOCUMENT,
-        url_of="--listen",
-        like=f"http://{DEFAULT_LISTEN}",
-        default_url=_default_url,
-        table=table,
-    )
-    return command.run(arguments, environ)
 
 
 def table(told: Mapping[str, Any]) -> str:
@@ -70,10 +57,9 @@ def table(told: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _default_url(environ: Mapping[str, str]) -> str:
+def _listen(environ: Mapping[str, str]) -> Address:
     options = Options({}, environ, prefix=PREFIX)
-    listen = options.parsed("listen", address, address(DEFAULT_LISTEN))
-    return f"http://{listen.dialled}"
+    return options.parsed("listen", address, address(DEFAULT_LISTEN))
 
 
 def _leader(leader: Mapping[str, Any]) -> str:
@@ -94,3 +80,12 @@ def _node(node: Mapping[str, Any]) -> tuple[str, ...]:
         str(node["reports"]),
         "-" if last is None else f"{age(last)} ago",
     )
+
+
+main = StatusCommand(
+    program="gm",
+    document=_DOCUMENT,
+    url_of="--listen",
+    listen=_listen,
+    table=table,
+).run

@@ -17,8 +17,8 @@ from edge_sidecars.runtime.process import first_cause, freeze_gc, install_signal
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
-from lc.config.config import Config, load
-from lc.config.flags import PREFIX, SEDNA_TWINS, parser
+from lc.config import PREFIX, SEDNA_TWINS
+from lc.config.config import Config, load, parser
 from lc.files.remote_files import Remote
 from lc.store import StoreUnavailable, open_store
 from lc.store.failures import Damaged, DirectoryInUse, NewerSchema

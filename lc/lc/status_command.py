@@ -9,8 +9,8 @@ from typing import Any
 
 from edge_sidecars.runtime.flags import Options
 from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
-from edge_sidecars.runtime.values import whole
-from lc.config.flags import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
+from edge_sidecars.runtime.values import Address, whole
+from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
 
 # Bytes; a /status document of 10,000 objects is shorter.
 MAX_ANSWER = 16 * 1024 * 1024
@@ -22,19 +22,6 @@ _DOCUMENT = Document(
     longest=MAX_ANSWER,
 )
 _TITLES = ("KIND", "NAMESPACE", "NAME", "STATE")
-
-
-def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    """0 if an LC answered, 1 if none did, 2 for bad input."""
-    command = StatusCommand(
-        program="lc",
-        document=_DOCUMENT,
-        url_of="this node's LC",
-        like=f"http://127.0.0.1:{DEFAULT_BIND_PORT}",
-        default_url=_default_url,
-        table=table,
-    )
-    return command.run(arguments, environ)
 
 
 def table(told: Mapping[str, Any]) -> str:
@@ -60,10 +47,10 @@ def table(told: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _default_url(environ: Mapping[str, str]) -> str:
+def _listen(environ: Mapping[str, str]) -> Address:
     environ = {PREFIX + "BIND_PORT": environ.get(SEDNA_TWINS["bind_port"], ""), **environ}
     port = Options({}, environ, prefix=PREFIX).parsed("bind_port", whole, DEFAULT_BIND_PORT)
-    return f"http://127.0.0.1:{port}"
+    return Address("127.0.0.1", port)
 
 
 def _link(link: Mapping[str, Any]) -> str:
@@ -92,3 +79,12 @@ def _refusal(it: Mapping[str, Any]) -> str:
     return (
         f"REFUSED  {it['kind']} {it['namespace']}/{it['name']} report {it['seq']}: {it['reason']}"
     )
+
+
+main = StatusCommand(
+    program="lc",
+    document=_DOCUMENT,
+    url_of="this node's LC",
+    listen=_listen,
+    table=table,
+).run

@@ -24,8 +24,8 @@ from edge_sidecars.runtime.process import (
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
-from relay_sidecar.config.config import Config, load
-from relay_sidecar.config.flags import PREFIX, parser
+from relay_sidecar.config import PREFIX
+from relay_sidecar.config.config import Config, load, parser
 from relay_sidecar.web.certificate import ServingCertificate
 from relay_sidecar.web.listener import connection_limit, listening
 from relay_sidecar.web.own_endpoints import OwnEndpoints

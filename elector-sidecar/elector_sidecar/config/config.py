@@ -8,13 +8,23 @@ named elector injects some. Contrib leader-elector's flags are accepted under th
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from edge_sidecars.runtime.flags import Options, named
+from edge_sidecars.runtime.flags import Options, Parser, named
+from edge_sidecars.runtime.options import (
+    command_line,
+    log_format_option,
+    log_level_option,
+    one_of,
+    option,
+    option_values,
+    setting,
+)
+from edge_sidecars.runtime.pod import SERVICE_ACCOUNT_DIR, api_server, pod_namespace
 from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
-from elector_sidecar.config.flags import DEFAULT_LISTEN, SERVICE_ACCOUNT_DIR, contrib_dest, parser
+from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
 from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
@@ -31,207 +41,20 @@ LABEL_PATTERN = re.compile(
 # It stands in a header of each request, beside the uuid in the Lease, and in log lines.
 MAX_IDENTITY = 253
 # Owner and group of a unix socket; in a pod with fsGroup that is every container's group.
-SOCKET_MODE = 0o660
-
-# Our option, and the flag of contrib's that says the same.
-_CONTRIB_NAMES = {"lease": "election", "identity": "id", "namespace": "election_namespace"}
+SOCKET_MODE = "0660"
 
 T = TypeVar("T")
 
-
-@dataclass(frozen=True)
-class Config:
-    """Everything that `elector-sidecar` is told; durations in seconds."""
-
-    lease: str
-    namespace: str
-    identity: str
-    timing: Timing
-    take_missing: bool
-    listen: Address | None  # None: contrib's listener stands in its place
-    socket_mode: int
-    probe_listen: Address | None
-    contrib_listen: Address | None
-    health_url: str | None
-    health_interval: float
-    health_failures: int
-    health_grace: float
-    health_backoff: float
-    drain_url: str | None
-    drain_timeout: float
-    release_on_term: bool
-    notify_url: str | None
-    leader_label: tuple[str, str] | None
-    pod_name: str | None
-    pod_namespace: str
-    kubeconfig: Path | None
-    context: str | None  # of the kubeconfig; None: its current one
-    server: str | None
-    service_account_dir: Path
-    log_format: str
-    log_level: str
-    otlp_endpoint: str | None
-    warnings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not NAME_PATTERN.fullmatch(self.lease) or len(self.lease) > MAX_NAME:
-            raise BadInput(
-                f"--lease {self.lease!r} is not a Lease name: lower-case, digits, - and ."
-            )
-        if self.namespace and not NAMESPACE_PATTERN.fullmatch(self.namespace):
-            raise BadInput(
-                f"--namespace {self.namespace!r} is not a namespace: lower-case, digits and -"
-            )
-        if not self.identity.isprintable() or len(self.identity) > MAX_IDENTITY:
-            raise BadInput(
-                f"--identity {self.identity!r} is not printable or over {MAX_IDENTITY} characters: "
-                "use the pod's name"
-            )
-        if self.health_failures < 1:
-            raise BadInput(f"--health-failures {self.health_failures} must be at least 1")
-        if self.health_interval <= 0:
-            raise BadInput(f"--health-interval {self.health_interval:g}s must be positive")
-        if self.leader_label and not self.pod_name:
-            raise BadInput("--leader-label needs the pod's own name: set POD_NAME (downward API)")
-
-
-def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str) -> Config:
-    """Raises `BadInput`."""
-    given = vars(parser().parse_args(arguments))
-    try:
-        return _Loader(given, environ).config(hostname)
-    except UnsafeTiming as error:
-        raise BadInput(str(error)) from error
-
-
-class _Loader:
-    """Contrib's flags stand in for ours, before env twins do."""
-
-    def __init__(self, given: Mapping[str, str | None], environ: Mapping[str, str]) -> None:
-        self._given = given
-        self._environ = environ
-        own = dict(given)
-        for name, old in _CONTRIB_NAMES.items():
-            if own[name] is None:
-                own[name] = given[contrib_dest(old)]
-        self._options = Options(own, environ, prefix="ELECTOR_")
-        self._warnings: list[str] = []
-
-    def config(self, hostname: str) -> Config:
-        environ, options = self._environ, self._options
-        pod_name = environ.get("POD_NAME") or None
-        lease = options.text("lease")
-        if not lease:
-            raise BadInput("--lease is required: name the Lease, like --lease my-controller")
-        folder = Path(options.text("service_account_dir") or SERVICE_ACCOUNT_DIR)
-        namespace = self._namespace(folder)
-        kubeconfig = self._kubeconfig()
-        contrib_listen = self._contrib("http", address)
-        default_listen = address(DEFAULT_LISTEN) if contrib_listen is None else None
-        return Config(
-            lease=lease,
-            namespace=namespace,
-            identity=options.text("identity") or pod_name or hostname,
-            timing=self._timing(),
-            take_missing=options.choice("on_missing", "wait", "take") == "take",
-            listen=options.parsed("listen", address, default_listen),
-            socket_mode=options.parsed("socket_mode", _mode, SOCKET_MODE),
-            probe_listen=options.parsed("probe_listen", address, None),
-            contrib_listen=contrib_listen,
-            health_url=options.parsed("health_url", url, None),
-            health_interval=options.parsed("health_interval", seconds, 1.0),
-            health_failures=options.parsed("health_failures", whole, 3),
-            health_grace=options.parsed("health_grace", seconds, 30.0),
-            health_backoff=options.parsed("health_backoff", seconds, 10.0),
-            drain_url=options.parsed("drain_url", url, None),
-            drain_timeout=options.parsed("drain_timeout", seconds, 10.0),
-            release_on_term=options.parsed("release_on_term", _switch, default=False),
-            notify_url=options.parsed("notify_url", url, None),
-            leader_label=options.parsed("leader_label", _label, None),
-            pod_name=pod_name,
-            pod_namespace=self._pod_namespace(folder) or namespace,
-            kubeconfig=kubeconfig,
-            context=self._context(kubeconfig),
-            server=self._server(kubeconfig),
-            service_account_dir=folder,
-            log_format=options.choice("log_format", "text", "json"),
-            log_level=options.choice("log_level", "info", "debug", "warning", "error"),
-            otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
-            warnings=tuple(self._warnings),
-        )
-
-    def _contrib(self, name: str, parse: Callable[[str], T]) -> T | None:
-        text = self._given.get(contrib_dest(name))
-        return named(name, parse, text) if text else None
-
-    def _timing(self) -> Timing:
-        ttl = self._contrib("ttl", seconds)
-        if ttl is None or self._given.get("lease_duration") is not None:
-            return Timing(
-                lease_duration=self._options.parsed("lease_duration", seconds, 15.0),
-                renew_interval=self._options.parsed("renew_interval", seconds, 2.0),
-                request_timeout=self._options.parsed("request_timeout", seconds, 3.0),
-            )
-        duration = max(float(math.ceil(ttl)), MIN_LEASE_DURATION)
-        if duration != ttl:
-            self._warnings.append(f"--ttl {ttl:g}s was raised to {duration:g}s")
-        # Contrib's short leases leave no room for our defaults: the same order, scaled down.
-        renew = min(2.0, max(1.0, duration / 5))
-        timeout = min(3.0, 0.9 * (duration * 0.95 - renew - MARGIN))
-        return Timing(
-            lease_duration=duration,
-            renew_interval=self._options.parsed("renew_interval", seconds, renew),
-            request_timeout=self._options.parsed("request_timeout", seconds, timeout),
-        )
-
-    def _namespace(self, folder: Path) -> str:
-        """ "" where only the kubeconfig's context can tell."""
-        namespace = self._options.text("namespace") or self._pod_namespace(folder)
-        if not namespace and not self._options.text("kubeconfig"):
-            raise BadInput(
-                "--namespace is missing: neither POD_NAMESPACE nor "
-                f"{folder / 'namespace'} tells the pod's own; name it"
-            )
-        return namespace
-
-    def _pod_namespace(self, folder: Path) -> str:
-        """Where this pod lives; "" outside of a pod."""
-        named = self._environ.get("POD_NAMESPACE")
-        if named:
-            return named
-        file = folder / "namespace"
-        try:
-            return file.read_text().strip() if file.is_file() else ""
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{file}: {error}; name the --namespace") from error
-
-    def _kubeconfig(self) -> Path | None:
-        name = self._options.text("kubeconfig")
-        is_in_cluster = self._contrib("use_cluster_credentials", _switch)
-        if name and is_in_cluster:
-            raise BadInput(
-                "--use-cluster-credentials and --kubeconfig exclude each other: drop one"
-            )
-        return Path(name) if name else None
-
-    def _context(self, kubeconfig: Path | None) -> str | None:
-        name = self._options.text("context") or None
-        if name is not None and kubeconfig is None:
-            raise BadInput(f"--context {name} needs --kubeconfig")
-        return name
-
-    def _server(self, kubeconfig: Path | None) -> str | None:
-        server = self._options.parsed("server", url, None)
-        if server or kubeconfig:
-            return server
-        host = self._environ.get("KUBERNETES_SERVICE_HOST")
-        port = self._environ.get("KUBERNETES_SERVICE_PORT", "443")
-        if not host:
-            raise BadInput(
-                "no API server: KUBERNETES_SERVICE_HOST is not set, so this is no pod; "
-                "name a --kubeconfig or a --server"
-            )
-        return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+# Contrib's flags, each with its help; and ours that say the same.
+_CONTRIB = {
+    "election": "= --lease",
+    "election-namespace": "= --namespace",
+    "id": "= --identity",
+    "ttl": "= --lease-duration, raised to 3s",
+    "http": "the API, and the JSON of / on every unknown path; replaces the default of --listen",
+    "use-cluster-credentials": "the pod's service account",
+}
+_CONTRIB_NAMES = {"lease": "election", "identity": "id", "namespace": "election_namespace"}
 
 
 def _switch(text: str) -> bool:
@@ -258,3 +81,196 @@ def _label(text: str) -> tuple[str, str]:
         raise BadInput(f"{text!r} is not KEY=VALUE with a valid label key and value")
     key, _, value = text.partition("=")
     return key, value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that `elector-sidecar` is told; durations in seconds."""
+
+    lease: str = option("NAME", "Lease name (required)", default="", group="election")
+    namespace: str = option("NS", "default: the pod's own, or the kubeconfig context's", default="")
+    identity: str = option("ID", "default: POD_NAME, else the host name", default="")
+    lease_duration: float = setting("15s", "whole seconds, at least 3s", seconds)
+    renew_interval: float = setting("2s", "at least 1s", seconds)
+    request_timeout: float = setting(
+        "3s", "hard limit of one API request, once it has a connection", seconds
+    )
+    take_missing: bool = one_of(
+        "wait|take",
+        "a Lease that does not exist: wait one lease duration, or create at once",
+        true="take",
+        name="on_missing",
+    )
+    # None: contrib's listener stands in its place.
+    listen: Address | None = option(
+        "[HOST]:PORT|unix:/PATH", f"default {DEFAULT_LISTEN}", address, group="HTTP"
+    )
+    socket_mode: int = setting(SOCKET_MODE, "of the unix socket: who may connect", _mode)
+    probe_listen: Address | None = option(
+        "[HOST]:PORT", "read-only paths, for kubelet and Prometheus; default off", address
+    )
+    health_url: str | None = option(
+        "URL", "contend only while the main is healthy", url, group="the main container"
+    )
+    health_interval: float = setting(
+        "1s", "between two checks; also the limit of one, if over 1s", seconds
+    )
+    health_failures: int = setting("3", "so many in a row make it unhealthy", whole)
+    health_grace: float = setting("30s", "from acquisition, before failures count", seconds)
+    health_backoff: float = setting("10s", "an ex-leader contends again after it", seconds)
+    drain_url: str | None = option(
+        "URL", "POSTed before release; a 2xx says that the main has stopped leading", url
+    )
+    drain_timeout: float = setting("10s", "then the Lease is left to expire", seconds)
+    release_on_term: bool = option(
+        "true|false",
+        "at SIGTERM the main has stopped already (native sidecars)",
+        _switch,
+        default="false",
+        is_switch=True,
+    )
+    notify_url: str | None = option(
+        "URL",
+        "the /leader document is POSTed there at each change",
+        url,
+        group="telling others",
+    )
+    leader_label: tuple[str, str] | None = option(
+        "KEY=VALUE", "kept on the leader's pod, taken off all others", _label
+    )
+    kubeconfig: Path | None = option(
+        "FILE[:FILE]", "default: the pod's service account", Path, group="API server"
+    )
+    # None: the kubeconfig's current one.
+    context: str | None = option("NAME", "of the kubeconfig; default: its current one")
+    server: str | None = option("URL", "overrides the address", url)
+    service_account_dir: Path = option(
+        "DIR", "default {default}", Path, default=SERVICE_ACCOUNT_DIR
+    )
+    log_format: str = log_format_option(group="logging")
+    log_level: str = log_level_option()
+    contrib_listen: Address | None
+    pod_name: str | None
+    pod_namespace: str
+    otlp_endpoint: str | None
+    warnings: tuple[str, ...] = ()
+    timing: Timing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Raises `UnsafeTiming`, `BadInput`."""
+        timing = Timing(self.lease_duration, self.renew_interval, self.request_timeout)
+        object.__setattr__(self, "timing", timing)
+        if not NAME_PATTERN.fullmatch(self.lease) or len(self.lease) > MAX_NAME:
+            raise BadInput(
+                f"--lease {self.lease!r} is not a Lease name: lower-case, digits, - and ."
+            )
+        if self.namespace and not NAMESPACE_PATTERN.fullmatch(self.namespace):
+            raise BadInput(
+                f"--namespace {self.namespace!r} is not a namespace: lower-case, digits and -"
+            )
+        if not self.identity.isprintable() or len(self.identity) > MAX_IDENTITY:
+            raise BadInput(
+                f"--identity {self.identity!r} is not printable or over {MAX_IDENTITY} characters: "
+                "use the pod's name"
+            )
+        if self.health_failures < 1:
+            raise BadInput(f"--health-failures {self.health_failures} must be at least 1")
+        if self.health_interval <= 0:
+            raise BadInput(f"--health-interval {self.health_interval:g}s must be positive")
+        if self.leader_label and not self.pod_name:
+            raise BadInput("--leader-label needs the pod's own name: set POD_NAME (downward API)")
+
+
+def parser() -> Parser:
+    """Raises `BadInput` from `parse_args`."""
+    it = command_line(
+        Config,
+        prog="elector-sidecar",
+        description="Contends for a Kubernetes Lease and answers on localhost who leads.",
+        epilog="Sub-commands: `elector-sidecar check` (exit 0 only if leader), "
+        "`elector-sidecar status` (who leads). Every flag has an env twin, ELECTOR_<FLAG>.",
+    )
+    contrib = it.add_argument_group("contrib leader-elector's flags, one or two dashes")
+    for name, text in _CONTRIB.items():
+        switch: dict[str, Any] = {"metavar": "VALUE"}
+        if name == "use-cluster-credentials":
+            switch = {"metavar": "true|false", "nargs": "?", "const": "true"}
+        contrib.add_argument(f"--{name}", f"-{name}", dest=_contrib_dest(name), help=text, **switch)
+    return it
+
+
+def _contrib_dest(name: str) -> str:
+    return "contrib_" + name.replace("-", "_")
+
+
+def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str) -> Config:
+    """Raises `BadInput`. Contrib's flags stand in for ours, before env twins do."""
+    given = vars(parser().parse_args(arguments))
+    own = dict(given)
+    for name, contrib in _CONTRIB_NAMES.items():
+        own[name] = given[name] if given[name] is not None else given[_contrib_dest(contrib)]
+    ttl = _contrib(given, "ttl", seconds) if given["lease_duration"] is None else None
+    if ttl is not None:
+        own["lease_duration"] = f"{_lease_duration(ttl):.0f}"
+    options = Options(own, environ, prefix=PREFIX)
+    if not options.text("lease"):
+        raise BadInput("--lease is required: name the Lease, like --lease my-controller")
+    values = option_values(Config, options)
+    if ttl is not None:
+        values |= _scaled_timing(_lease_duration(ttl), options)
+        if _lease_duration(ttl) != ttl:
+            values["warnings"] = (f"--ttl {ttl:g}s was raised to {_lease_duration(ttl):g}s",)
+    contrib_listen = _contrib(given, "http", address)
+    if values["listen"] is None and contrib_listen is None:
+        values["listen"] = address(DEFAULT_LISTEN)
+    pod_name = environ.get("POD_NAME") or None
+    values["identity"] = values["identity"] or pod_name or hostname
+    _complete_api_server(values, given, environ)
+    try:
+        return Config(
+            **values,
+            contrib_listen=contrib_listen,
+            pod_name=pod_name,
+            otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
+        )
+    except UnsafeTiming as error:
+        raise BadInput(str(error)) from error
+
+
+def _contrib(given: Mapping[str, str | None], name: str, parse: Callable[[str], T]) -> T | None:
+    text = given[_contrib_dest(name)]
+    return named(name, parse, text) if text else None
+
+
+def _lease_duration(ttl: float) -> float:
+    return max(float(math.ceil(ttl)), MIN_LEASE_DURATION)
+
+
+def _scaled_timing(lease_duration: float, options: Options) -> dict[str, float]:
+    """Contrib's short leases leave no room for our defaults: the same order, scaled down."""
+    renew = min(2.0, max(1.0, lease_duration / 5))
+    timeout = min(3.0, 0.9 * (lease_duration * 0.95 - renew - MARGIN))
+    scaled = {"renew_interval": renew, "request_timeout": timeout}
+    return {name: value for name, value in scaled.items() if not options.text(name)}
+
+
+def _complete_api_server(
+    values: dict[str, Any], given: Mapping[str, str | None], environ: Mapping[str, str]
+) -> None:
+    """Which API server and namespaces are meant where no flag names them."""
+    folder = values["service_account_dir"]
+    own_namespace = pod_namespace(environ, folder, remedy="name the --namespace")
+    kubeconfig = values["kubeconfig"]
+    values["namespace"] = values["namespace"] or own_namespace
+    values["pod_namespace"] = own_namespace or values["namespace"]
+    if not values["namespace"] and kubeconfig is None:  # else its context may name one
+        raise BadInput(
+            "--namespace is missing: neither POD_NAMESPACE nor "
+            f"{folder / 'namespace'} tells the pod's own; name it"
+        )
+    if kubeconfig is not None and _contrib(given, "use_cluster_credentials", _switch):
+        raise BadInput("--use-cluster-credentials and --kubeconfig exclude each other: drop one")
+    if values["context"] is not None and kubeconfig is None:
+        raise BadInput(f"--context {values['context']} needs --kubeconfig")
+    if values["server"] is None and kubeconfig is None:
+        values["server"] = api_server(environ, remedy="name a --kubeconfig or a --server")

@@ -1,1 +1,4 @@
-"""What the process is told: names of flags, texts to values, and the checked whole."""
+"""The flags of GM and their values. Here only where it listens, which costs no import."""
+
+DEFAULT_LISTEN = "127.0.0.1:9001"
+PREFIX = "GM_"

@@ -7,26 +7,31 @@ some.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
-from edge_sidecars.runtime.flags import Options, flag
-from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
-from gm.config.flags import (
-    DEFAULT_API,
-    DEFAULT_ELECTOR,
-    DEFAULT_KB_SERVER,
-    DEFAULT_LC_SERVER,
-    DEFAULT_LISTEN,
-    DEFAULT_RELAY_STATUS,
-    DEFAULT_STREAM_LISTEN,
-    PREFIX,
-    parser,
+from edge_sidecars.runtime.flags import Options, Parser
+from edge_sidecars.runtime.options import (
+    choice,
+    command_line,
+    log_format_option,
+    log_level_option,
+    one_of,
+    option,
+    option_values,
+    setting,
 )
+from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
+from gm.config import DEFAULT_LISTEN, PREFIX
 
 OFF = "off"
+# relay-sidecar's --listen and --status-listen, elector-sidecar's --listen.
+DEFAULT_API = "http://127.0.0.1:10550"
+DEFAULT_RELAY_STATUS = "http://127.0.0.1:10551"
+DEFAULT_ELECTOR = "http://127.0.0.1:4040"
 # RFC 1123 label, as Kubernetes wants names of namespaces.
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # Where the cluster's own workloads are: who may create a job may run any pod beside them.
@@ -47,29 +52,99 @@ class Mode(Enum):
     RELAY = "relay"
 
 
-@dataclass(frozen=True)
+def _sidecar(default: str, *, off: str | None = None) -> Callable[[str], str | None]:
+    """Parses a sidecar's address, which is asked in the clear, so on this machine."""
+
+    def parse(text: str) -> str | None:
+        if text == off:
+            return None
+        if not url(text).startswith("http:"):
+            raise BadInput(f"{text}: sidecars are asked over http, like {default}")
+        return text.rstrip("/")
+
+    return parse
+
+
+def _switch(text: str) -> Any:
+    parse = choice("false", "true", true="true")
+    return option("true|false", text, parse, default="false")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything that `gm` is told; durations in seconds."""
 
-    mode: Mode
-    namespaces: tuple[str, ...]  # none: all
-    allow_kube_system: bool
-    api: str
-    relay_status: str | None  # None: nobody tells about the link
-    elector: str
-    stream_listen: Address | None
-    sedna_listen: Address | None
-    tls_cert: Path | None
-    tls_key: Path | None
-    client_ca: Path | None
-    review_tokens: bool
-    lc_server: str
-    kb_server: str
-    listen: Address
-    concurrency: int
-    request_timeout: float
-    log_format: str
-    log_level: str
+    mode: Mode = one_of(
+        "active-standby|active-active|relay",
+        "LCs talk to the leader, to any GM, or to no GM but their relays; default active-standby",
+        group="how GM and its LCs work together",
+    )
+    # None: all.
+    namespaces: tuple[str, ...] = option(
+        "NAME",
+        "look after this one only; may be repeated; default all",
+        name="namespace",
+        is_repeated=True,
+    )
+    allow_kube_system: bool = _switch("make workers for jobs in kube-system too; default false")
+    api: str = option(
+        "URL",
+        "the relay: the Kubernetes API; default {default}",
+        _sidecar(DEFAULT_API),
+        default=DEFAULT_API,
+        group="the sidecars of this pod",
+    )
+    # None: the link is taken to be up.
+    relay_status: str | None = option(
+        "URL|off",
+        "tells whether the link is up; default {default}; off: always",
+        _sidecar(DEFAULT_RELAY_STATUS, off=OFF),
+        default=DEFAULT_RELAY_STATUS,
+    )
+    elector: str = option(
+        "URL", "who leads; default {default}", _sidecar(DEFAULT_ELECTOR), default=DEFAULT_ELECTOR
+    )
+    # Sedna's port, so that its Service and its LCs' GM_ADDRESS need no change. None: no hub.
+    stream_listen: Address | None = option(
+        "HOST:PORT", "gRPC; default {default}", address, default=":9000", group="where LCs come"
+    )
+    sedna_listen: Address | None = option(
+        "HOST:PORT", "websocket, for Sedna's own LCs; default off", address
+    )
+    tls_cert: Path | None = option("FILE", "TLS on --stream-listen, with --tls-key", Path)
+    tls_key: Path | None = option("FILE", "of --tls-cert", Path)
+    client_ca: Path | None = option(
+        "FILE", "LCs must bring a certificate that it signed, with their node", Path
+    )
+    review_tokens: bool = _switch(
+        "LCs must bring a token that the API server binds to their node; default false"
+    )
+    # What Sedna's GM tells its workers (localController.server, knowledgeBaseServer.server).
+    lc_server: str = option(
+        "URL",
+        "LC_SERVER; default {default}",
+        url,
+        default="http://localhost:9100",
+        group="what workers are told",
+    )
+    kb_server: str = option(
+        "URL", "KB_SERVER; default {default}", url, default="http://localhost:9020"
+    )
+    listen: Address = option(
+        "HOST:PORT",
+        "/livez, /readyz, /status, /metrics; default {default}",
+        address,
+        default=DEFAULT_LISTEN,
+        group="this process",
+    )
+    concurrency: int = setting("32", "so many objects are worked on at a time", whole)
+    request_timeout: float = setting(
+        "5s",
+        "hard limit of one API request; a write is begun only while the lead is proven for longer",
+        seconds,
+    )
+    log_format: str = log_format_option()
+    log_level: str = log_level_option()
 
     def __post_init__(self) -> None:
         self._check_namespaces()
@@ -146,51 +221,27 @@ class Config:
             ports[it.port] = name
 
 
+def parser() -> Parser:
+    """Raises `BadInput` from `parse_args`."""
+    return command_line(
+        Config,
+        prog="gm",
+        description="Sedna's Global Manager: turns datasets, models, jobs and services into pods "
+        "and statuses, together with Local Controllers on the nodes.",
+        epilog="Sub-command: `gm status` (who leads, nodes, backlog, jobs). Every flag has an env "
+        f"twin, {PREFIX}<FLAG>; one that may be repeated takes several values with spaces between.",
+    )
+
+
 def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
     """Raises `BadInput`."""
     options = Options(vars(parser().parse_args(arguments)), environ, prefix=PREFIX)
     mode = Mode(options.choice("mode", *(each.value for each in Mode)))
+    given = next(options.among(*_HUB_ONLY), None)
+    if mode is Mode.RELAY and given is not None:
+        raise BadInput(f"{given}: with --mode relay no LC comes to GM: drop one")
+    values = option_values(Config, options) | {"mode": mode}
     if mode is Mode.RELAY:
-        told = next(options.among(*_HUB_ONLY), None)
-        if told is not None:
-            raise BadInput(f"{told}: with --mode relay no LC comes to GM: drop one")
-    has_hub = mode is not Mode.RELAY
-    relay_status = options.text("relay_status") or DEFAULT_RELAY_STATUS
-    return Config(
-        mode=mode,
-        namespaces=tuple(dict.fromkeys(options.texts("namespace"))),
-        allow_kube_system=options.choice("allow_kube_system", "false", "true") == "true",
-        api=_base(options, "api", DEFAULT_API),
-        relay_status=None if relay_status == OFF else _base(options, "relay_status", relay_status),
-        elector=_base(options, "elector", DEFAULT_ELECTOR),
-        stream_listen=(
-            options.parsed("stream_listen", address, address(DEFAULT_STREAM_LISTEN))
-            if has_hub
-            else None
-        ),
-        sedna_listen=options.parsed("sedna_listen", address, None),
-        tls_cert=_path(options, "tls_cert"),
-        tls_key=_path(options, "tls_key"),
-        client_ca=_path(options, "client_ca"),
-        review_tokens=options.choice("review_tokens", "false", "true") == "true",
-        lc_server=options.parsed("lc_server", url, DEFAULT_LC_SERVER),
-        kb_server=options.parsed("kb_server", url, DEFAULT_KB_SERVER),
-        listen=options.parsed("listen", address, address(DEFAULT_LISTEN)),
-        concurrency=options.parsed("concurrency", whole, 32),
-        request_timeout=options.parsed("request_timeout", seconds, 5.0),
-        log_format=options.choice("log_format", "text", "json"),
-        log_level=options.choice("log_level", "info", "debug", "warning", "error"),
-    )
-
-
-def _base(options: Options, name: str, default: str) -> str:
-    """A sidecar's address: it is asked in the clear, so on this machine."""
-    text = options.parsed(name, url, default)
-    if not text.startswith("http:"):
-        raise BadInput(f"{flag(name)} {text}: sidecars are asked over http, like {default}")
-    return text.rstrip("/")
-
-
-def _path(options: Options, name: str) -> Path | None:
-    text = options.text(name)
-    return Path(text) if text else None
+        values["stream_listen"] = None
+    values["namespaces"] = tuple(dict.fromkeys(values["namespaces"]))
+    return Config(**values)

@@ -11,19 +11,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edge_sidecars.runtime.flags import Options, flag
-from edge_sidecars.runtime.values import MAX_PORT, Address, BadInput, address, seconds, url, whole
-from lc.config.flags import (
-    DEFAULT_API,
-    DEFAULT_BIND_PORT,
-    DEFAULT_DATA_DIR,
-    DEFAULT_RELAY_STATUS,
-    DEFAULT_ROOT,
-    PREFIX,
-    SEDNA_TWINS,
-    parser,
+from edge_sidecars.runtime.flags import Options, Parser, flag
+from edge_sidecars.runtime.options import (
+    command_line,
+    log_format_option,
+    log_level_option,
+    one_of,
+    option,
+    option_values,
+    setting,
 )
+from edge_sidecars.runtime.values import MAX_PORT, Address, BadInput, address, seconds, url, whole
+from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
 
+# Where Sedna's DaemonSet mounts the node's /.
+DEFAULT_ROOT = "/rootfs"
+# Below the root.
+DEFAULT_DATA_DIR = "var/lib/sedna"
 # RFC 1123 subdomain, as Kubernetes wants names of nodes.
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 MAX_NODE = 253
@@ -36,30 +40,98 @@ _STREAM_ONLY = ("gm_address", "server_ca", "tls_cert", "tls_key", "gm_token_file
 _RELAY_ONLY = ("api", "relay_status", "namespace")
 
 
-@dataclass(frozen=True)
+def _addresses(text: str) -> tuple[Address, ...]:
+    found = tuple(address(each.strip()) for each in text.split(",") if each.strip())
+    for each in found:
+        if each.path:
+            raise BadInput(f"{each}: name a host and a port")
+    return found
+
+
+def _port(text: str) -> int:
+    port = whole(text)
+    if not 0 < port <= MAX_PORT:
+        raise BadInput(f"{text!r:.80} is not a port: write one from 1 to {MAX_PORT}")
+    return port
+
+
+def _loopback(text: str) -> Address:
+    return Address("127.0.0.1", _port(text))
+
+
+def _base(text: str) -> str:
+    return url(text).rstrip("/")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything that `lc` is told; durations in seconds."""
 
-    is_relay: bool  # --mode relay
-    gm_addresses: tuple[Address, ...]
-    server_ca: Path | None
-    tls_cert: Path | None
-    tls_key: Path | None
-    gm_token_file: Path | None
-    redial_cap: float
-    api: str
-    relay_status: str
-    namespace: str  # "": all
-    node: str
-    root: Path
-    data_dir: Path
-    secrets_dir: Path | None
-    dataset_interval: float
-    listen: Address
-    node_listen: Address | None
-    token_file: Path | None
-    log_format: str
-    log_level: str
+    is_relay: bool = one_of(
+        "stream|relay",
+        "stream: from GM; relay: from the API, through the pod's relay",
+        true="relay",
+        name="mode",
+        group="where objects come from",
+    )
+    gm_addresses: tuple[Address, ...] = option(
+        "HOST:PORT",
+        "of GM's stream, or several with commas; Sedna: GM_ADDRESS",
+        _addresses,
+        default="",
+        name="gm_address",
+    )
+    server_ca: Path | None = option(
+        "FILE", "TLS to GM, which this CA vouches for; default: no TLS", Path
+    )
+    tls_cert: Path | None = option("FILE", "who this node is to GM; with --tls-key", Path)
+    tls_key: Path | None = option("FILE", "of --tls-cert", Path)
+    gm_token_file: Path | None = option(
+        "FILE", "or a token that GM has reviewed; needs --server-ca", Path
+    )
+    redial_cap: float = setting(
+        "8s", "the longest wait before GM, or the relay, is tried again", seconds
+    )
+    api: str = option(
+        "URL",
+        "the relay, in mode relay; default {default}",
+        _base,
+        default="http://127.0.0.1:10550",
+    )
+    relay_status: str = option(
+        "URL", "the relay's own port; default {default}", _base, default="http://127.0.0.1:10551"
+    )
+    # "": all.
+    namespace: str = option(
+        "NS", "only objects of this one, in mode relay; default: of all", default=""
+    )
+    node: str = option(
+        "NAME", "default: the host's name; Sedna: NODENAME", default="", group="this node"
+    )
+    root: Path = option(
+        "DIR", f"where the node's / is; default {DEFAULT_ROOT}; Sedna: ROOTFS_MOUNT_DIR", Path
+    )
+    data_dir: Path = option("DIR", f"default <root>/{DEFAULT_DATA_DIR}", Path)
+    secrets_dir: Path | None = option(
+        "DIR", "Secrets that are mounted as <namespace>/<name>; default: none", Path
+    )
+    dataset_interval: float = setting("60s", "between two counts of one dataset", seconds)
+    listen: Address = option(
+        "PORT",
+        "on 127.0.0.1; default {default}; Sedna: BIND_PORT",
+        _loopback,
+        default=str(DEFAULT_BIND_PORT),
+        name="bind_port",
+        group="workers",
+    )
+    node_listen: Address | None = option(
+        "HOST:PORT", "also there, for workers without host network; with a token", address
+    )
+    token_file: Path | None = option(
+        "FILE", "what clients of --node-listen must know; read again at a change", Path
+    )
+    log_format: str = log_format_option(group="logging")
+    log_level: str = log_level_option()
 
     def __post_init__(self) -> None:
         if not _NODE.fullmatch(self.node) or len(self.node) > MAX_NODE:
@@ -100,74 +172,42 @@ class Config:
             raise BadInput(f"--node-listen {self.node_listen}: name an address of this node")
 
 
-def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str) -> Config:
-    """Raises `BadInput`."""
-    given = vars(parser().parse_args(arguments))
-    options = Options(given, _with_sednas(environ), prefix=PREFIX)
-    is_relay = options.choice("mode", "stream", "relay") == "relay"
-    own = Options(given, environ, prefix=PREFIX)
-    for told in own.among(*(_STREAM_ONLY if is_relay else _RELAY_ONLY)):
-        mode = "relay" if is_relay else "stream"
-        raise BadInput(f"{told} means nothing with --mode {mode}: drop one of the two")
-    root = _root(options, environ)
-    node_listen = options.parsed("node_listen", address, None)
-    return Config(
-        is_relay=is_relay,
-        gm_addresses=() if is_relay else options.parsed("gm_address", _addresses, ()),
-        server_ca=_path(options, "server_ca"),
-        tls_cert=_path(options, "tls_cert"),
-        tls_key=_path(options, "tls_key"),
-        gm_token_file=_path(options, "gm_token_file"),
-        redial_cap=options.parsed("redial_cap", seconds, 8.0),
-        api=options.parsed("api", url, DEFAULT_API).rstrip("/"),
-        relay_status=options.parsed("relay_status", url, DEFAULT_RELAY_STATUS).rstrip("/"),
-        namespace=options.text("namespace"),
-        node=options.text("node") or environ.get("HOSTNAME") or hostname,
-        root=root,
-        data_dir=_path(options, "data_dir") or root / DEFAULT_DATA_DIR,
-        secrets_dir=_path(options, "secrets_dir"),
-        dataset_interval=options.parsed("dataset_interval", seconds, 60.0),
-        listen=Address("127.0.0.1", options.parsed("bind_port", _port, DEFAULT_BIND_PORT)),
-        node_listen=node_listen,
-        token_file=_path(options, "token_file"),
-        log_format=options.choice("log_format", "text", "json"),
-        log_level=options.choice("log_level", "info", "debug", "warning", "error"),
+def parser() -> Parser:
+    """Raises `BadInput` from `parse_args`."""
+    return command_line(
+        Config,
+        prog="lc",
+        description="Sedna's Local Controller: what Sedna does on one edge node.",
+        epilog="Sub-commands: `lc run` (default), `lc status` (how it stands on this node). Every "
+        "flag has an env twin, LC_<FLAG>.",
     )
 
 
-def _with_sednas(environ: Mapping[str, str]) -> dict[str, str]:
-    """Sedna's variables stand in for our twins."""
+def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str) -> Config:
+    """Raises `BadInput`."""
+    given = vars(parser().parse_args(arguments))
+    own = Options(given, environ, prefix=PREFIX)
+    is_relay = own.choice("mode", "stream", "relay") == "relay"
+    meaningless = next(own.among(*(_STREAM_ONLY if is_relay else _RELAY_ONLY)), None)
+    if meaningless is not None:
+        mode = "relay" if is_relay else "stream"
+        raise BadInput(f"{meaningless} means nothing with --mode {mode}: drop one of the two")
+    values = option_values(
+        Config, Options(given, _with_sednas(environ, is_relay=is_relay), prefix=PREFIX)
+    )
+    values["node"] = values["node"] or environ.get("HOSTNAME") or hostname
+    # Sedna: the variable that is there and empty means that nothing is mounted.
+    is_unmounted = environ.get(SEDNA_TWINS["root"]) == ""
+    values["root"] = values["root"] or Path("/" if is_unmounted else DEFAULT_ROOT)
+    values["data_dir"] = values["data_dir"] or values["root"] / DEFAULT_DATA_DIR
+    return Config(**values)
+
+
+def _with_sednas(environ: Mapping[str, str], *, is_relay: bool) -> dict[str, str]:
+    """Sedna's variables stand in for our twins, but for GM's address in mode relay."""
     found = {
         PREFIX + name.upper(): environ[twin]
         for name, twin in SEDNA_TWINS.items()
-        if environ.get(twin)
+        if environ.get(twin) and not (is_relay and name in _STREAM_ONLY)
     }
     return found | {name: value for name, value in environ.items() if value}
-
-
-def _root(options: Options, environ: Mapping[str, str]) -> Path:
-    """Sedna: the variable that is there and empty means that nothing is mounted."""
-    told = options.text("root")
-    if told:
-        return Path(told)
-    return Path("/" if environ.get(SEDNA_TWINS["root"]) == "" else DEFAULT_ROOT)
-
-
-def _path(options: Options, name: str) -> Path | None:
-    text = options.text(name)
-    return Path(text) if text else None
-
-
-def _addresses(text: str) -> tuple[Address, ...]:
-    found = tuple(address(each.strip()) for each in text.split(",") if each.strip())
-    for each in found:
-        if each.path:
-            raise BadInput(f"{each}: name a host and a port")
-    return found
-
-
-def _port(text: str) -> int:
-    port = whole(text)
-    if not 0 < port <= MAX_PORT:
-        raise BadInput(f"{text!r:.80} is not a port: write one from 1 to {MAX_PORT}")
-    return port

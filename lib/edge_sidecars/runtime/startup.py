@@ -1,15 +1,51 @@
-"""The first moments of a process, while what it is made of is imported, or is not there.
+"""The first moments of a process: which sub-command is wanted, and the import of its modules.
 
-Guarantee: a signal ends it, as long as nothing has begun. The kernel keeps from a container's first
-process every signal that it has not asked for, and kubelet would wait for the grace period's end.
+Guarantees: a signal ends the process as long as nothing has begun. (The kernel keeps from a
+container's first process every signal that it has not asked for, and kubelet would wait for the
+grace period's end.) Only what the sub-command needs is imported: a probe is a process of its own
+every few seconds, and `status` works without the component's extra.
 """
 
 import gc
 import os
 import signal
 import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
 
 BAD_INPUT = 2
+
+
+def start(
+    program: str,
+    *,
+    extra: str,
+    app: str,
+    listen: Callable[[Mapping[str, str]], str],
+    commands: Mapping[str, str],
+) -> None:
+    """Runs the sub-command, by default `app`, and exits with its status.
+
+    `app` and the values of `commands` are modules with a `main(arguments, environ)`; `extra` has to
+    be installed for them. `listen`: where the program answers /livez, by its environment.
+    """
+    arguments = sys.argv[1:]
+    command = arguments.pop(0) if arguments and arguments[0] in {"livez", *commands} else ""
+    if command == "livez":
+        from edge_sidecars.runtime.livez_command import main as livez
+
+        sys.exit(livez(arguments, program=program, listen=listen(os.environ)))
+    module = commands.get(command, app)
+    if module == app:
+        from edge_sidecars.runtime.web import aiohttp_import
+
+        prepare_imports()
+        aiohttp_import.import_aiohttp(os.environ)
+    try:
+        main = import_module(module).main
+    except ModuleNotFoundError as error:
+        sys.exit(missing_extra(error, program=program, extra=extra))
+    sys.exit(main(arguments, os.environ))
 
 
 def prepare_imports() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from edge_sidecars.runtime.flags import Parser
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.values import Address, BadInput
 from edge_sidecars.runtime.values import url as checked_url
 
 # Seconds; whoever does not answer on this machine within so many does not answer.
@@ -63,23 +63,22 @@ class Document:
         return f"{url}{self.path} is no {self.noun}'s answer"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StatusCommand:
-    """`program` is its name for people. `url_of` tells what --url is of; `like` is an example of
-    one; `default_url` is where the process listens, by the environment: it raises `BadInput`."""
+    """`program` is its name for people. `url_of` tells what --url is of; `listen` is where the
+    process listens, by the environment: it raises `BadInput`."""
 
     program: str
     document: Document
     url_of: str
-    like: str
-    default_url: Callable[[Mapping[str, str]], str]
+    listen: Callable[[Mapping[str, str]], Address]
     table: Callable[[Told], str]
 
     def run(self, arguments: list[str], environ: Mapping[str, str]) -> int:
         """0 if the process answered, 1 if it did not, 2 for bad input."""
         try:
             options = self._parser(environ).parse_args(arguments)
-            connection = connection_to(options.url, like=self.like)
+            connection = connection_to(options.url, like=f"http://{self.listen({})}")
             told = self.document.ask(connection, options.url)
         except BadInput as error:
             return self._failed(error, BAD_INPUT)
@@ -92,7 +91,7 @@ class StatusCommand:
         return 0
 
     def _parser(self, environ: Mapping[str, str]) -> argparse.ArgumentParser:
-        default = self.default_url(environ)
+        default = f"http://{self.listen(environ).dialled}"
         it = Parser(prog=f"{self.program} status", allow_abbrev=False)
         it.add_argument("--url", default=default, help=f"of {self.url_of}; default {default}")
         it.add_argument("-o", "--output", choices=("table", "json"), default="table")

@@ -16,9 +16,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from edge_sidecars.runtime.flags import Options, Parser
+from edge_sidecars.runtime.pod import SERVICE_ACCOUNT_DIR, pod_namespace
 from edge_sidecars.runtime.values import BadInput, address, url
-from relay_sidecar.config.config import namespace_in
-from relay_sidecar.config.flags import DEFAULT_LISTEN, PREFIX, SERVICE_ACCOUNT_DIR
+from relay_sidecar.config import DEFAULT_LISTEN, PREFIX
 
 NAME = "relay"
 
@@ -83,7 +83,7 @@ def _content(options: Options, environ: Mapping[str, str]) -> dict[str, object]:
         # Else kubectl asks for a name at the terminal (tools/clientcmd/client_config.go,
         # canIdentifyUser). The relay takes no notice of it.
         user["username"] = NAME
-    namespace = options.text("namespace") or environ.get("POD_NAMESPACE") or namespace_in(folder)
+    namespace = options.text("namespace") or pod_namespace(environ, folder)
     if namespace:
         context["namespace"] = namespace
     return {

@@ -8,8 +8,8 @@ from typing import Any
 
 from edge_sidecars.runtime.flags import Options
 from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
-from edge_sidecars.runtime.values import address
-from relay_sidecar.config.flags import DEFAULT_STATUS_LISTEN, PREFIX
+from edge_sidecars.runtime.values import Address, address
+from relay_sidecar.config import DEFAULT_STATUS_LISTEN, PREFIX
 
 # Bytes; a /status document of 10,000 streams is shorter.
 MAX_ANSWER = 16 * 1024 * 1024
@@ -21,19 +21,6 @@ _DOCUMENT = Document(
     longest=MAX_ANSWER,
 )
 _TITLES = ("RESOURCE", "NAMESPACE", "SELECTOR", "STATE", "OBJECTS", "BYTES", "AGE", "WATCHERS")
-
-
-def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    """0 if a relay answered, 1 if none did, 2 for bad input."""
-    command = StatusCommand(
-        program="relay-sidecar",
-        document=_DOCUMENT,
-        url_of="--status-listen",
-        like=f"http://{DEFAULT_STATUS_LISTEN}",
-        default_url=_default_url,
-        table=table,
-    )
-    return command.run(arguments, environ)
 
 
 def table(told: Mapping[str, Any]) -> str:
@@ -55,10 +42,9 @@ def table(told: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _default_url(environ: Mapping[str, str]) -> str:
+def _listen(environ: Mapping[str, str]) -> Address:
     options = Options({}, environ, prefix=PREFIX)
-    listen = options.parsed("status_listen", address, address(DEFAULT_STATUS_LISTEN))
-    return f"http://{listen.dialled}"
+    return options.parsed("status_listen", address, address(DEFAULT_STATUS_LISTEN))
 
 
 def _link(link: Mapping[str, Any]) -> str:
@@ -87,3 +73,12 @@ def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:
         "-" if stream["ageSeconds"] is None else age(stream["ageSeconds"]),
         str(stream["watchers"]),
     )
+
+
+main = StatusCommand(
+    program="relay-sidecar",
+    document=_DOCUMENT,
+    url_of="--status-listen",
+    listen=_listen,
+    table=table,
+).run

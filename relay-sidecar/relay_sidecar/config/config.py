@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from edge_sidecars.runtime.flags import Options, flag, named
+from edge_sidecars.runtime.flags import Options, Parser, flag
+from edge_sidecars.runtime.options import (
+    command_line,
+    log_format_option,
+    log_level_option,
+    one_of,
+    option,
+    option_values,
+    setting,
+)
+from edge_sidecars.runtime.pod import SERVICE_ACCOUNT_DIR, api_server, pod_namespace
 from edge_sidecars.runtime.values import (
     Address,
     BadInput,
@@ -23,15 +33,8 @@ from edge_sidecars.runtime.values import (
     url,
     whole,
 )
-from relay_sidecar.config.flags import (
-    DEFAULT_DATA_DIR,
-    DEFAULT_LISTEN,
-    DEFAULT_STATUS_LISTEN,
-    PREFIX,
-    SERVICE_ACCOUNT_DIR,
-    parser,
-)
-from relay_sidecar.config.preload import Preload, preload
+from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN, PREFIX
+from relay_sidecar.config.preload import Preload, parse_preload
 
 MEMORY = "memory"
 # RFC 1123 label, as Kubernetes wants names of namespaces.
@@ -50,38 +53,112 @@ _KUBECONFIG_ONLY = ("context",)
 _OWN_ONLY = ("local_token_file", "allowed_host")
 
 
-@dataclass(frozen=True)
+def _data_dir(text: str) -> Path | None:
+    return None if text == MEMORY else Path(text)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything that `relay-sidecar` is told; durations in seconds, sizes in bytes."""
 
-    listen: Address
-    status_listen: Address
-    tls_cert_file: Path | None
-    tls_private_key_file: Path | None
-    is_local: bool  # no upstream: the relay is the origin
-    server: str | None
-    kubeconfig: Path | None
-    context: str | None  # of the kubeconfig; None: its current one
-    service_account_dir: Path
-    request_timeout: float
-    read_timeout: float
-    probe_interval: float
-    data_dir: Path | None  # None: memory
-    reads_upstream: bool
-    preload: tuple[Preload, ...]
-    idle_timeout: float
-    retain: float
-    max_objects: int
-    max_watchers: int
-    watch_buffer: int
-    asks_callers: bool  # --access caller
-    access_ttl: float
-    access_offline_ttl: float
-    local_token_file: Path | None
-    allowed_hosts: tuple[str, ...]
+    listen: Address = option(
+        "HOST:PORT",
+        "the Kubernetes API; default {default}",
+        address,
+        default=DEFAULT_LISTEN,
+        group="where clients come",
+    )
+    status_listen: Address = option(
+        "HOST:PORT",
+        "/livez, /readyz, /metrics, /status; default {default}",
+        address,
+        default=DEFAULT_STATUS_LISTEN,
+    )
+    tls_cert_file: Path | None = option(
+        "FILE", "https on --listen, for clients that insist on it", Path
+    )
+    tls_private_key_file: Path | None = option(
+        "FILE", "of --tls-cert-file; both are read again at a change", Path
+    )
+    server: str | None = option(
+        "URL",
+        "an API server, or another relay; default: the pod's own",
+        url,
+        group="upstream",
+    )
+    kubeconfig: Path | None = option("FILE[:FILE]", "default: the pod's service account", Path)
+    # None: the kubeconfig's current one.
+    context: str | None = option("NAME", "of the kubeconfig; default: its current one")
+    service_account_dir: Path = option(
+        "DIR", "default {default}", Path, default=SERVICE_ACCOUNT_DIR
+    )
+    # No upstream: the relay is the API server.
+    is_local: bool = one_of(
+        "upstream|local",
+        "local: no upstream, the relay itself is the API server",
+        true="local",
+        name="origin",
+    )
+    request_timeout: float = setting("5s", "hard limit of one request of the relay's own", seconds)
+    read_timeout: float = setting(
+        "1s", "then a read that was asked upstream is answered from here", seconds
+    )
+    probe_interval: float = setting("1s", "between two looks at the link", seconds)
+    # None: memory.
+    data_dir: Path | None = option(
+        "DIR|memory",
+        "default {default}; memory: nothing outlives us",
+        _data_dir,
+        default="/var/lib/relay-sidecar",
+        group="what is kept",
+    )
+    reads_upstream: bool = one_of(
+        "upstream|cache",
+        "reads without resourceVersion, while the link is up: asked upstream, or answered here",
+        true="upstream",
+        name="reads",
+    )
+    preload: tuple[Preload, ...] = option(
+        "RESOURCE[?QUERY]",
+        "kept from the start, like pods?fieldSelector=spec.nodeName=n1, deployments.apps or "
+        "widgets.v1.example.com?namespace=default; may be repeated",
+        parse_preload,
+        is_repeated=True,
+    )
+    idle_timeout: float = setting(
+        "10m", "a stream that nobody reads is closed, its data stays", seconds
+    )
+    retain: float = setting("7d", "for so long after anybody asked for it", seconds)
+    max_objects: int = setting("100000", "in all streams together", whole)
+    max_watchers: int = setting("1000", "at a time", whole)
+    watch_buffer: int = setting(
+        "4Mi", "what one watcher may leave unread before it is cut off", size
+    )
+    asks_callers: bool = one_of(
+        "own|caller",
+        "own: everybody acts with the relay's rights, on loopback only; caller: each with "
+        "those of the token that it brings",
+        true="caller",
+        name="access",
+        group="access",
+    )
+    access_ttl: float = setting("1m", "how long a decision about a caller stands", seconds)
+    access_offline_ttl: float = setting(
+        "24h", "the same while nobody can be asked, in running time", seconds
+    )
+    local_token_file: Path | None = option(
+        "FILE", "with own: the bearer token that callers must bring", Path
+    )
+    allowed_hosts: tuple[str, ...] = option(
+        "NAME",
+        "with own: another name that clients call us; may be repeated",
+        host_name,
+        name="allowed_host",
+        is_repeated=True,
+    )
+    log_format: str = log_format_option(group="logging")
+    log_level: str = log_level_option()
     namespace: str  # the pod's own, "" where unknown
-    log_format: str
-    log_level: str
     otlp_endpoint: str | None
 
     def __post_init__(self) -> None:
@@ -171,57 +248,35 @@ class Config:
             )
 
 
+def parser() -> Parser:
+    """Raises `BadInput` from `parse_args`."""
+    return command_line(
+        Config,
+        prog="relay-sidecar",
+        description="A Kubernetes API endpoint on localhost that lists and watches each thing "
+        "once, keeps it, and goes on answering when the link is cut.",
+        epilog="Sub-commands: `relay-sidecar kubeconfig` (prints one that points here), "
+        "`relay-sidecar status` (streams, watchers, link). Every flag has an env twin, "
+        f"{PREFIX}<FLAG>; one that may be repeated takes several values with spaces between.",
+    )
+
+
 def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
     """Raises `BadInput`."""
     options = Options(vars(parser().parse_args(arguments)), environ, prefix=PREFIX)
     is_local = options.choice("origin", "upstream", "local") == "local"
     asks_callers = options.choice("access", "own", "caller") == "caller"
     _refuse_meaningless(options, is_local=is_local, asks_callers=asks_callers)
-    kubeconfig = _path(options, "kubeconfig")
-    service_account_dir = Path(options.text("service_account_dir") or SERVICE_ACCOUNT_DIR)
-    data_dir = options.text("data_dir") or DEFAULT_DATA_DIR
+    values = option_values(Config, options)
+    if not (is_local or values["server"] or values["kubeconfig"]):
+        values["server"] = api_server(
+            environ, remedy="name a --kubeconfig or a --server, or use --origin local"
+        )
     return Config(
-        listen=options.parsed("listen", address, address(DEFAULT_LISTEN)),
-        status_listen=options.parsed("status_listen", address, address(DEFAULT_STATUS_LISTEN)),
-        tls_cert_file=_path(options, "tls_cert_file"),
-        tls_private_key_file=_path(options, "tls_private_key_file"),
-        is_local=is_local,
-        server=None if is_local else _server(options, kubeconfig, environ),
-        kubeconfig=kubeconfig,
-        context=options.text("context") or None,
-        service_account_dir=service_account_dir,
-        request_timeout=options.parsed("request_timeout", seconds, 5.0),
-        read_timeout=options.parsed("read_timeout", seconds, 1.0),
-        probe_interval=options.parsed("probe_interval", seconds, 1.0),
-        data_dir=None if data_dir == MEMORY else Path(data_dir),
-        reads_upstream=options.choice("reads", "upstream", "cache") == "upstream",
-        preload=tuple(named("preload", preload, text) for text in options.texts("preload")),
-        idle_timeout=options.parsed("idle_timeout", seconds, 600.0),
-        retain=options.parsed("retain", seconds, 7 * 86400.0),
-        max_objects=options.parsed("max_objects", whole, 100_000),
-        max_watchers=options.parsed("max_watchers", whole, 1000),
-        watch_buffer=options.parsed("watch_buffer", size, 4 * 1024**2),
-        asks_callers=asks_callers,
-        access_ttl=options.parsed("access_ttl", seconds, 60.0),
-        access_offline_ttl=options.parsed("access_offline_ttl", seconds, 86400.0),
-        local_token_file=_path(options, "local_token_file"),
-        allowed_hosts=tuple(
-            named("allowed_host", host_name, text) for text in options.texts("allowed_host")
-        ),
-        namespace=environ.get("POD_NAMESPACE") or namespace_in(service_account_dir),
-        log_format=options.choice("log_format", "text", "json"),
-        log_level=options.choice("log_level", "info", "debug", "warning", "error"),
+        **values,
+        namespace=pod_namespace(environ, values["service_account_dir"]),
         otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
     )
-
-
-def namespace_in(service_account_dir: Path) -> str:
-    """Where this pod lives; "" outside of a pod. Raises `BadInput`."""
-    file = service_account_dir / "namespace"
-    try:
-        return file.read_text().strip() if file.is_file() else ""
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{file}: {error}; set POD_NAMESPACE") from error
 
 
 def _refuse_meaningless(options: Options, *, is_local: bool, asks_callers: bool) -> None:
@@ -234,23 +289,3 @@ def _refuse_meaningless(options: Options, *, is_local: bool, asks_callers: bool)
         told = next(options.among(*names), None)
         if is_meaningless and told is not None:
             raise BadInput(f"{told}: {remedy}")
-
-
-def _path(options: Options, name: str) -> Path | None:
-    text = options.text(name)
-    return Path(text) if text else None
-
-
-def _server(options: Options, kubeconfig: Path | None, environ: Mapping[str, str]) -> str | None:
-    """None where the kubeconfig tells it."""
-    server = options.parsed("server", url, None)
-    if server or kubeconfig:
-        return server
-    host = environ.get("KUBERNETES_SERVICE_HOST")
-    port = environ.get("KUBERNETES_SERVICE_PORT", "443")
-    if not host:
-        raise BadInput(
-            "no API server: KUBERNETES_SERVICE_HOST is not set, so this is no pod; "
-            "name a --kubeconfig or a --server, or use --origin local"
-        )
-    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

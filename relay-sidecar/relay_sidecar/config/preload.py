@@ -37,7 +37,7 @@ class Preload:
         return Scope(resource, self.namespace, self.labels, self.fields)
 
 
-def preload(text: str) -> Preload:
+def parse_preload(text: str) -> Preload:
     """Raises `BadInput`."""
     name, _, query = text.partition("?")
     plural, _, rest = name.partition(".")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-import elector_sidecar.config.flags
-import gm.config.flags
-import lc.config.flags
-import relay_sidecar.config.flags
+import elector_sidecar.config.config
+import gm.config.config
+import lc.config.config
+import relay_sidecar.config.config
 from tests.unit.manifests.built import (
     MANIFESTS,
     OVERLAYS,
@@ -28,10 +28,10 @@ from tests.unit.repository.checkout import ROOT, block, document
 from tools.harness.controlplane.kustomize import kustomize
 
 PARSERS: dict[str, Any] = {
-    "ELECTOR": elector_sidecar.config.flags.parser,
-    "RELAY": relay_sidecar.config.flags.parser,
-    "GM": gm.config.flags.parser,
-    "LC": lc.config.flags.parser,
+    "ELECTOR": elector_sidecar.config.config.parser,
+    "RELAY": relay_sidecar.config.config.parser,
+    "GM": gm.config.config.parser,
+    "LC": lc.config.config.parser,
 }
 
 

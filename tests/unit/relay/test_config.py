@@ -16,9 +16,8 @@ from edge_sidecars.runtime.values import (
     url,
     whole,
 )
-from relay_sidecar.config.config import Config, load
-from relay_sidecar.config.flags import GROUPS, parser
-from relay_sidecar.config.preload import preload
+from relay_sidecar.config.config import Config, load, parser
+from relay_sidecar.config.preload import parse_preload
 
 POD = {"POD_NAMESPACE": "ns", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 TLS = ["--tls-cert-file=/c", "--tls-private-key-file=/k"]
@@ -173,7 +172,7 @@ def test_a_flag_beats_its_env_twin_and_both_beat_the_default() -> None:
         ("DATA_DIR", "/d", "data_dir", Path("/d")),
         ("DATA_DIR", "memory", "data_dir", None),
         ("READS", "cache", "reads_upstream", False),
-        ("PRELOAD", "pods", "preload", (preload("pods"),)),
+        ("PRELOAD", "pods", "preload", (parse_preload("pods"),)),
         ("IDLE_TIMEOUT", "1m", "idle_timeout", 60.0),
         ("RETAIN", "1d", "retain", 86400.0),
         ("MAX_OBJECTS", "5", "max_objects", 5),
@@ -228,8 +227,7 @@ def test_every_flag_is_read() -> None:
     """Each is in a field of `Config` of its name, or says how another field is to be read."""
     renamed = {"origin": "is_local", "reads": "reads_upstream", "access": "asks_callers"}
     renamed["allowed_host"] = "allowed_hosts"
-    flags = {name.replace("-", "_") for group in GROUPS.values() for name, _, _ in group}
-    assert flags == set(vars(parser().parse_args([])))
+    flags = set(vars(parser().parse_args([])))
     assert {renamed.get(name, name) for name in flags} <= {field.name for field in fields(Config)}
 
 
@@ -244,8 +242,7 @@ def test_what_a_service_named_relay_injects_is_ignored() -> None:
 
 
 def test_an_empty_env_twin_is_none() -> None:
-    names = (name for group in GROUPS.values() for name, _, _ in group)
-    empty = {f"RELAY_{name.upper().replace('-', '_')}": "" for name in names}
+    empty = dict.fromkeys(parser().twins("RELAY_"), "")
     assert loaded(environ=empty) == loaded()
 
 
@@ -312,7 +309,7 @@ def test_a_namespace_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
     text: str, path: str
 ) -> None:
-    assert str(preload(text).scope("PREFERRED")) == path
+    assert str(parse_preload(text).scope("PREFERRED")) == path
 
 
 # ── bad input ──

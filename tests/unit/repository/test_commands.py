@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from elector_sidecar.config.flags import parser as elector
-from gm.config.flags import parser as gm
-from lc.config.flags import SEDNA_TWINS
-from lc.config.flags import parser as lc
-from relay_sidecar.config.flags import parser as relay
+from elector_sidecar.config.config import parser as elector
+from gm.config.config import parser as gm
+from lc.config import SEDNA_TWINS
+from lc.config.config import parser as lc
+from relay_sidecar.config.config import parser as relay
 from tests.unit.repository.checkout import DOCUMENTS, TYPED, document, fences, tracked_texts
 
 PROGRAMS = {"ELECTOR": elector(), "RELAY": relay(), "GM": gm(), "LC": lc()}

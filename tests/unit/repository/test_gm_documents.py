@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gm.config.config import Config, load
-from gm.config.flags import parser
+from gm.config.config import Config, load, parser
 from gm.telemetry.status import (
     Backlog,
     CollectionStatus,

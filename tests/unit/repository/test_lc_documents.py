@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
-from lc.config.config import Config, load
-from lc.config.flags import parser
+from lc.config.config import Config, load, parser
 from lc.files.remote_files import Transfer
 from lc.link import LinkStatus
 from lc.store.tables import Refusal

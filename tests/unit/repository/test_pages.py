@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from edge_sidecars.local_apiserver.storage import FILE_NAME as ORIGIN
-from elector_sidecar.config.flags import parser as elector
-from gm.config.flags import parser as gm
-from lc.config.flags import parser as lc
+from elector_sidecar.config.config import parser as elector
+from gm.config.config import parser as gm
+from lc.config.config import parser as lc
 from lc.store.files import NAME as STORE
-from relay_sidecar.config.flags import parser as relay
+from relay_sidecar.config.config import parser as relay
 from relay_sidecar.journal.files import NAME as JOURNAL
 from tests.unit.manifests.built import OVERLAYS
 from tests.unit.repository.checkout import DOCUMENTS, ROOT, document, rows

@@ -12,8 +12,7 @@ import yaml
 
 from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
 from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
-from relay_sidecar.config.config import Config, load
-from relay_sidecar.config.flags import parser
+from relay_sidecar.config.config import Config, load, parser
 from relay_sidecar.telemetry.status import (
     JournalStatus,
     Outage,

@@ -45,7 +45,7 @@ OF_EXTRAS = ("google", "grpc", "kubernetes", "minio", "msgspec", "re2", "uvloop"
     [
         ("elector_sidecar", "", None),
         ("relay_sidecar", "", "relay"),
-        ("relay_sidecar", "kubeconfig", "relay"),
+        ("relay_sidecar", "kubeconfig", None),
         ("relay_sidecar", "status", None),
         ("gm", "", "gm"),
         ("gm", "status", None),
@@ -66,9 +66,9 @@ def test_a_program_without_its_extra_names_it_in_one_line(
     done = subprocess.run(
         [sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environ
     )
-    assert done.returncode != 0
     assert "Traceback" not in done.stderr
     if extra is not None:
+        assert done.returncode != 0
         assert done.stderr.count("\n") == 1, done.stderr
         assert f"pip install '.[{extra}]'" in done.stderr
     else:

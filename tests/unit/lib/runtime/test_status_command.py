@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.values import Address, BadInput, address
 
 
 @pytest.mark.parametrize(
@@ -33,18 +33,17 @@ def test_each_column_is_as_wide_as_its_widest_cell_and_nothing_stands_behind_the
     ]
 
 
-def command(default_url: str | BadInput) -> StatusCommand:
-    def default(environ: Mapping[str, str]) -> str:
-        if isinstance(default_url, BadInput):
-            raise default_url
-        return default_url
+def command(listen: str | BadInput) -> StatusCommand:
+    def default(environ: Mapping[str, str]) -> Address:
+        if isinstance(listen, BadInput):
+            raise listen
+        return address(listen)
 
     return StatusCommand(
         program="thing",
         document=Document("/status", "thing", "the thing", frozenset({"a"}), longest=100),
         url_of="--listen",
-        like="http://127.0.0.1:80",
-        default_url=default,
+        listen=default,
         table=str,
     )
 
@@ -52,7 +51,7 @@ def command(default_url: str | BadInput) -> StatusCommand:
 def test_where_nobody_listens_that_is_one_line_with_the_address_and_the_remedy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert command("http://127.0.0.1:1").run([], {}) == 1
+    assert command("127.0.0.1:1").run([], {}) == 1
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith("thing status: no answer from the thing at http://127.0.0.1:1: ")
@@ -61,21 +60,21 @@ def test_where_nobody_listens_that_is_one_line_with_the_address_and_the_remedy(
 
 
 @pytest.mark.parametrize(
-    ("default_url", "arguments", "told"),
+    ("listen", "arguments", "told"),
     [
-        ("http://127.0.0.1:1", ["--url=https://a"], "--url 'https://a' is not like http://"),
-        ("http://127.0.0.1:1", ["--url=a"], "'a' is not a URL"),
-        ("http://127.0.0.1:1", ["--output=xml"], "--output"),
+        ("127.0.0.1:1", ["--url=https://a"], "--url 'https://a' is not like http://"),
+        ("127.0.0.1:1", ["--url=a"], "'a' is not a URL"),
+        ("127.0.0.1:1", ["--output=xml"], "--output"),
         (BadInput("THING_LISTEN 'x'"), [], "THING_LISTEN 'x'"),
     ],
 )
 def test_bad_input_is_one_line_and_nobody_is_asked(
     capsys: pytest.CaptureFixture[str],
-    default_url: str | BadInput,
+    listen: str | BadInput,
     arguments: list[str],
     told: str,
 ) -> None:
-    assert command(default_url).run(arguments, {}) == 2
+    assert command(listen).run(arguments, {}) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("thing status: ")
