@@ -22,7 +22,7 @@ from lc.config.config import Config, load, parser
 from lc.files.remote_files import Remote
 from lc.store import StoreUnavailable, open_store
 from lc.store.failures import Damaged, DirectoryInUse, NewerSchema
-from lc.web.authentication import Loopback, NodeDoor, TokenFile
+from lc.web.authentication import LoopbackOnly, TokenAuthentication, TokenFile
 from lc.web.listener import connection_limit, listening
 from lc.wiring import LocalController
 
@@ -80,9 +80,9 @@ def _listeners(config: Config, controller: LocalController) -> list[Listener]:
     handle = controller.api.handle
     count = 1 if config.node_listen is None else 2
     limit = connection_limit(count)
-    listeners = [listening(config.listen, Loopback(handle).handle, limit=limit)]
+    listeners = [listening(config.listen, LoopbackOnly(handle).handle, limit=limit)]
     if config.node_listen is not None and config.token_file is not None:
-        door = NodeDoor(handle, TokenFile(config.token_file))
+        door = TokenAuthentication(handle, TokenFile(config.token_file))
         listeners.append(listening(config.node_listen, door.handle, limit=limit))
     return listeners
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class LinkStatus:
+class GmLinkStatus:
     """`peer`: who is, or was last, at the other end; `since`: seconds on CLOCK_BOOTTIME; `problem`:
     why it is not up, in words for people."""
 
@@ -15,13 +15,13 @@ class LinkStatus:
     problem: str = ""
 
 
-class Link(Protocol):
+class GmLink(Protocol):
     """To GM's stream, or to the relay."""
 
     async def run(self) -> None:
         """Until cancelled: it redials by itself, for as long as it takes."""
         ...
 
-    def status(self) -> LinkStatus:
+    def status(self) -> GmLinkStatus:
         """As of now."""
         ...

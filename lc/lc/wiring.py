@@ -12,16 +12,16 @@ from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from lc.config.config import Config
 from lc.files.host_files import HostFiles
-from lc.files.mounted_secrets import Secrets
+from lc.files.mounted_secrets import MountedSecrets
 from lc.files.remote_files import Remote
 from lc.learning.learner import Learner
-from lc.link import Link
+from lc.link import GmLink
 from lc.store import Store
-from lc.telemetry.status import Counters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
+from lc.telemetry.status import LcCounters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
 from lc.web.worker_api import WorkerApi
 from lc.workers.datasets import Datasets
 from lc.workers.forwarder import Forwarder
-from lc.workers.managers import Manager, Managers
+from lc.workers.managers import ObjectManager, ObjectManagers
 from lc.workers.unknown_jobs import UnknownJobReports
 
 # Of the data directory: where learning jobs keep samples until their round.
@@ -37,11 +37,11 @@ class LocalController:
         self._remote = remote
         self._began_at = boottime()
         host = HostFiles(config.root)
-        secrets = Secrets(config.secrets_dir)
+        secrets = MountedSecrets(config.secrets_dir)
         self._datasets = Datasets(
             store, host=host, remote=remote, secrets=secrets, interval=config.dataset_interval
         )
-        self.managers: Sequence[Manager] = (
+        self.managers: Sequence[ObjectManager] = (
             self._datasets,
             Forwarder(store),
             Learner(
@@ -53,7 +53,7 @@ class LocalController:
                 folder=config.data_dir / SAMPLES,
             ),
         )
-        self._managing = Managers(store, self.managers)
+        self._managing = ObjectManagers(store, self.managers)
         self.unknown_jobs = UnknownJobReports(store, self._managing.handling)
         self.link = _link(config, store)
         self.api = WorkerApi(self)
@@ -65,7 +65,7 @@ class LocalController:
     def get(self, key: ObjectKey) -> Document | None:
         return self._store.get(key)
 
-    def handling(self, kind: str) -> Manager | None:
+    def handling(self, kind: str) -> ObjectManager | None:
         return self._managing.handling(kind)
 
     def status(self) -> LcStatus:
@@ -82,7 +82,7 @@ class LocalController:
             reports=self._reports(),
             objects=self.objects(),
             transfers=self._remote.transfers(),
-            counters=Counters(
+            counters=LcCounters(
                 worker_reports=tuple(sorted(self.api.answered.items())),
                 dataset_counts=self._datasets.counts,
                 dataset_problems=self._datasets.problems(),
@@ -122,7 +122,7 @@ class LocalController:
         return ReportsStatus(waiting, oldest, refused, refusals, self.unknown_jobs.waiting)
 
 
-def _link(config: Config, store: Store) -> Link:
+def _link(config: Config, store: Store) -> GmLink:
     """Imported only where used: an edge node's memory is not for what it does not do."""
     if config.is_relay:
         from lc.relay import RelayLink
@@ -136,11 +136,11 @@ def _link(config: Config, store: Store) -> Link:
             redial_cap=config.redial_cap,
             version=VERSION,
         )
-    from lc.stream.stream_link import StreamLink, Tls
+    from lc.stream.stream_link import ClientTls, StreamLink
 
     tls = None
     if config.server_ca is not None:
-        tls = Tls(config.server_ca, config.tls_cert, config.tls_key)
+        tls = ClientTls(config.server_ca, config.tls_cert, config.tls_key)
     return StreamLink(
         store,
         node=config.node,

@@ -31,7 +31,7 @@ GONE: Final = 1.25
 ROUND: Final = 1.8
 
 
-class Reception:
+class DialPolicy:
     """How GM received this LC. `addresses`: host:port, one at least."""
 
     def __init__(self, addresses: Sequence[str], *, longest: float) -> None:

@@ -17,7 +17,7 @@ DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class LastWord:
+class DedupKey:
     """What a worker said last."""
 
     seq: int
@@ -25,7 +25,7 @@ class LastWord:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReportBody:
     """What is to be told of one object."""
 
     kind: str
@@ -57,7 +57,7 @@ class Queue:
     uid: str
     last: int = 0
     waiting: tuple[Waiting, ...] = ()
-    heard: Mapping[str, LastWord] = field(default_factory=dict)
+    heard: Mapping[str, DedupKey] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Enqueued:
 
 
 def enqueue(
-    queue: Queue, said: Said, *, store_id: str, now: float, is_repeated: bool = False
+    queue: Queue, said: ReportBody, *, store_id: str, now: float, is_repeated: bool = False
 ) -> Enqueued:
     """`now`: seconds of the wall clock. `is_repeated`: said on purpose once more, since what was
     acknowledged had no effect: only what waits still is the same report then."""
@@ -87,7 +87,7 @@ def enqueue(
     index = replaced_by(report, [each.report for each in queue.waiting])
     superseded = None if index is None else queue.waiting[index].report.seq
     stays = tuple(each for each in queue.waiting if each.report.seq != superseded)
-    heard = {**queue.heard, said.worker: LastWord(seq, digest)}
+    heard = {**queue.heard, said.worker: DedupKey(seq, digest)}
     by_age = sorted(heard, key=lambda worker: heard[worker].seq)
     forgotten = tuple(by_age[: max(0, len(heard) - MAX_WORKERS)])
     for worker in forgotten:
@@ -131,7 +131,7 @@ def _is_over(queue: Queue, seq: int) -> bool:
     return all(each.report.seq != seq for each in queue.waiting)
 
 
-def _report(queue: Queue, said: Said, store_id: str, seq: int) -> Report:
+def _report(queue: Queue, said: ReportBody, store_id: str, seq: int) -> Report:
     return Report(
         store_id=store_id,
         seq=seq,

@@ -23,12 +23,12 @@ FORWARDED = SERVICES | {FEDERATED}
 
 
 @dataclass(frozen=True, slots=True)
-class Forwarded:
+class MappedReport:
     worker: str
     body: bytes
 
 
-def forward(info: WorkerInfo) -> Forwarded:
+def map_report(info: WorkerInfo) -> MappedReport:
     """For a kind in FORWARDED. Raises UnfitInfo for what GM could not take."""
     body: dict[str, object]
     if info.owner_kind == FEDERATED:
@@ -40,4 +40,4 @@ def forward(info: WorkerInfo) -> Forwarded:
     encoded = msgspec.json.encode(body, order="deterministic")
     if len(encoded) > MAX_BODY:
         raise UnfitInfo(f"{len(encoded)} bytes are too much: at most {MAX_BODY} are reported")
-    return Forwarded(info.name, encoded)
+    return MappedReport(info.name, encoded)

@@ -13,7 +13,7 @@ LONGEST: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Repetition:
+class ResendSchedule:
     """`pause`: seconds between the last telling and the next."""
 
     due_at: float
@@ -27,7 +27,7 @@ class Repetition:
     def is_due(self, now: float) -> bool:
         return now >= self.due_at
 
-    def repeated(self, now: float) -> "Repetition":
+    def repeated(self, now: float) -> "ResendSchedule":
         """It was told once more."""
         pause = min(2 * self.pause, LONGEST)
-        return Repetition(now + pause, pause)
+        return ResendSchedule(now + pause, pause)

@@ -72,7 +72,7 @@ class Position(msgspec.Struct, frozen=True, gc=False):
         return (self.device, self.inode) == (look.device, look.inode)
 
 
-class Counter:
+class SampleCounter:
     """Goes on from a position, chunk by chunk."""
 
     def __init__(self, position: Position, *, before: bytes = b"") -> None:

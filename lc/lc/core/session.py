@@ -35,14 +35,14 @@ class Incarnation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class PutObject:
     """To be stored in place of what has its key."""
 
     document: Document
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemoveObject:
     key: ObjectKey
     uid: str
 
@@ -55,7 +55,7 @@ class KeepOnly:
 
 
 @dataclass(frozen=True, slots=True)
-class Safe:
+class ReportAcked:
     """Reports of this object up to this seq need not be kept."""
 
     uid: str
@@ -63,7 +63,7 @@ class Safe:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class ReportRefused:
     """This report will never be taken."""
 
     uid: str
@@ -72,7 +72,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Redial:
+class RedialAsked:
     """GM asks to go elsewhere."""
 
     reason: str
@@ -85,7 +85,9 @@ class Paced:
     seconds: float
 
 
-Effect: TypeAlias = Stored | Removed | KeepOnly | Safe | Rejected | Redial | Paced
+Effect: TypeAlias = (
+    PutObject | RemoveObject | KeepOnly | ReportAcked | ReportRefused | RedialAsked | Paced
+)
 
 
 class Session:
@@ -112,11 +114,11 @@ class Session:
                 self._is_rewound = True
                 return ()
             case Ack(store_id, uid, seq):
-                return (Safe(uid, seq),) if store_id == self._store_id else ()
+                return (ReportAcked(uid, seq),) if store_id == self._store_id else ()
             case Refused(store_id, uid, seq, reason):
-                return (Rejected(uid, seq, reason),) if store_id == self._store_id else ()
+                return (ReportRefused(uid, seq, reason),) if store_id == self._store_id else ()
             case Drain(reason):
-                return (Redial(reason),)
+                return (RedialAsked(reason),)
             case Pace(seconds):
                 return (Paced(seconds),)
 
@@ -126,11 +128,11 @@ class Session:
         if held is not None and held.uid == new.uid and not self._is_rewound:
             self._decided[key] = max(held, new, key=lambda one: one.resource_version)
             is_newer = new.resource_version > held.resource_version
-            return (Stored(document),) if is_newer else ()
+            return (PutObject(document),) if is_newer else ()
         self._decided[key] = new
         if held is not None and held.uid != new.uid:
-            return (Removed(key, held.uid), Stored(document))
-        return (Stored(document),)
+            return (RemoveObject(key, held.uid), PutObject(document))
+        return (PutObject(document),)
 
     def _delete(self, delete: Delete) -> tuple[Effect, ...]:
         key = ObjectKey(delete.kind, delete.namespace, delete.name)
@@ -140,7 +142,7 @@ class Session:
         if delete.resource_version < held.resource_version and not self._is_rewound:
             return ()
         self._decided[key] = None
-        return (Removed(key, held.uid),)
+        return (RemoveObject(key, held.uid),)
 
     def _keep_only(self) -> KeepOnly:
         self._is_rewound = False

@@ -23,7 +23,7 @@ MAX_GIVEN_UP = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptReport:
     """What one worker said; `number` only grows."""
 
     number: int
@@ -36,14 +36,14 @@ class Kept:
 class UnknownJobs:
     """`reports` by number, in order; `waited`: for how many seconds each job is waited for."""
 
-    reports: Mapping[int, Kept] = field(default_factory=dict)
+    reports: Mapping[int, KeptReport] = field(default_factory=dict)
     waited: Mapping[ObjectKey, float] = field(default_factory=dict)
     last: int = 0
 
     def is_given_up(self, key: ObjectKey) -> bool:
         return self.waited.get(key, 0.0) >= PATIENCE
 
-    def of(self, key: ObjectKey) -> tuple[Kept, ...]:
+    def of(self, key: ObjectKey) -> tuple[KeptReport, ...]:
         """What is kept of one job, in order."""
         return tuple(it for it in self.reports.values() if it.key == key)
 
@@ -56,7 +56,7 @@ class UnknownJobs:
         said = [it for it in self.reports.values() if (it.key, it.worker) == (key, worker)]
         if said and said[-1].body == body:
             return self
-        kept = Kept(self.last + 1, key, worker, body)
+        kept = KeptReport(self.last + 1, key, worker, body)
         reports = {**self.reports, kept.number: kept}
         while (victim := _crowded_out(reports)) is not None:
             del reports[victim]
@@ -94,7 +94,7 @@ class UnknownJobs:
         )
 
 
-def _crowded_out(reports: Mapping[int, Kept]) -> int | None:
+def _crowded_out(reports: Mapping[int, KeptReport]) -> int | None:
     counts = Counter(it.key.namespace for it in reports.values())
     sizes: Counter[str] = Counter()
     for it in reports.values():

@@ -1,1 +1,1 @@
-"""Files that jobs and datasets name: on the node, remote, and mounted Secrets."""
+"""Files that jobs and datasets name: on the node, remote, and mounted MountedSecrets."""

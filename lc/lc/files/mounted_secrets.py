@@ -14,7 +14,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 MAX_VALUE = 65536
 
 
-class Secrets:
+class MountedSecrets:
     """`directory`: None where none were mounted."""
 
     def __init__(self, directory: Path | None) -> None:

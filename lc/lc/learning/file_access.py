@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from lc.core.learning.commands import Place
+from lc.core.learning.commands import FileLocation
 from lc.core.learning.paths import is_remote
 from lc.files.host_files import HostFiles
-from lc.files.mounted_secrets import Secrets
+from lc.files.mounted_secrets import MountedSecrets
 from lc.files.remote_files import Remote, RemoteError
 from lc.learning.atomic_files import Halt, Halted, make_folder, write_whole
 
@@ -28,50 +28,50 @@ class TaskFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class SharedFiles:
     """What all jobs share. `executor`: threads for work on files; `halt` stops that."""
 
     host: HostFiles
     remote: Remote
-    secrets: Secrets
+    secrets: MountedSecrets
     executor: Executor
     halt: Halt = field(default_factory=Halt)
 
 
-class Places:
+class FileAccess:
     """Of one job. `scratch`: a folder of its own for what is under way."""
 
-    def __init__(self, reach: Reach, namespace: str, *, scratch: Path) -> None:
-        self._reach = reach
+    def __init__(self, shared: SharedFiles, namespace: str, *, scratch: Path) -> None:
+        self._shared = shared
         self._namespace = namespace
         self._scratch = scratch
 
     @property
     def halt(self) -> Halt:
-        return self._reach.halt
+        return self._shared.halt
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Raises TaskFailed for what the disk says."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._reach.executor, work)
+            return await asyncio.get_running_loop().run_in_executor(self._shared.executor, work)
         except OSError as error:
             raise TaskFailed(f"{error.filename or 'the disk'}: {error.strerror}") from error
         except Halted as error:
             raise TaskFailed("LC ends") from error
 
-    async def make_folder(self, place: Place) -> None:
+    async def make_folder(self, place: FileLocation) -> None:
         """Elsewhere there are none to be made."""
         if not is_remote(place.url):
-            await self.in_thread(lambda: make_folder(self._reach.host.path(place.url)))
+            await self.in_thread(lambda: make_folder(self._shared.host.path(place.url)))
 
-    async def write(self, place: Place, chunks: Callable[[], Iterable[bytes]]) -> None:
+    async def write(self, place: FileLocation, chunks: Callable[[], Iterable[bytes]]) -> None:
         if not is_remote(place.url):
-            await self.in_thread(lambda: write_whole(self._reach.host.path(place.url), chunks()))
+            await self.in_thread(lambda: write_whole(self._shared.host.path(place.url), chunks()))
             return
         path = self._scratch / "upload"
         try:
             await self.in_thread(lambda: write_whole(path, chunks()))
-            await self._reach.remote.upload(path, place.url, self._secret(place))
+            await self._shared.remote.upload(path, place.url, self._secret(place))
         except RemoteError as error:
             raise TaskFailed(str(error)) from error
         except OSError as error:
@@ -80,17 +80,19 @@ class Places:
             path.unlink(missing_ok=True)
 
     @asynccontextmanager
-    async def local(self, place: Place) -> AsyncIterator[Path]:
+    async def local(self, place: FileLocation) -> AsyncIterator[Path]:
         """A path of a file with the contents, for as long as it is used."""
         async with self.changed(place, "") as found:
             assert found is not None  # asked without a validator
             yield found[0]
 
     @asynccontextmanager
-    async def changed(self, place: Place, validator: str) -> AsyncIterator[tuple[Path, str] | None]:
+    async def changed(
+        self, place: FileLocation, validator: str
+    ) -> AsyncIterator[tuple[Path, str] | None]:
         """With the validator of what is there now. None: it is still that of `validator`."""
         if not is_remote(place.url):
-            yield await self.in_thread(lambda: self._reach.host.path(place.url)), ""
+            yield await self.in_thread(lambda: self._shared.host.path(place.url)), ""
             return
         path = self._scratch / "fetched"
         try:
@@ -98,9 +100,11 @@ class Places:
         finally:
             path.unlink(missing_ok=True)
 
-    async def _fetched(self, place: Place, validator: str, path: Path) -> tuple[Path, str] | None:
+    async def _fetched(
+        self, place: FileLocation, validator: str, path: Path
+    ) -> tuple[Path, str] | None:
         await self.in_thread(lambda: make_folder(path.parent))
-        content_of = self._reach.remote.content
+        content_of = self._shared.remote.content
         try:
             async with content_of(place.url, self._secret(place), validator=validator) as content:
                 if content is None:
@@ -114,7 +118,7 @@ class Places:
         except OSError as error:
             raise TaskFailed(f"{path}: {error.strerror}") from error
 
-    def _secret(self, place: Place) -> Mapping[str, str] | None:
+    def _secret(self, place: FileLocation) -> Mapping[str, str] | None:
         if not place.credential:
             return None
-        return self._reach.secrets.named(self._namespace, place.credential)
+        return self._shared.secrets.named(self._namespace, place.credential)

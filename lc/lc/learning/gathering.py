@@ -33,7 +33,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class GatherResult:
     """`is_all`: the file holds nothing more that could be taken now."""
 
     gathered: Gathered
@@ -51,7 +51,7 @@ class _Lines:
     is_ragged: bool
 
 
-def gather(path: Path, command: Gather, spool: Spool, halt: Halt) -> Reading:
+def gather(path: Path, command: Gather, spool: Spool, halt: Halt) -> GatherResult:
     """Raises OSError, Unreadable."""
     with path.open("rb") as file:
         found = os.fstat(file.fileno())
@@ -62,7 +62,7 @@ def gather(path: Path, command: Gather, spool: Spool, halt: Halt) -> Reading:
             cursor = Cursor(cursor.url, cursor.format)
         header = _header(file) if cursor.format == "csv" else b""
         if header is None:
-            return Reading(Gathered(replace(cursor, ragged=found.st_size)), is_all=True)
+            return GatherResult(Gathered(replace(cursor, ragged=found.st_size)), is_all=True)
         start = max(cursor.offset, len(header))
         lines = _lines(file, _after_end(file, start), found.st_size, halt)
         settled = lines.is_ragged and cursor.ragged == found.st_size
@@ -77,7 +77,7 @@ def gather(path: Path, command: Gather, spool: Spool, halt: Halt) -> Reading:
             ragged=found.st_size if lines.is_ragged else 0,
         )
         is_all = lines.is_ragged or lines.end >= found.st_size
-        return Reading(replace(gathered, cursor=cursor), is_all)
+        return GatherResult(replace(gathered, cursor=cursor), is_all)
 
 
 def _take(

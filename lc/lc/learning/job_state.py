@@ -17,7 +17,7 @@ from lc.core.learning.state import State
 from lc.store import Store
 
 
-class Memory:
+class JobState:
     def __init__(self, document: Document, store: Store) -> None:
         self.state = _decoded(store.learning_state(document.uid), document)
         self._store = store
@@ -25,7 +25,7 @@ class Memory:
         self._under_way: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[State]:
+    async def exclusive(self) -> AsyncIterator[State]:
         """Nobody else changes the state, nor is about to."""
         async with self._saving:
             if self._under_way is not None and not self._under_way.done():

@@ -21,23 +21,24 @@ from lc.core.learning.commands import (
     Command,
     Gather,
     Idle,
+    LoopPace,
     Note,
-    Pace,
     Repeat,
     encoded,
     problem_report,
 )
 from lc.core.learning.events import Event, SegmentsLost
-from lc.core.learning.job import Job, Malformed
-from lc.core.learning.next_command import Known, turn
+from lc.core.learning.fields import MalformedJob
+from lc.core.learning.job import Job
+from lc.core.learning.next_command import JobInputs, next_command
 from lc.core.learning.outcome import Heard, hear
 from lc.core.worker_info import WorkerInfo
-from lc.learning.file_access import Places, Reach, TaskFailed
-from lc.learning.job_state import Memory
+from lc.learning.file_access import FileAccess, SharedFiles, TaskFailed
+from lc.learning.job_state import JobState
 from lc.learning.spool import Spool
 from lc.learning.tasks import Tasks
 from lc.store import Store, StoreUnavailable
-from lc.workers.managers import Unfit
+from lc.workers.managers import UnusableReport
 
 # Seconds between two tries of what fails.
 FIRST_RETRY = 1.0
@@ -46,20 +47,22 @@ LONGEST_RETRY = 60.0
 PATIENCE = 3
 
 
-class Pump:
+class JobWorker:
     """Of one job by its uid; another job of the same name has another one."""
 
-    def __init__(self, document: Document, store: Store, reach: Reach, *, spool: Spool) -> None:
+    def __init__(
+        self, document: Document, store: Store, shared: SharedFiles, *, spool: Spool
+    ) -> None:
         self.document = document
         self.note = "begins"
         self._store = store
-        self._places = Places(reach, document.namespace, scratch=spool.folder)
+        self._files = FileAccess(shared, document.namespace, scratch=spool.folder)
         self._spool = spool
-        self._tasks = Tasks(self._places, spool)
-        self._memory = Memory(document, store)
-        self._known = Known("", None, {})
+        self._tasks = Tasks(self._files, spool)
+        self._job_state = JobState(document, store)
+        self._known = JobInputs("", None, {})
         self._job: Job | None = None
-        self._pace = Pace(told=datetime.now().astimezone())
+        self._pace = LoopPace(told=datetime.now().astimezone())
         self._woken = asyncio.Event()
         self._retry = Backoff(first=FIRST_RETRY, longest=LONGEST_RETRY)
         self._failures = 0
@@ -72,7 +75,9 @@ class Pump:
     def hot_update_config(self) -> str:
         return self._job.hot_update_config if self._job is not None else ""
 
-    def told(self, document: Document, job: Job | None, known: Known, *, problem: str = "") -> None:
+    def told(
+        self, document: Document, job: Job | None, known: JobInputs, *, problem: str = ""
+    ) -> None:
         """As it is now; `job` None: it cannot be read."""
         self.document, self._job, self._known = document, job, known
         if job is None:
@@ -85,14 +90,14 @@ class Pump:
         self._woken.set()
 
     async def worker_reported(self, info: WorkerInfo) -> None:
-        """Raises Unfit, StoreUnavailable."""
-        async with self._memory.alone():
+        """Raises UnusableReport, StoreUnavailable."""
+        async with self._job_state.exclusive():
             if self._job is None:
-                raise Unfit(f"the job cannot be read: {self.note}")
+                raise UnusableReport(f"the job cannot be read: {self.note}")
             try:
-                heard = hear(self._job, self._memory.state, info)
-            except Malformed as error:
-                raise Unfit(str(error)) from error
+                heard = hear(self._job, self._job_state.state, info)
+            except MalformedJob as error:
+                raise UnusableReport(str(error)) from error
             if not isinstance(heard, Heard):
                 logger.info(
                     "report without effect",
@@ -100,8 +105,8 @@ class Pump:
                 )
                 return
             if len(encoded(heard.report)) > MAX_BODY:
-                raise Unfit(f"more than {MAX_BODY} bytes are not reported")
-            await self._memory.save(self.document, heard.event, heard.report, worker=info.name)
+                raise UnusableReport(f"more than {MAX_BODY} bytes are not reported")
+            await self._job_state.save(self.document, heard.event, heard.report, worker=info.name)
             logger.info(
                 "stage ended",
                 extra=fields(
@@ -125,7 +130,9 @@ class Pump:
                 await self._check_spool()
                 is_acked = not self._store.pending_of(self.document.uid)
                 known = replace(self._known, is_acked=is_acked)
-                command = turn(self._job, self._memory.state, known, pace=self._pace, now=now)
+                command = next_command(
+                    self._job, self._job_state.state, known, pace=self._pace, now=now
+                )
                 wait = await self._do(command, now)
             except (TaskFailed, StoreUnavailable) as error:
                 wait = await self._failed(str(error))
@@ -164,9 +171,9 @@ class Pump:
             return
         self._tell_of_data("")
         event = reading.gathered
-        if event.samples or event.cursor != self._memory.state.cursor:
-            async with self._memory.alone():
-                await self._memory.save(self.document, event)
+        if event.samples or event.cursor != self._job_state.state.cursor:
+            async with self._job_state.exclusive():
+                await self._job_state.save(self.document, event)
         if event.samples:
             logger.info(
                 "samples gathered",
@@ -192,8 +199,8 @@ class Pump:
         logger.warning("GM is told again", extra=fields(job=str(self.document.key)))
 
     async def _settle(self, event: Event, reason: str, report: Body | None) -> None:
-        async with self._memory.alone():
-            await self._memory.save(self.document, event, report)
+        async with self._job_state.exclusive():
+            await self._job_state.save(self.document, event, report)
         if report is not None:
             self._pace = replace(self._pace, told=datetime.now().astimezone(), repeats=0)
         logger.info(
@@ -212,20 +219,20 @@ class Pump:
         """Once, and after a failure: somebody may have removed what was kept there."""
         if self._is_spool_checked:
             return
-        lost = await self._places.in_thread(lambda: self._spool.lost(self._memory.state.segments))
+        lost = await self._files.in_thread(lambda: self._spool.lost(self._job_state.state.segments))
         if lost:
             logger.warning(
                 "samples are gone from the spool",
                 extra=fields(job=str(self.document.key), files=", ".join(sorted(lost))),
             )
-            async with self._memory.alone():
-                await self._memory.save(self.document, SegmentsLost(lost))
+            async with self._job_state.exclusive():
+                await self._job_state.save(self.document, SegmentsLost(lost))
         await self._tidy()
         self._is_spool_checked = True
 
     async def _tidy(self) -> None:
-        kept = self._memory.state.spool_files
-        await self._places.in_thread(lambda: self._spool.keep(kept))
+        kept = self._job_state.state.spool_files
+        await self._files.in_thread(lambda: self._spool.keep(kept))
 
     async def _failed(self, problem: str) -> float:
         self._failures += 1

@@ -16,28 +16,28 @@ from lc.core.learning.commands import (
 )
 from lc.core.learning.events import Gathered
 from lc.learning.atomic_files import chunks_of, write_whole
-from lc.learning.file_access import Places, TaskFailed
-from lc.learning.gathering import Reading, Unreadable, gather
+from lc.learning.file_access import FileAccess, TaskFailed
+from lc.learning.gathering import GatherResult, Unreadable, gather
 from lc.learning.spool import HOT_UPDATE, Spool
 
 
 class Tasks:
     """Of one job."""
 
-    def __init__(self, places: Places, spool: Spool) -> None:
-        self._places = places
+    def __init__(self, files: FileAccess, spool: Spool) -> None:
+        self._files = files
         self._spool = spool
 
-    async def gather(self, command: Gather) -> Reading:
+    async def gather(self, command: Gather) -> GatherResult:
         """Raises TaskFailed."""
         source = command.source
-        async with self._places.changed(source, command.cursor.validator) as found:
+        async with self._files.changed(source, command.cursor.validator) as found:
             if found is None:
-                return Reading(Gathered(command.cursor), is_all=True)
+                return GatherResult(Gathered(command.cursor), is_all=True)
             path, fetched = found
-            halt = self._places.halt
+            halt = self._files.halt
             try:
-                reading = await self._places.in_thread(
+                reading = await self._files.in_thread(
                     lambda: gather(path, command, self._spool, halt)
                 )
             except Unreadable as error:
@@ -51,27 +51,27 @@ class Tasks:
         """Raises TaskFailed."""
         match task:
             case WriteSamples():
-                await self._places.write(task.target, lambda: self._samples(task))
+                await self._files.write(task.target, lambda: self._samples(task))
             case WriteIndex():
-                await self._places.write(task.target, lambda: self._index(task))
+                await self._files.write(task.target, lambda: self._index(task))
             case MakeFolder(place):
-                await self._places.make_folder(place)
+                await self._files.make_folder(place)
             case CopyModel(source, target):
-                halt = self._places.halt
-                async with self._places.local(source) as path:
-                    await self._places.write(target, lambda: chunks_of(path, halt))
+                halt = self._files.halt
+                async with self._files.local(source) as path:
+                    await self._files.write(target, lambda: chunks_of(path, halt))
             case WriteHotUpdate():
                 await self._hot_update(task)
 
     def _samples(self, task: WriteSamples) -> Iterator[bytes]:
         if task.segments and task.segments[0].header:
             yield f"{task.segments[0].header}\n".encode()
-        yield from self._spool.read(task.segments, self._places.halt)
+        yield from self._spool.read(task.segments, self._files.halt)
 
     def _index(self, task: WriteIndex) -> Iterator[bytes]:
         """Words that look like files, as Sedna's storage initializer reads them."""
         yield f"{task.prefix}\n".encode()
-        for line in self._spool.lines(task.segments, self._places.halt):
+        for line in self._spool.lines(task.segments, self._files.halt):
             for word in line.split(b" "):
                 if b"." in word.rpartition(b"/")[2]:
                     yield word + b"\n"
@@ -80,7 +80,7 @@ class Tasks:
         """Its place is written down first: whoever tidies up after the job reads it there."""
         url = task.target.url
         mark = self._spool.folder / HOT_UPDATE
-        await self._places.in_thread(lambda: write_whole(mark, (url.encode(),)))
+        await self._files.in_thread(lambda: write_whole(mark, (url.encode(),)))
         config = {"model_path": task.model_path, "model_update_time": task.updated}
         body = msgspec.json.encode({"model_config": config})
-        await self._places.write(task.target, lambda: (body,))
+        await self._files.write(task.target, lambda: (body,))

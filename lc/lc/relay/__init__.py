@@ -1,10 +1,10 @@
-"""Mode relay: objects come from the API through the pod's relay, reports go into NodeReports.
+"""Mode relay: objects come from the API through the pod's relay, reports go into OwnNodeReports.
 
 relay_link    all of it put together, and whether the relay reaches the API
 selection     which objects concern this node
 intake        one collection into the store, whatever the disk does
-node_reports  reports into this node's NodeReports, which are pruned again
-report_api    NodeReports as the API has them, and whether an object is gone
+node_reports  reports into this node's OwnNodeReports, which are pruned again
+report_api    OwnNodeReports as the API has them, and whether an object is gone
 """
 
 from lc.relay.relay_link import RelayLink

@@ -1,9 +1,9 @@
-"""This node's reports into its NodeReports, one per namespace, by optimistic lock.
+"""This node's reports into its OwnNodeReports, one per namespace, by optimistic lock.
 
 Guarantees: a report is acknowledged to the store when the API has taken the NodeReport in which it
 stands; what an object has taken in is pruned, also after it left for another node, and so is what
 nothing ever takes in: of objects that are gone, and of datasets that are another node's now, which
-only a read while the relay reaches the API tells. Nobody else writes a node's NodeReports.
+only a read while the relay reaches the API tells. Nobody else writes a node's OwnNodeReports.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class _Failed:
     problem: str = ""
 
 
-class NodeReports:
+class OwnNodeReports:
     def __init__(self, store: Store, api: ReportApi, *, node: str, redial_cap: float) -> None:
         self._store = store
         self._api = api

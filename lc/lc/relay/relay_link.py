@@ -11,9 +11,9 @@ from edge_sidecars.kubeapi import ApiError, ApiServer, Plain, Unreachable
 from edge_sidecars.kubeapi.reflector import reflect
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.sedna_api.core.api_object import Document
-from lc.link import LinkStatus
+from lc.link import GmLinkStatus
 from lc.relay.intake import Intake
-from lc.relay.node_reports import NodeReports
+from lc.relay.node_reports import OwnNodeReports
 from lc.relay.report_api import ReportApi
 from lc.relay.selection import selections
 from lc.store import Store
@@ -45,18 +45,18 @@ class RelayLink:
         self._selections = selections(node)
         self._intakes = {each.kind: Intake(store, each.kind.singular) for each in self._selections}
         reports = ReportApi(self._api, node=node, is_link_up=self._is_link_up)
-        self._reports = NodeReports(store, reports, node=node, redial_cap=redial_cap)
+        self._reports = OwnNodeReports(store, reports, node=node, redial_cap=redial_cap)
         self._peer = api
         # Why the API is not reached; "" where it is.
         self._lack = "the relay was not asked yet"
         self._since = boottime()
 
-    def status(self) -> LinkStatus:
+    def status(self) -> GmLinkStatus:
         missing = [kind.plural for kind, intake in self._intakes.items() if not intake.is_listed]
         problem = self._lack or self._reports.problem
         if not problem and missing:
             problem = f"not listed yet: {', '.join(missing)}"
-        return LinkStatus(not problem, self._peer, self._since, problem)
+        return GmLinkStatus(not problem, self._peer, self._since, problem)
 
     async def run(self) -> None:
         try:

@@ -33,16 +33,16 @@ _LABELLED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class WatchSelection:
     """A collection and the query parameters that select from it."""
 
     kind: ResourceKind
     params: dict[str, str]
 
 
-def selections(node: str) -> tuple[Selection, ...]:
+def selections(node: str) -> tuple[WatchSelection, ...]:
     by_field = [
-        Selection(kind, {"fieldSelector": f"{path}={node}"}) for kind, path in _FIELDS.items()
+        WatchSelection(kind, {"fieldSelector": f"{path}={node}"}) for kind, path in _FIELDS.items()
     ]
-    by_label = [Selection(kind, {"labelSelector": node_label(node)}) for kind in _LABELLED]
+    by_label = [WatchSelection(kind, {"labelSelector": node_label(node)}) for kind in _LABELLED]
     return (*by_field, *by_label)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import Report
 from lc.core import outbox
-from lc.core.outbox import Queue, Said, Waiting
+from lc.core.outbox import Queue, ReportBody, Waiting
 from lc.core.unknown_jobs import UnknownJobs
 from lc.core.version_compare import Change, judge
 from lc.store import tables
@@ -123,7 +123,7 @@ class Draft:
 
     # ── reports ──
 
-    def enqueue(self, uid: str, said: Said, *, is_repeated: bool = False) -> Report:
+    def enqueue(self, uid: str, said: ReportBody, *, is_repeated: bool = False) -> Report:
         """Raises `OutboxFull`, and then has changed nothing."""
         queue = self._queue(uid)
         done = outbox.enqueue(

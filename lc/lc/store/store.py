@@ -16,7 +16,7 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import Report, check_body
 from lc.core import outbox
-from lc.core.outbox import Said
+from lc.core.outbox import ReportBody
 from lc.core.unknown_jobs import UnknownJobs
 from lc.core.version_compare import Change
 from lc.store.database import Database
@@ -262,6 +262,6 @@ async def open_store(directory: Path) -> AsyncIterator[Store]:
         disk.end()
 
 
-def _said(document: Document, *, is_event: bool, worker: str, body: bytes) -> Said:
+def _said(document: Document, *, is_event: bool, worker: str, body: bytes) -> ReportBody:
     check_body(body)
-    return Said(document.kind, document.namespace, document.name, is_event, worker, body)
+    return ReportBody(document.kind, document.namespace, document.name, is_event, worker, body)

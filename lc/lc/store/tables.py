@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import Report
-from lc.core.outbox import LastWord, Queue, Waiting
-from lc.core.unknown_jobs import Kept, UnknownJobs
+from lc.core.outbox import DedupKey, Queue, Waiting
+from lc.core.unknown_jobs import KeptReport, UnknownJobs
 
 # PRAGMA application_id: "sdlc", so that file(1) and we know whose it is.
 APPLICATION_ID = 0x73646C63
@@ -107,7 +107,7 @@ def put_queue(uid: str, last: int) -> Statement:
     return "INSERT OR REPLACE INTO queue VALUES (?,?)", (uid, last)
 
 
-def put_heard(uid: str, worker: str, word: LastWord) -> Statement:
+def put_heard(uid: str, worker: str, word: DedupKey) -> Statement:
     return "INSERT OR REPLACE INTO heard VALUES (?,?,?,?)", (uid, worker, word.seq, word.digest)
 
 
@@ -168,7 +168,7 @@ def change_unknown_jobs(before: UnknownJobs, after: UnknownJobs) -> Iterator[Sta
 def _load_unknown_jobs(connection: sqlite3.Connection) -> UnknownJobs:
     rows = connection.execute("SELECT * FROM unknown_job_report ORDER BY number")
     reports = {
-        number: Kept(number, ObjectKey(kind, namespace, name), worker, body)
+        number: KeptReport(number, ObjectKey(kind, namespace, name), worker, body)
         for number, kind, namespace, name, worker, body in rows
     }
     rows = connection.execute("SELECT kind, namespace, name, waited FROM unknown_job")
@@ -208,14 +208,14 @@ def load_queues(
 ) -> dict[str, Queue]:
     """A queue for each uid, empty where nothing was ever said of it."""
     last: dict[str, int] = {}
-    heard: dict[str, dict[str, LastWord]] = {}
+    heard: dict[str, dict[str, DedupKey]] = {}
     waiting: dict[str, list[Waiting]] = {}
     for some in _slices(sorted(uids)):
         among = f"WHERE uid IN ({','.join('?' * len(some))})"
         last.update(connection.execute(f"SELECT uid, last FROM queue {among}", some).fetchall())
         rows = connection.execute(f"SELECT uid, worker, seq, digest FROM heard {among}", some)
         for uid, worker, seq, digest in rows:
-            heard.setdefault(uid, {})[worker] = LastWord(seq, digest)
+            heard.setdefault(uid, {})[worker] = DedupKey(seq, digest)
         rows = connection.execute(
             "SELECT uid, seq, kind, namespace, name, is_event, worker, body, queued_at"
             f" FROM report {among} ORDER BY uid, seq",

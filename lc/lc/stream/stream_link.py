@@ -25,10 +25,10 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import METHOD
-from lc.core.dial_policy import Reception
-from lc.link import LinkStatus
+from lc.core.dial_policy import DialPolicy
+from lc.link import GmLinkStatus
 from lc.store import Change, Store
-from lc.stream.stream_session import Ended, StreamSession
+from lc.stream.stream_session import StreamEnded, StreamSession
 
 # Seconds from dialling to the first message; GM lets an LC wait 5 s for its own watch.
 FIRST_MESSAGE_TIMEOUT: Final = 10.0
@@ -57,7 +57,7 @@ Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, bytes]"
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class ClientTls:
     """PEM files. `authority` None: the system's; certificate and key come together."""
 
     authority: Path | None = None
@@ -84,7 +84,7 @@ class StreamLink:
         addresses: Sequence[str],
         version: str,
         redial_cap: float,
-        tls: Tls | None = None,
+        tls: ClientTls | None = None,
         token_file: Path | None = None,
     ) -> None:
         if token_file is not None and tls is None:
@@ -94,24 +94,24 @@ class StreamLink:
         self._version = version
         self._tls = tls
         self._token_file = token_file
-        self._reception = Reception(addresses, longest=redial_cap)
+        self._dial_policy = DialPolicy(addresses, longest=redial_cap)
         self._session: StreamSession | None = None
         self._peer = ""
         self._problem = "not connected yet"
         self._changed_at = boottime()
 
-    def status(self) -> LinkStatus:
+    def status(self) -> GmLinkStatus:
         session = self._session
         is_up = session is not None and session.served_since is not None
         since = session.served_since if session and session.served_since else self._changed_at
-        return LinkStatus(is_up, self._peer, since, "" if is_up else self._problem)
+        return GmLinkStatus(is_up, self._peer, since, "" if is_up else self._problem)
 
     async def run(self) -> None:
         """Until cancelled."""
         self._store.subscribe(self)
         try:
             while True:
-                self._peer = self._reception.address(random.random())
+                self._peer = self._dial_policy.address(random.random())
                 ended = await self._dial(self._peer)
                 delay = self._left(ended)
                 await asyncio.sleep(delay)
@@ -132,8 +132,8 @@ class StreamLink:
 
     # Inside
 
-    def _left(self, ended: Ended) -> float:
-        delay = self._reception.ended(
+    def _left(self, ended: StreamEnded) -> float:
+        delay = self._dial_policy.ended(
             served_for=ended.served_for, is_drained=ended.is_drained, chance=random.random()
         )
         told = fields(gm=self._peer, why=ended.reason, delay=round(delay, 3))
@@ -148,18 +148,18 @@ class StreamLink:
         self._problem = ended.reason
         return delay
 
-    async def _dial(self, address: str) -> Ended:
+    async def _dial(self, address: str) -> StreamEnded:
         try:
             credentials = None if self._tls is None else self._tls.credentials()
             metadata = self._metadata()
         except OSError as error:
-            return Ended(f"{error.filename}: {error.strerror}")
+            return StreamEnded(f"{error.filename}: {error.strerror}")
         channel = (
             grpc.aio.insecure_channel(address, options=OPTIONS)
             if credentials is None
             else grpc.aio.secure_channel(address, credentials, options=OPTIONS)
         )
-        session = StreamSession(self._store, peer=address, paced=self._reception.paced)
+        session = StreamSession(self._store, peer=address, paced=self._dial_policy.paced)
         self._session = session
         try:
             method: Any = channel.stream_stream(METHOD)

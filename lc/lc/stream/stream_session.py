@@ -27,12 +27,12 @@ from lc.core.session import (
     Effect,
     KeepOnly,
     Paced,
-    Redial,
-    Rejected,
-    Removed,
-    Safe,
+    PutObject,
+    RedialAsked,
+    RemoveObject,
+    ReportAcked,
+    ReportRefused,
     Session,
-    Stored,
     hello,
 )
 from lc.store import Store, StoreUnavailable
@@ -44,7 +44,7 @@ SETTLE_TIMEOUT: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class StreamEnded:
     """`served_for`: seconds since the snapshot's end; None where there was none."""
 
     reason: str
@@ -85,7 +85,7 @@ class StreamSession:
         """The store has something for GM."""
         self._wanted.set()
 
-    async def run(self, call: Any, *, node: str, version: str, patience: float) -> Ended:
+    async def run(self, call: Any, *, node: str, version: str, patience: float) -> StreamEnded:
         """Says hello and goes on until something ends the call. `patience`: seconds for GM's
         first message."""
         store = self._store
@@ -105,14 +105,14 @@ class StreamSession:
             await self._settle()
         return self._ended(results)
 
-    def _ended(self, results: list[Any]) -> Ended:
+    def _ended(self, results: list[Any]) -> StreamEnded:
         served_for = None if self.served_since is None else boottime() - self.served_since
         for result in results:
             if isinstance(result, _Over):
-                return Ended(result.reason, result.is_drained, served_for)
+                return StreamEnded(result.reason, result.is_drained, served_for)
             if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
                 raise result
-        return Ended("GM hung up", served_for=served_for)
+        return StreamEnded("GM hung up", served_for=served_for)
 
     # Reading
 
@@ -136,7 +136,7 @@ class StreamSession:
         if message is None:
             return
         for effect in self._rules.received(message):
-            if isinstance(effect, Redial):
+            if isinstance(effect, RedialAsked):
                 raise _Over(effect.reason, is_drained=True)
             if isinstance(effect, Paced):
                 self._paced(effect.seconds)
@@ -148,21 +148,21 @@ class StreamSession:
     def _perform(self, effect: Effect) -> Awaitable[object]:
         store, now = self._store, boottime()
         match effect:
-            case Stored(document):
+            case PutObject(document):
                 return store.put(document)
-            case Removed(key, uid):
+            case RemoveObject(key, uid):
                 return store.delete(key, uid)
             case KeepOnly(objects):
                 return store.keep_only(objects)
-            case Safe(uid, seq):
+            case ReportAcked(uid, seq):
                 self._upstream.answered(uid, now)
                 return store.acked(uid, seq)
-            case Rejected(_, _, reason) if reason == RETIRED_STORE:
+            case ReportRefused(_, _, reason) if reason == RETIRED_STORE:
                 return store.renew(reason)
-            case Rejected(uid, seq, reason):
+            case ReportRefused(uid, seq, reason):
                 logger.warning("GM refuses a report", extra=fields(uid=uid, seq=seq, why=reason))
                 return store.refused(uid, seq, reason)
-            case Redial() | Paced():
+            case RedialAsked() | Paced():
                 raise AssertionError("is not the store's")
 
     # The disk
@@ -179,10 +179,10 @@ class StreamSession:
             if isinstance(effect, KeepOnly):
                 self.served_since = boottime()
                 logger.info("connected", extra=fields(gm=self._peer, objects=len(effect.objects)))
-            elif isinstance(effect, Rejected):
+            elif isinstance(effect, ReportRefused):
                 self._go_on(effect)
 
-    def _go_on(self, rejected: Rejected) -> None:
+    def _go_on(self, rejected: ReportRefused) -> None:
         if rejected.reason == RETIRED_STORE:
             raise _Over("this LC's store was retired; it took another id")
         # Not before the store has dropped it: it would be sent again as well.

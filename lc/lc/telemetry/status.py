@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lc.files.remote_files import Transfer
-from lc.link import LinkStatus
+from lc.link import GmLinkStatus
 from lc.store.tables import Refusal
 
 
@@ -44,7 +44,7 @@ class StoreStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class LcCounters:
     """Since the start: what workers said, by answer; counts of datasets; reports of unknown jobs
     that were dropped, by reason."""
 
@@ -62,13 +62,13 @@ class LcStatus:
     mode: str
     version: str
     uptime: float
-    link: LinkStatus
+    link: GmLinkStatus
     link_for: float
     store: StoreStatus
     reports: ReportsStatus
     objects: tuple[ObjectStatus, ...]
     transfers: tuple[Transfer, ...]
-    counters: Counters
+    counters: LcCounters
 
     def document(self) -> dict[str, Any]:
         """As JSON, in Kubernetes' camelCase."""

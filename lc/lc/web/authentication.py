@@ -20,7 +20,7 @@ MIN_TOKEN = 16
 _OPEN_PATHS = ("/livez", "/readyz")
 
 
-class Loopback:
+class LoopbackOnly:
     """Before a handler that everybody on this machine may ask."""
 
     def __init__(self, handler: Handler) -> None:
@@ -32,7 +32,7 @@ class Loopback:
         return await self._handler(request)
 
 
-class NodeDoor:
+class TokenAuthentication:
     """Before the same handler, for whoever has the token."""
 
     def __init__(self, handler: Handler, token: "TokenFile") -> None:

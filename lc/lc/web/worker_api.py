@@ -26,7 +26,7 @@ from lc.core.xml_body import parse as parse_xml
 from lc.store import StoreUnavailable
 from lc.telemetry.metrics import measure
 from lc.telemetry.status import LcStatus, ObjectStatus, objects_document
-from lc.workers.managers import Manager, Unfit
+from lc.workers.managers import ObjectManager, UnusableReport
 from lc.workers.unknown_jobs import UnknownJobReports
 
 # Bytes; a report carries at most 64 KiB of it further.
@@ -51,12 +51,12 @@ class Owner(Protocol):
     def status(self) -> LcStatus: ...
     def objects(self) -> tuple[ObjectStatus, ...]: ...
     def get(self, key: ObjectKey) -> Document | None: ...
-    def handling(self, kind: str) -> Manager | None: ...
+    def handling(self, kind: str) -> ObjectManager | None: ...
     @property
     def unknown_jobs(self) -> UnknownJobReports: ...
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """An answer other than 200, with what is said there."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -97,11 +97,11 @@ class WorkerApi:
     async def _info(self, request: web.BaseRequest, worker: str) -> web.Response:
         try:
             await self._take(_parsed(request, await self._body(request)), worker)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             answer = _told(refusal.status, str(refusal))
             if refusal.status == 503:
                 answer.headers["Retry-After"] = RETRY_AFTER
-        except (UnfitInfo, UnfitXml, Unfit, Malformed) as error:
+        except (UnfitInfo, UnfitXml, UnusableReport, Malformed) as error:
             answer = _told(400, str(error))
         except StoreUnavailable as error:
             answer = _told(503, f"not taken, say it again: {error}")
@@ -116,7 +116,9 @@ class WorkerApi:
     async def _take(self, body: object, worker: str) -> None:
         info = WorkerInfo.parse(body)
         if info.name != worker:
-            raise Unfit(f"the path names worker {worker!r:.80}, the body {info.name!r:.80}")
+            raise UnusableReport(
+                f"the path names worker {worker!r:.80}, the body {info.name!r:.80}"
+            )
         manager = self._owner.handling(info.owner_kind)
         if manager is None:
             # Sedna answers so as well: workers of these kinds have nothing to tell GM.
@@ -129,7 +131,9 @@ class WorkerApi:
         info.check_names()
         manager.check(info)
         if not await self._owner.unknown_jobs.keep(key, info):
-            raise Refusal(404, f"{key} is not known on this node, and is not waited for any more")
+            raise RequestRefused(
+                404, f"{key} is not known on this node, and is not waited for any more"
+            )
 
     async def _body(self, request: web.BaseRequest) -> bytes:
         """Raises `Refusal`; what all of them hold together is bounded."""
@@ -140,11 +144,11 @@ class WorkerApi:
                     found += chunk
                     self._bodies += len(chunk)
                     if len(found) > MAX_BODY:
-                        raise Refusal(413, f"the body is longer than {MAX_BODY} bytes")
+                        raise RequestRefused(413, f"the body is longer than {MAX_BODY} bytes")
                     if self._bodies > MAX_BODIES:
-                        raise Refusal(503, "too many bodies are on their way: say it again")
+                        raise RequestRefused(503, "too many bodies are on their way: say it again")
         except TimeoutError as error:
-            raise Refusal(408, f"the body did not come within {BODY_TIMEOUT:g}s") from error
+            raise RequestRefused(408, f"the body did not come within {BODY_TIMEOUT:g}s") from error
         finally:
             self._bodies -= len(found)
         return bytes(found)
@@ -166,13 +170,15 @@ def _parsed(request: web.BaseRequest, body: bytes) -> object:
     """Raises `Refusal` and `UnfitXml`."""
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind not in _TYPES:
-        raise Refusal(415, f"Content-Type {kind!r:.80}: send application/json or application/xml")
+        raise RequestRefused(
+            415, f"Content-Type {kind!r:.80}: send application/json or application/xml"
+        )
     if kind.endswith("/xml"):
         return parse_xml(body)
     try:
         return _JSON.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(400, f"the body is no JSON: {error}") from error
+        raise RequestRefused(400, f"the body is no JSON: {error}") from error
 
 
 def _not_allowed(request: web.BaseRequest, allowed: str) -> web.Response:

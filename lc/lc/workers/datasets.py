@@ -17,15 +17,16 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET
-from lc.core.resend_schedule import Repetition
+from lc.core.resend_schedule import ResendSchedule
 from lc.core.sample_count import Position, decoded, encoded
+from lc.core.worker_info import WorkerInfo
 from lc.files.host_files import HostFiles
-from lc.files.mounted_secrets import Secrets
+from lc.files.mounted_secrets import MountedSecrets
 from lc.files.remote_files import Remote, is_remote
 from lc.store import Store, StoreUnavailable
-from lc.workers.managers import Unfit, WorkerInfo
+from lc.workers.managers import UnusableReport
 from lc.workers.sample_counter import (
-    Problem,
+    CountFailed,
     Progress,
     check_format,
     count_local,
@@ -70,7 +71,7 @@ class _Watched:
     spec: _Spec
     position: Position
     due_at: float
-    repetition: Repetition
+    repetition: ResendSchedule
     known: int | None = None
     problem: str = ""
     told: bytes = b""
@@ -81,7 +82,7 @@ class _Watched:
     def begun(self) -> Progress:
         """Of one more thread. Raises `Problem` while the last one hangs still."""
         if not self.progress.is_over:
-            raise Problem(self.problem or hanging(self.spec.url))
+            raise CountFailed(self.problem or hanging(self.spec.url))
         self.progress = Progress()
         return self.progress
 
@@ -93,7 +94,13 @@ class Datasets:
     follows = frozenset({DATASET.singular})
 
     def __init__(
-        self, store: Store, *, host: HostFiles, remote: Remote, secrets: Secrets, interval: float
+        self,
+        store: Store,
+        *,
+        host: HostFiles,
+        remote: Remote,
+        secrets: MountedSecrets,
+        interval: float,
     ) -> None:
         self._store = store
         self._host = host
@@ -124,7 +131,7 @@ class Datasets:
             spec,
             position,
             due_at=now,
-            repetition=Repetition.begun(now),
+            repetition=ResendSchedule.begun(now),
             known=parsed.status.number_of_samples,
             is_counted=kept is not None,
         )
@@ -135,7 +142,7 @@ class Datasets:
         self._watched.pop(document.uid, None)
 
     def check(self, info: WorkerInfo) -> None:
-        raise Unfit("a dataset has no workers: LC counts it by itself")
+        raise UnusableReport("a dataset has no workers: LC counts it by itself")
 
     async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
         self.check(info)
@@ -215,7 +222,7 @@ class Datasets:
                 position = await count_remote(self._remote, kept, secret)
             else:
                 position = await count_local(self._host, kept, watched.begun())
-        except Problem as problem:
+        except CountFailed as problem:
             return str(problem)
         watched.position, watched.is_counted = position, True
         return ""
@@ -226,7 +233,7 @@ class Datasets:
             return None
         secret = self._secrets.named(namespace, spec.credential_name)
         if secret is None:
-            raise Problem(
+            raise CountFailed(
                 f"Secret {spec.credential_name!r:.80} is not mounted for LC on this node: mount it "
                 f"under --secrets-dir/{namespace}/{spec.credential_name:.80}"
             )
@@ -244,7 +251,7 @@ class Datasets:
             await self._store.save_position(document, encoded(watched.position), report=body)
         except StoreUnavailable:
             return False
-        watched.repetition = Repetition.begun(boottime())
+        watched.repetition = ResendSchedule.begun(boottime())
         was_problem = b'"problem"' in watched.told
         watched.told = body
         if watched.problem:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import check_body
-from lc.core.report_mapping import FORWARDED, Forwarded, forward
+from lc.core.report_mapping import FORWARDED, MappedReport, map_report
 from lc.core.worker_info import UnfitInfo, WorkerInfo
 from lc.store import Store
-from lc.workers.managers import Unfit
+from lc.workers.managers import UnusableReport
 
 
 class Forwarder:
@@ -33,10 +33,10 @@ class Forwarder:
         """Its reports leave with it."""
 
     def check(self, info: WorkerInfo) -> None:
-        check_body(_forwarded(info).body)
+        check_body(_mapped(info).body)
 
     async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
-        told = _forwarded(info)
+        told = _mapped(info)
         await self._store.enqueue(document, is_event=False, worker=told.worker, body=told.body)
 
     def notes(self) -> Mapping[ObjectKey, str]:
@@ -47,9 +47,9 @@ class Forwarder:
         await asyncio.get_running_loop().create_future()
 
 
-def _forwarded(info: WorkerInfo) -> Forwarded:
-    """Raises Unfit."""
+def _mapped(info: WorkerInfo) -> MappedReport:
+    """Raises UnusableReport."""
     try:
-        return forward(info)
+        return map_report(info)
     except UnfitInfo as error:
-        raise Unfit(str(error)) from error
+        raise UnusableReport(str(error)) from error

@@ -13,14 +13,12 @@ from edge_sidecars.sedna_api.core.report import Report
 from lc.core.worker_info import WorkerInfo
 from lc.store import Change, Store
 
-__all__ = ["Manager", "Managers", "Unfit", "WorkerInfo"]
 
-
-class Unfit(Exception):
+class UnusableReport(Exception):
     """What a worker says cannot be used; the message, for its author, says why."""
 
 
-class Manager(Protocol):
+class ObjectManager(Protocol):
     """Of one or more kinds; `run` works until it is cancelled, everything else returns soon."""
 
     @property
@@ -62,10 +60,10 @@ class Manager(Protocol):
         ...
 
 
-class Managers:
+class ObjectManagers:
     """Tells each manager of its objects, and finds the one that a worker reports to."""
 
-    def __init__(self, store: Store, managers: Sequence[Manager]) -> None:
+    def __init__(self, store: Store, managers: Sequence[ObjectManager]) -> None:
         self._store = store
         self._managers = tuple(managers)
         self._handling = {kind: each for each in self._managers for kind in each.handles}
@@ -78,7 +76,7 @@ class Managers:
                     each.object_changed(document)
         self._store.subscribe(self)
 
-    def handling(self, kind: str) -> Manager | None:
+    def handling(self, kind: str) -> ObjectManager | None:
         """None: objects of this kind have nothing to do here."""
         return self._handling.get(kind)
 

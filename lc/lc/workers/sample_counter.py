@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge_sidecars.runtime.clock import boottime
-from lc.core.sample_count import FORMATS, TAIL, Counter, Look, Position
+from lc.core.sample_count import FORMATS, TAIL, Look, Position, SampleCounter
 from lc.files.host_files import HostFiles
 from lc.files.remote_files import Remote, RemoteError
 
@@ -25,7 +25,7 @@ PATIENCE = 30.0
 LOOK_INTERVAL = 5.0
 
 
-class Problem(Exception):
+class CountFailed(Exception):
     """What is wrong with a dataset and what to do, in words for its owner."""
 
 
@@ -41,7 +41,7 @@ class Progress:
 def check_format(text: str) -> None:
     """Raises `Problem`."""
     if text not in FORMATS:
-        raise Problem(f"format {text!r:.40} is not supported: write {' or '.join(FORMATS)}")
+        raise CountFailed(f"format {text!r:.40} is not supported: write {' or '.join(FORMATS)}")
 
 
 async def count_local(host: HostFiles, kept: Position, progress: Progress) -> Position:
@@ -55,17 +55,17 @@ async def count_local(host: HostFiles, kept: Position, progress: Progress) -> Po
         if position is not None:
             answer.set_result(position)
         else:
-            answer.set_exception(problem or Problem(f"{kept.url}: counting ended unforeseen"))
+            answer.set_exception(problem or CountFailed(f"{kept.url}: counting ended unforeseen"))
 
     def count() -> None:
         position, problem = None, None
         try:
             # Also the way to it may lead over a disk that hangs.
             position = _counted(host.path(kept.url), kept, progress)
-        except Problem as error:
+        except CountFailed as error:
             problem = error
         except OSError as error:
-            problem = Problem(_told(kept.url, error))
+            problem = CountFailed(_told(kept.url, error))
         finally:
             progress.is_over = True
             if not loop.is_closed():
@@ -87,12 +87,12 @@ async def count_remote(
         async with remote.content(kept.url, secret, validator=kept.validator) as content:
             if content is None:
                 return kept
-            counter = Counter(Position(kept.url, kept.format))
+            counter = SampleCounter(Position(kept.url, kept.format))
             async for chunk in content.chunks:
                 counter.count(chunk)
             return counter.position(validator=content.validator)
     except RemoteError as error:
-        raise Problem(str(error)) from error
+        raise CountFailed(str(error)) from error
 
 
 async def _patiently(answer: "asyncio.Future[Position]", progress: Progress, url: str) -> Position:
@@ -104,7 +104,7 @@ async def _patiently(answer: "asyncio.Future[Position]", progress: Progress, url
         if progress.offset != offset:
             offset, moved_at = progress.offset, boottime()
         elif boottime() - moved_at >= PATIENCE:
-            raise Problem(hanging(url))
+            raise CountFailed(hanging(url))
 
 
 def hanging(url: str) -> str:
@@ -132,21 +132,21 @@ def _counted(path: Path, kept: Position, progress: Progress) -> Position:
         os.close(descriptor)
 
 
-def _counter(descriptor: int, kept: Position, look: Look) -> Counter:
+def _counter(descriptor: int, kept: Position, look: Look) -> SampleCounter:
     """From where the last count stopped, if that is still what the file begins with."""
     if kept.may_follow(look):
         size = min(TAIL, kept.offset)
         before = os.pread(descriptor, size, kept.offset - size)
         if kept.follows(before):
-            return Counter(kept, before=before)
-    return Counter(kept.begun_anew(look))
+            return SampleCounter(kept, before=before)
+    return SampleCounter(kept.begun_anew(look))
 
 
 def _check_kind(mode: int, url: str) -> None:
     if stat.S_ISDIR(mode):
-        raise Problem(f"{url} is a directory: spec.url must name one file")
+        raise CountFailed(f"{url} is a directory: spec.url must name one file")
     if not stat.S_ISREG(mode):
-        raise Problem(f"{url} is not a regular file: spec.url must name one")
+        raise CountFailed(f"{url} is not a regular file: spec.url must name one")
 
 
 def _told(url: str, error: OSError) -> str:

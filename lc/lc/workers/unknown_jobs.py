@@ -16,10 +16,10 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import Malformed, Report
-from lc.core.unknown_jobs import AGEING_INTERVAL, Kept
+from lc.core.unknown_jobs import AGEING_INTERVAL, KeptReport
 from lc.core.worker_info import WorkerInfo
 from lc.store import Change, Store, StoreUnavailable
-from lc.workers.managers import Manager, Unfit
+from lc.workers.managers import ObjectManager, UnusableReport
 
 # Seconds until the disk is asked again.
 RETRY_AFTER = 1.0
@@ -30,7 +30,7 @@ _INFO = msgspec.json.Decoder(WorkerInfo)
 class UnknownJobReports:
     """A `Listener` of the store from its making on; `handling` finds the manager of a kind."""
 
-    def __init__(self, store: Store, handling: Callable[[str], Manager | None]) -> None:
+    def __init__(self, store: Store, handling: Callable[[str], ObjectManager | None]) -> None:
         self.dropped: Counter[str] = Counter()
         self._store = store
         self._handling = handling
@@ -103,13 +103,13 @@ class UnknownJobReports:
         if count:
             logger.info("reports had waited for their job", extra=fields(job=key, reports=count))
 
-    async def _pass_one(self, kept: Kept, document: Document) -> bool:
+    async def _pass_one(self, kept: KeptReport, document: Document) -> bool:
         """False: the job has left meanwhile. Twice is harmless: the same words are one report."""
         info, manager = _INFO.decode(kept.body), self._handling(kept.key.kind)
         try:
             if manager is not None:
                 await manager.worker_reported(info, document)
-        except (Unfit, Malformed) as error:
+        except (UnusableReport, Malformed) as error:
             found = self._store.get(kept.key)
             if found is None or found.uid != document.uid:
                 return False

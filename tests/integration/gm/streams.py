@@ -27,8 +27,7 @@ from gm.hub.hub import Hub
 from gm.hub.ports import Acked, RefusedForGood, TokenReviewer, Unresolved
 from gm.hub.stream_server import StreamServer
 from lc.store import Store, open_store
-from lc.stream.stream_link import StreamLink
-from lc.stream.stream_link import Tls as LcTls
+from lc.stream.stream_link import ClientTls, StreamLink
 from tools.harness.controlplane.reservation import Reservation
 
 LOOPBACK = "127.0.0.1"
@@ -208,7 +207,7 @@ async def running_lc(
     directory: Path,
     *addresses: str,
     node: str = "edge-a",
-    tls: LcTls | None = None,
+    tls: ClientTls | None = None,
     token_file: Path | None = None,
 ) -> AsyncIterator[Lc]:
     async with open_store(directory) as store:

@@ -16,7 +16,7 @@ from edge_sidecars.sedna_api.stream_codec import SERVICE, decode_to_node, encode
 from gm.hub.credentials import ServerTls
 from gm.hub.ports import ReviewUnavailable
 from gm.hub.stream_server import CannotListen, StreamServer
-from lc.stream.stream_link import Tls as LcTls
+from lc.stream.stream_link import ClientTls
 from tests.integration.gm.streams import (
     LOOPBACK,
     Cloud,
@@ -42,10 +42,10 @@ class Certificates:
         ca = self.authority.bundle if is_mutual else None
         return ServerTls(self.server.certificate, self.server.key, ca)
 
-    def lc(self, user: str) -> LcTls:
+    def lc(self, user: str) -> ClientTls:
         name = user.replace(":", "-")
         files = self.authority.issue_client(name, user=user, group="system:nodes")
-        return LcTls(self.authority.bundle, files.certificate, files.key)
+        return ClientTls(self.authority.bundle, files.certificate, files.key)
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +104,13 @@ def test_who_has_no_certificate_of_ours_is_not_heard(
     tmp_path: Path, certificates: Certificates, brings: str
 ) -> None:
     async def scene() -> None:
-        tls = LcTls(certificates.authority.bundle)
+        tls = ClientTls(certificates.authority.bundle)
         if brings != "nothing":
             (tmp_path / "other").mkdir()
             files = Authority(tmp_path / "other", "other").issue_client(
                 "lc", user="edge-a", group="system:nodes"
             )
-            tls = LcTls(certificates.authority.bundle, files.certificate, files.key)
+            tls = ClientTls(certificates.authority.bundle, files.certificate, files.key)
         async with (
             running_gm(Cloud(), tls=certificates.gm()) as gm,
             running_lc(tmp_path, gm.address, tls=tls) as lc,
@@ -126,7 +126,7 @@ def test_an_lc_does_not_speak_with_a_gm_of_another_authority(
 ) -> None:
     async def scene() -> None:
         (tmp_path / "other").mkdir()
-        tls = LcTls(Authority(tmp_path / "other", "other").bundle)
+        tls = ClientTls(Authority(tmp_path / "other", "other").bundle)
         async with (
             running_gm(Cloud(), tls=certificates.gm(is_mutual=False)) as gm,
             running_lc(tmp_path, gm.address, tls=tls) as lc,
@@ -142,7 +142,7 @@ def test_a_missing_file_is_told_and_tried_again(tmp_path: Path, certificates: Ce
         late = tmp_path / "late.crt"
         async with (
             running_gm(Cloud(), tls=certificates.gm(is_mutual=False)) as gm,
-            running_lc(tmp_path, gm.address, tls=LcTls(late)) as lc,
+            running_lc(tmp_path, gm.address, tls=ClientTls(late)) as lc,
         ):
             await eventually(lambda: "late.crt" in lc.link.status().problem)
             late.write_bytes(certificates.authority.bundle.read_bytes())
@@ -161,7 +161,7 @@ def test_a_renewed_certificate_serves_the_next_connection(tmp_path: Path) -> Non
             renewed = new.issue_server("gm", hosts=[LOOPBACK])
             serving.certificate.write_bytes(renewed.certificate.read_bytes())
             serving.key.write_bytes(renewed.key.read_bytes())
-            async with running_lc(tmp_path, gm.address, tls=LcTls(new.bundle)) as lc:
+            async with running_lc(tmp_path, gm.address, tls=ClientTls(new.bundle)) as lc:
                 await eventually(lambda: lc.is_up)
 
     play(scene())
@@ -170,7 +170,7 @@ def test_a_renewed_certificate_serves_the_next_connection(tmp_path: Path) -> Non
 def test_a_reviewed_token_proves_the_node(tmp_path: Path, certificates: Certificates) -> None:
     async def scene() -> None:
         reviewer = Reviewer({"good": "edge-a", "foreign": "edge-b"})
-        token, tls = tmp_path / "token", LcTls(certificates.authority.bundle)
+        token, tls = tmp_path / "token", ClientTls(certificates.authority.bundle)
         token.write_text("foreign\n")
         gm_tls = certificates.gm(is_mutual=False)
         async with running_gm(Cloud(), tls=gm_tls, reviewer=reviewer) as gm:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from edge_sidecars.sedna_api.core.api_object import Document
-from lc.core.learning.state import Said, State
+from lc.core.learning.state import LastReport, State
 from lc.core.worker_info import WorkerInfo
 from lc.files.host_files import HostFiles
-from lc.files.mounted_secrets import Secrets
+from lc.files.mounted_secrets import MountedSecrets
 from lc.files.remote_files import Remote
 from lc.learning.learner import Learner
 from lc.store import Store, open_store
-from lc.workers.managers import Managers
+from lc.workers.managers import ObjectManagers
 from tests.integration.lc.learning_job import SOON, parsed, resource
 from tests.unit.lc.learning.jobs import condition, document, output
 
@@ -55,10 +55,10 @@ class Desk:
             node="edge-a",
             host=HostFiles(root),
             remote=Remote(),
-            secrets=Secrets(None),
+            secrets=MountedSecrets(None),
             folder=self.spool,
         )
-        Managers(store, [self.learner]).start()
+        ObjectManagers(store, [self.learner]).start()
 
     def write(self, path: str, text: str) -> Path:
         place = self.root / path.lstrip("/")
@@ -286,7 +286,7 @@ def test_what_gm_lost_is_kept_word_for_word_to_be_told_again(tmp_path: Path) -> 
         await desk.said("Train", "Ready")
         [report] = desk.store.pending()
         saved = State.decode(desk.store.learning_state("uid-il1")).said
-        assert saved == Said("Train", 1, report.body)
+        assert saved == LastReport("Train", 1, report.body)
 
     with_desk(tmp_path, play)
 

@@ -27,7 +27,7 @@ from edge_sidecars.sedna_api.core.report import Report
 from gm.hub.core.session import EndCause, HubSession
 from lc.core import outbox
 from lc.core import session as lc_session
-from lc.core.outbox import Queue, Said
+from lc.core.outbox import Queue, ReportBody
 from lc.core.send_window import Upstream
 
 NODE = "edge-a"
@@ -243,7 +243,7 @@ class Lc:
 
     def report(self, document: Document, *, body: bytes, is_event: bool, now: float) -> None:
         queue = self.queues.get(document.uid, Queue(document.uid))
-        said = Said(KIND, document.namespace, document.name, is_event, "w", body)
+        said = ReportBody(KIND, document.namespace, document.name, is_event, "w", body)
         self.queues[document.uid] = outbox.enqueue(
             queue, said, store_id=self.store_id, now=now
         ).queue
@@ -281,26 +281,26 @@ class Lc:
 
     def _perform(self, effect: lc_session.Effect, now: float) -> None:
         match effect:
-            case lc_session.Stored(document):
+            case lc_session.PutObject(document):
                 held = self.objects.get(document.key)
                 if held is not None and held.uid == document.uid:
                     assert held.resource_version < document.resource_version
                 self.objects[document.key] = document
-            case lc_session.Removed(key, uid):
+            case lc_session.RemoveObject(key, uid):
                 assert self.objects[key].uid == uid
                 self._drop(key)
             case lc_session.KeepOnly(kept):
                 for key, document in tuple(self.objects.items()):
                     if (key, document.uid) not in kept:
                         self._drop(key)
-            case lc_session.Safe(uid, seq):
+            case lc_session.ReportAcked(uid, seq):
                 self._upstream.answered(uid, now)
                 self.queues[uid], _ = outbox.acknowledged(self.queues[uid], seq)
-            case lc_session.Rejected(uid, seq, _):
+            case lc_session.ReportRefused(uid, seq, _):
                 self._upstream.refused(uid)
                 self.queues[uid], _ = outbox.refused(self.queues[uid], seq)
                 self.refused.append((uid, seq))
-            case lc_session.Redial():
+            case lc_session.RedialAsked():
                 self.connection = None
 
     def _drop(self, key: ObjectKey) -> None:

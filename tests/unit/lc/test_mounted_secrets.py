@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lc.files.mounted_secrets import Secrets
+from lc.files.mounted_secrets import MountedSecrets
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def mounted(tmp_path: Path) -> Path:
 
 
 def test_values_are_those_of_now(mounted: Path) -> None:
-    secrets = Secrets(mounted)
+    secrets = MountedSecrets(mounted)
     assert secrets.named("shop", "keys") == {"ACCESS_KEY_ID": "key"}
     (mounted / "shop" / "keys" / "..2026" / "ACCESS_KEY_ID").write_text("another")
     assert secrets.named("shop", "keys") == {"ACCESS_KEY_ID": "another"}
@@ -30,10 +30,10 @@ def test_values_are_those_of_now(mounted: Path) -> None:
     [("shop", "others"), ("", "keys"), ("shop", "../shop/keys"), ("..", "secrets"), ("a/b", "c")],
 )
 def test_there_is_no_other(mounted: Path, namespace: str, name: str) -> None:
-    assert Secrets(mounted).named(namespace, name) is None
-    assert Secrets(None).named("shop", "keys") is None
+    assert MountedSecrets(mounted).named(namespace, name) is None
+    assert MountedSecrets(None).named("shop", "keys") is None
 
 
 def test_what_is_no_text_is_none(mounted: Path) -> None:
     (mounted / "shop" / "keys" / "..2026" / "ACCESS_KEY_ID").write_bytes(b"\xff")
-    assert Secrets(mounted).named("shop", "keys") is None
+    assert MountedSecrets(mounted).named("shop", "keys") is None

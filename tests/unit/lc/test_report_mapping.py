@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lc.core.report_mapping import FORWARDED, forward
+from lc.core.report_mapping import FORWARDED, map_report
 from lc.core.worker_info import UnfitInfo, WorkerInfo
 
 
@@ -24,7 +24,7 @@ def test_a_federated_worker_tells_of_its_models_and_rounds() -> None:
         ownerInfo=owner_info,
         results=models,
     )
-    told = forward(info)
+    told = map_report(info)
     assert told.worker == "w1"
     assert json.loads(told.body) == {
         "phase": "train",
@@ -36,23 +36,23 @@ def test_a_federated_worker_tells_of_its_models_and_rounds() -> None:
 @pytest.mark.parametrize("kind", ["jointinferenceservice", "featureextractionservice"])
 def test_a_service_s_worker_tells_of_its_counters(kind: str) -> None:
     """Sedna's reporter sends no status."""
-    told = forward(said(kind, kind="inference", ownerInfo={"inferenceNumber": 90}))
+    told = map_report(said(kind, kind="inference", ownerInfo={"inferenceNumber": 90}))
     assert json.loads(told.body) == {
         "phase": "inference",
         "output": {"ownerInfo": {"inferenceNumber": 90}},
     }
-    assert json.loads(forward(said(kind)).body)["output"] == {"ownerInfo": {}}
+    assert json.loads(map_report(said(kind)).body)["output"] == {"ownerInfo": {}}
 
 
 def test_the_same_fact_is_the_same_bytes() -> None:
     one = said("federatedlearningjob", ownerInfo={"a": 1, "b": 2})
     other = said("federatedlearningjob", ownerInfo={"b": 2, "a": 1})
-    assert forward(one).body == forward(other).body
+    assert map_report(one).body == map_report(other).body
 
 
 def test_what_gm_could_not_take_is_refused() -> None:
     with pytest.raises(UnfitInfo, match="at most 65536"):
-        forward(said("federatedlearningjob", ownerInfo={"a": "x" * 70000}))
+        map_report(said("federatedlearningjob", ownerInfo={"a": "x" * 70000}))
 
 
 def test_these_kinds_are_forwarded() -> None:

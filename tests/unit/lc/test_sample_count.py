@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lc.core.sample_count import TAIL, Counter, Look, Position, decoded, encoded
+from lc.core.sample_count import TAIL, Look, Position, SampleCounter, decoded, encoded
 
 TEXT = Position("/srv/a.txt", "txt")
 TABLE = Position("/srv/a.csv", "csv")
@@ -11,7 +11,7 @@ LOOK = Look(device=1, inode=2, size=0, changed_at=3)
 
 
 def counted(position: Position, *chunks: bytes) -> Position:
-    counter = Counter(position)
+    counter = SampleCounter(position)
     for chunk in chunks:
         counter.count(chunk)
     return counter.position(changed_at=3)
@@ -30,7 +30,7 @@ def test_a_header_is_no_sample() -> None:
 def test_a_last_line_without_an_end_counts_once() -> None:
     begun = counted(TEXT, b"one\ntw")
     assert begun.samples() == 2
-    counter = Counter(begun, before=b"one\ntw")
+    counter = SampleCounter(begun, before=b"one\ntw")
     counter.count(b"o\n")
     assert counter.position().samples() == 2
 
@@ -52,7 +52,7 @@ def test_interruptions_and_chunks_change_no_count(chunks: list[bytes], stop: int
     position = counted(TEXT, *chunks[:stop])
     before = first[-TAIL:]
     assert position.follows(before)
-    counter = Counter(position, before=before)
+    counter = SampleCounter(position, before=before)
     for chunk in chunks[stop:]:
         counter.count(chunk)
     found = counter.position(changed_at=3)

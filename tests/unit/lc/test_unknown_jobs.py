@@ -6,9 +6,9 @@ from pathlib import Path
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from lc.core.unknown_jobs import AGEING_INTERVAL, MAX_BYTES, MAX_REPORTS, PATIENCE, UnknownJobs
+from lc.core.worker_info import WorkerInfo
 from lc.store import open_store
 from lc.workers.forwarder import Forwarder
-from lc.workers.managers import WorkerInfo
 from lc.workers.unknown_jobs import UnknownJobReports
 from tests.unit.lc.documents import document
 

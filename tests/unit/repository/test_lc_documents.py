@@ -8,9 +8,9 @@ from typing import Any
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from lc.config.config import Config, load, parser
 from lc.files.remote_files import Transfer
-from lc.link import LinkStatus
+from lc.link import GmLinkStatus
 from lc.store.tables import Refusal
-from lc.telemetry.status import Counters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
+from lc.telemetry.status import LcCounters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
 from tests.unit.repository.checkout import ROOT, document, section
 
 MANUAL = "docs/lc.md"
@@ -46,13 +46,13 @@ def _status() -> LcStatus:
         mode="stream",
         version="1",
         uptime=1.0,
-        link=LinkStatus(is_up=True, peer="gm:9000", since=0.0),
+        link=GmLinkStatus(is_up=True, peer="gm:9000", since=0.0),
         link_for=1.0,
         store=StoreStatus("d", "id", "", "", 0),
         reports=ReportsStatus(1, 1.0, 1, (refusal,), 1),
         objects=(ObjectStatus("dataset", "shop", "d1", "uid", 1, ""),),
         transfers=(Transfer("http://a/b", 0.0),),
-        counters=Counters(((200, 1),), 1, 0, (("full", 1),)),
+        counters=LcCounters(((200, 1),), 1, 0, (("full", 1),)),
     )
 
 

@@ -26,7 +26,7 @@ from edge_sidecars.runtime.backoff import LONGEST
 from edge_sidecars.sedna_api.core.messages import Ack, Drain, Hello, Pace, SnapshotEnd
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import METHOD, decode_to_node, encode_from_node
-from lc.core.dial_policy import Reception
+from lc.core.dial_policy import DialPolicy
 from lc.stream.stream_link import OPTIONS
 
 # Seconds between two reports of one LC, on average.
@@ -48,14 +48,14 @@ class Tally:
 class Lc:
     def __init__(self, node: str, uid: str, addresses: list[str], tally: Tally) -> None:
         self._node, self._uid, self._tally = node, uid, tally
-        self._reception = Reception(addresses, longest=LONGEST)
+        self._dial_policy = DialPolicy(addresses, longest=LONGEST)
         self._seq = 0
         self._served_at: float | None = None
 
     async def be(self) -> None:
         """Until cancelled."""
         while True:
-            address = self._reception.address(random.random())
+            address = self._dial_policy.address(random.random())
             is_drained, self._served_at = False, None
             channel = grpc.aio.insecure_channel(address, options=OPTIONS)
             try:
@@ -66,7 +66,7 @@ class Lc:
                 self._tally.served.discard(self._node)
                 await channel.close()
             since = None if self._served_at is None else time.monotonic() - self._served_at
-            delay = self._reception.ended(
+            delay = self._dial_policy.ended(
                 served_for=since, is_drained=is_drained, chance=random.random()
             )
             await asyncio.sleep(delay)
@@ -90,7 +90,7 @@ class Lc:
                             self._tally.served.add(self._node)
                             reporting = asyncio.create_task(self._report(call))
                         case Pace(seconds):
-                            self._reception.paced(seconds)
+                            self._dial_policy.paced(seconds)
                         case Ack():
                             self._tally.acked += 1
                         case Drain():

@@ -18,7 +18,7 @@ Body = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileLocation:
     """A path below the node's root, or an address; `credential`: the Secret that opens it."""
 
     url: str
@@ -30,7 +30,7 @@ class WriteSamples:
     """Their header first, if they have one."""
 
     segments: tuple[Segment, ...]
-    target: Place
+    target: FileLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +39,25 @@ class WriteIndex:
 
     segments: tuple[Segment, ...]
     prefix: str
-    target: Place
+    target: FileLocation
 
 
 @dataclass(frozen=True, slots=True)
 class MakeFolder:
-    place: Place
+    place: FileLocation
 
 
 @dataclass(frozen=True, slots=True)
 class CopyModel:
-    source: Place
-    target: Place
+    source: FileLocation
+    target: FileLocation
 
 
 @dataclass(frozen=True, slots=True)
 class WriteHotUpdate:
     """The file by which an inference worker learns of a new model: `model_path` as it sees it."""
 
-    target: Place
+    target: FileLocation
     model_path: str
     updated: str
 
@@ -84,7 +84,7 @@ class Gather:
     `train`, `evaluation`: what waits already; `named`: how new spool files begin.
     """
 
-    source: Place
+    source: FileLocation
     cursor: Cursor
     train: tuple[Segment, ...]
     evaluation: tuple[Segment, ...]
@@ -123,7 +123,7 @@ Command = Idle | Gather | Note | Begin | Repeat
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LoopPace:
     """When this process looked last: at the data, and at the train trigger of a round.
 
     `told`: when GM was told something last, or this process began; `repeats`: how often since.

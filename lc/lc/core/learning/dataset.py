@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lc.core.learning.commands import Place
-from lc.core.learning.fields import Malformed, text_at
+from lc.core.learning.commands import FileLocation
+from lc.core.learning.fields import MalformedJob, text_at
 
 _FORMATS = ("txt", "csv")
 
@@ -20,15 +20,15 @@ class Dataset:
 
     @classmethod
     def parse(cls, found: Mapping[str, object]) -> "Dataset":
-        """Raises Malformed."""
+        """Raises MalformedJob."""
         url, data_format = text_at(found, "spec", "url"), text_at(found, "spec", "format").lower()
         if not url:
-            raise Malformed("spec.url is empty")
+            raise MalformedJob("spec.url is empty")
         if data_format not in _FORMATS:
-            raise Malformed(f"spec.format is {data_format!r}, none of {', '.join(_FORMATS)}")
+            raise MalformedJob(f"spec.format is {data_format!r}, none of {', '.join(_FORMATS)}")
         node = text_at(found, "spec", "nodeName")
         return cls(url, data_format, node, text_at(found, "spec", "credentialName"))
 
     @property
-    def place(self) -> Place:
-        return Place(self.url, self.credential)
+    def place(self) -> FileLocation:
+        return FileLocation(self.url, self.credential)

@@ -6,7 +6,7 @@ Knows no kind and no schema. What is missing is told apart from what has another
 from collections.abc import Mapping, Sequence
 
 
-class Malformed(ValueError):
+class MalformedJob(ValueError):
     """The object cannot be worked with; the message names the field and what stands there."""
 
 
@@ -15,7 +15,7 @@ def mapping_at(found: Mapping[str, object], *path: str) -> Mapping[str, object] 
     value = _at(found, path)
     if value is None or isinstance(value, Mapping):
         return value
-    raise Malformed(f"{'.'.join(path)} is no object")
+    raise MalformedJob(f"{'.'.join(path)} is no object")
 
 
 def list_at(found: Mapping[str, object], *path: str) -> Sequence[object]:
@@ -24,7 +24,7 @@ def list_at(found: Mapping[str, object], *path: str) -> Sequence[object]:
         return ()
     if isinstance(value, list | tuple):
         return value
-    raise Malformed(f"{'.'.join(path)} is no list")
+    raise MalformedJob(f"{'.'.join(path)} is no list")
 
 
 def text_at(found: Mapping[str, object], *path: str) -> str:
@@ -34,7 +34,7 @@ def text_at(found: Mapping[str, object], *path: str) -> str:
         return ""
     if isinstance(value, str):
         return value
-    raise Malformed(f"{'.'.join(path)} is no text")
+    raise MalformedJob(f"{'.'.join(path)} is no text")
 
 
 def number_at(found: Mapping[str, object], *path: str, default: float | None = None) -> float:
@@ -47,14 +47,14 @@ def number_at(found: Mapping[str, object], *path: str, default: float | None = N
             return float(value)
     except (ValueError, OverflowError):
         pass
-    raise Malformed(f"{'.'.join(path)} is {value!r}, not a number")
+    raise MalformedJob(f"{'.'.join(path)} is {value!r}, not a number")
 
 
 def flag_at(found: Mapping[str, object], *path: str) -> bool:
     value = _at(found, path)
     if value is None or isinstance(value, bool):
         return bool(value)
-    raise Malformed(f"{'.'.join(path)} is neither true nor false")
+    raise MalformedJob(f"{'.'.join(path)} is neither true nor false")
 
 
 def _at(found: Mapping[str, object], path: tuple[str, ...]) -> object:
@@ -63,6 +63,6 @@ def _at(found: Mapping[str, object], path: tuple[str, ...]) -> object:
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise Malformed(f"{'.'.join(path)}: {name} lies in something that is no object")
+            raise MalformedJob(f"{'.'.join(path)}: {name} lies in something that is no object")
         value = value.get(name)
     return value

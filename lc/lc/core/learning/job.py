@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import msgspec
 
 from edge_sidecars.sedna_api.core.kinds import LIFELONG_LEARNING_JOB
-from lc.core.learning.fields import Malformed, flag_at, list_at, mapping_at, number_at, text_at
+from lc.core.learning.fields import MalformedJob, flag_at, list_at, mapping_at, number_at, text_at
 from lc.core.learning.stage import Stage
 from lc.core.learning.trigger import Trigger
-
-__all__ = ["Condition", "Job", "Malformed"]
 
 # Where GM says on which node a stage's pod last ran (Sedna's annotations).
 _NODE_OF_STAGE = "sedna.io/{}"
@@ -25,7 +23,7 @@ _HOT_UPDATE_DEFAULT = "/var/lib/sedna/model-hot-update/{}/{}/{}/model_config.jso
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class JobCondition:
     """`type` Waiting|Ready|Starting|Running|Completed|Failed; `round` None: not told; `since` as
     GM writes it."""
 
@@ -36,10 +34,10 @@ class Condition:
     since: str
 
     @classmethod
-    def parse(cls, found: object) -> "Condition | None":
+    def parse(cls, found: object) -> "JobCondition | None":
         """None: of no stage that we know."""
         if not isinstance(found, Mapping):
-            raise Malformed("a condition is no object")
+            raise MalformedJob("a condition is no object")
         stage = Stage.named(text_at(found, "stage"))
         told = found.get("round")
         if stage is None:
@@ -57,7 +55,7 @@ class Condition:
             return tuple(
                 each for each in list_at(data, direction, "models") if isinstance(each, Mapping)
             )
-        except (msgspec.DecodeError, Malformed):
+        except (msgspec.DecodeError, MalformedJob):
             return None
 
 
@@ -81,23 +79,23 @@ class Job:
     credential: str
     hot_update_config: str
     nodes: Mapping[Stage, str]
-    conditions: Sequence[Condition]
+    conditions: Sequence[JobCondition]
 
     @classmethod
     def parse(cls, kind: str, found: Mapping[str, object]) -> "Job":
-        """Raises Malformed."""
+        """Raises MalformedJob."""
         namespace, name = (
             text_at(found, "metadata", "namespace"),
             text_at(found, "metadata", "name"),
         )
         probability = number_at(found, "spec", "dataset", "trainProb", default=0)
         if not 0 <= probability <= 1:
-            raise Malformed(f"spec.dataset.trainProb is {probability:g}, not within 0 and 1")
+            raise MalformedJob(f"spec.dataset.trainProb is {probability:g}, not within 0 and 1")
         output_dir = text_at(found, "spec", "outputDir").rstrip("/")
         if not output_dir:
-            raise Malformed("spec.outputDir is empty")
+            raise MalformedJob("spec.outputDir is empty")
         hot_update_config = text_at(found, "metadata", "annotations", _HOT_UPDATE_CONFIG)
-        conditions = map(Condition.parse, list_at(found, "status", "conditions"))
+        conditions = map(JobCondition.parse, list_at(found, "status", "conditions"))
         return cls(
             kind=kind,
             namespace=namespace,
@@ -125,11 +123,11 @@ class Job:
         return self.kind == LIFELONG_LEARNING_JOB.singular
 
     @property
-    def condition(self) -> Condition | None:
+    def condition(self) -> JobCondition | None:
         """The last one is the state."""
         return self.conditions[-1] if self.conditions else None
 
-    def completed(self, stage: Stage) -> Condition | None:
+    def completed(self, stage: Stage) -> JobCondition | None:
         """The newest success of a stage."""
         for each in reversed(self.conditions):
             if each.stage is stage and each.type == "Completed":

@@ -8,7 +8,7 @@ trained fits: there is no model, and whoever asked says so; Sedna's LC ends ther
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lc.core.learning.fields import Malformed, list_at, mapping_at, text_at
+from lc.core.learning.fields import MalformedJob, list_at, mapping_at, text_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,19 @@ class Model:
 
     @classmethod
     def parse(cls, found: object) -> "Model":
-        """Raises Malformed."""
+        """Raises MalformedJob."""
         if not isinstance(found, Mapping):
-            raise Malformed("a model is no object")
+            raise MalformedJob("a model is no object")
         url = text_at(found, "url")
         if not url:
-            raise Malformed("a model has no url")
+            raise MalformedJob("a model has no url")
         devices = tuple(str(each) for each in list_at(found, "device_soc_versions"))
         credential = text_at(found, "credentialName")
         return cls(text_at(found, "format"), url, devices, credential, dict(found))
 
     @classmethod
     def of_resource(cls, found: Mapping[str, object]) -> "Model":
-        """A Model in the API. Raises Malformed."""
+        """A Model in the API. Raises MalformedJob."""
         return cls.parse(mapping_at(found, "spec") or {})
 
     def fits(self, place: "Model") -> bool:

@@ -20,17 +20,17 @@ from datetime import datetime
 
 from edge_sidecars.runtime.backoff import exponential
 from lc.core.learning import stages
-from lc.core.learning.commands import Command, Gather, Idle, Note, Pace, Repeat
+from lc.core.learning.commands import Command, Gather, Idle, LoopPace, Note, Repeat
 from lc.core.learning.dataset import Dataset
 from lc.core.learning.events import Returned
-from lc.core.learning.job import Condition, Job
+from lc.core.learning.job import Job, JobCondition
 from lc.core.learning.metrics import training_numbers
 from lc.core.learning.model import Model
 from lc.core.learning.paths import is_remote
 from lc.core.learning.samples import Cursor, counted, of_one_header
 from lc.core.learning.stage import Stage
 from lc.core.learning.state import State
-from lc.core.learning.trigger import Verdict
+from lc.core.learning.trigger import TriggerVerdict
 
 # Seconds; Sedna's DatasetHandlerIntervalSeconds.
 GATHER_PERIOD = 10.0
@@ -42,7 +42,7 @@ LONGEST_BACKOFF = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class JobInputs:
     """What else this node knows: the job's Dataset if it is this node's, and its Models by name.
 
     `is_acked`: all that was said of the job has arrived somewhere.
@@ -54,7 +54,9 @@ class Known:
     is_acked: bool = False
 
 
-def turn(job: Job, state: State, known: Known, *, pace: Pace, now: datetime) -> Command:
+def next_command(
+    job: Job, state: State, known: JobInputs, *, pace: LoopPace, now: datetime
+) -> Command:
     """`now` is the node's local time, with its zone."""
     condition = job.condition
     if condition is None or condition.round is None:
@@ -84,7 +86,13 @@ def turn(job: Job, state: State, known: Known, *, pace: Pace, now: datetime) -> 
 
 
 def _gathering(
-    job: Job, state: State, condition: Condition, dataset: Dataset, *, pace: Pace, now: datetime
+    job: Job,
+    state: State,
+    condition: JobCondition,
+    dataset: Dataset,
+    *,
+    pace: LoopPace,
+    now: datetime,
 ) -> Gather | None:
     period = job.train_trigger.check_period
     if not is_remote(dataset.url):
@@ -108,7 +116,9 @@ def _gathering(
     )
 
 
-def _train(job: Job, state: State, known: Known, pace: Pace, now: datetime, number: int) -> Command:
+def _train(
+    job: Job, state: State, known: JobInputs, pace: LoopPace, now: datetime, number: int
+) -> Command:
     # A clock that was set back since must not hold a job for longer than was meant.
     wait = min(state.not_before - now.timestamp(), LONGEST_BACKOFF)
     if wait > 0:
@@ -122,7 +132,7 @@ def _train(job: Job, state: State, known: Known, pace: Pace, now: datetime, numb
         job.train_trigger.judge(training_numbers(samples), now=now)
         if samples
         # Sedna asks the trigger even so: <, <= and != begin a training without data.
-        else Verdict(False, "there are no new samples")
+        else TriggerVerdict(False, "there are no new samples")
     )
     if not verdict.fires:
         return Idle(verdict.reason, min(period, GATHER_PERIOD), judged_round=number)
@@ -130,7 +140,7 @@ def _train(job: Job, state: State, known: Known, pace: Pace, now: datetime, numb
     return stages.train(job, state, known.dataset, known.models, number, reason=verdict.reason)
 
 
-def _is_mine(job: Job, condition: Condition, known: Known) -> bool:
+def _is_mine(job: Job, condition: JobCondition, known: JobInputs) -> bool:
     has_data = known.dataset is not None
     if condition.stage is not Stage.DEPLOY or job.is_lifelong:
         return has_data
@@ -157,7 +167,9 @@ def _give_back(job: Job, state: State, now: datetime) -> Note:
     return Note(event, f"the training of round {state.lent.round} failed: its samples wait again")
 
 
-def _is_lost(state: State, condition: Condition, known: Known, pace: Pace, now: datetime) -> bool:
+def _is_lost(
+    state: State, condition: JobCondition, known: JobInputs, pace: LoopPace, now: datetime
+) -> bool:
     if not known.is_acked or state.said is None or pace.told is None:
         return False
     wait = exponential(pace.repeats, first=FIRST_REPEAT, longest=LONGEST_REPEAT)
@@ -165,7 +177,7 @@ def _is_lost(state: State, condition: Condition, known: Known, pace: Pace, now: 
     return is_said and _is_due(pace.told, wait, now)
 
 
-def _next_look(known: Known) -> float:
+def _next_look(known: JobInputs) -> float:
     return GATHER_PERIOD if known.dataset is not None else FIRST_REPEAT
 
 

@@ -37,7 +37,7 @@ class Unheard:
 
 
 def hear(job: Job, state: State, info: WorkerInfo) -> Heard | Unheard:
-    """Raises Malformed for models that cannot be read."""
+    """Raises MalformedJob for models that cannot be read."""
     stage, status = Stage.named(info.kind), _ENDS.get(info.status)
     if stage is None or status is None:
         return Unheard(f"{info.kind or 'no kind'} {info.status or 'no status'} ends no stage")

@@ -14,10 +14,10 @@ from lc.core.learning.commands import (
     Body,
     Command,
     CopyModel,
+    FileLocation,
     Idle,
     MakeFolder,
     Note,
-    Place,
     Task,
     WriteHotUpdate,
     WriteIndex,
@@ -53,7 +53,7 @@ def train(
     given |= written
     folder = paths.output_folder(job.output_dir, Stage.TRAIN, number)
     given["outputDir"] = folder
-    tasks = (*tasks, MakeFolder(Place(folder, job.credential)))
+    tasks = (*tasks, MakeFolder(FileLocation(folder, job.credential)))
     report = report_of(Stage.TRAIN, number, "Ready", message=reason, given=given)
     return Begin(tasks, TrainBegun(number, used, left), reason, report)
 
@@ -72,7 +72,7 @@ def evaluate(
         candidates = models_in(trained)
         given["models"] = [dict(each.told) for each in candidates]
         given["outputDir"] = paths.output_folder(job.output_dir, Stage.EVAL, number)
-        tasks = (MakeFolder(Place(str(given["outputDir"]), job.credential)),)
+        tasks = (MakeFolder(FileLocation(str(given["outputDir"]), job.credential)),)
     else:
         place = models.get(job.eval_model or job.deploy_model)
         if place is None:
@@ -126,10 +126,10 @@ def hot_update(job: Job, state: State, models: Models, number: int, *, now: date
     since = job.condition.since if job.condition is not None else ""
     folder, name = paths.folder_of(job.hot_update_config), paths.name_of(new.url)
     tasks = (
-        CopyModel(Place(new.url, job.credential), Place(folder + name)),
+        CopyModel(FileLocation(new.url, job.credential), FileLocation(folder + name)),
         *copies,
         WriteHotUpdate(
-            Place(job.hot_update_config),
+            FileLocation(job.hot_update_config),
             f"{paths.HOT_UPDATE_MOUNT}/{name}",
             since or now.isoformat(timespec="milliseconds"),
         ),
@@ -143,8 +143,8 @@ def _deploy_knowledge(job: Job, results: Results, number: int) -> Command:
         why = "the evaluation kept no model"
         report = report_of(Stage.DEPLOY, number, "Completed", message=why)
         return Note(DeployBegun(number), why, report)
-    target = Place(paths.knowledge_file(job.output_dir), job.credential)
-    tasks = (CopyModel(Place(kept[0].url, job.credential), target),)
+    target = FileLocation(paths.knowledge_file(job.output_dir), job.credential)
+    tasks = (CopyModel(FileLocation(kept[0].url, job.credential), target),)
     given: Body = {"models": [kept[0].as_input()]}
     report = report_of(Stage.DEPLOY, number, "Ready", given=given)
     return Begin(tasks, DeployBegun(number), "the evaluation kept a model", report)
@@ -170,20 +170,22 @@ def _placing(
 
 
 def _copy(job: Job, source: Model, target: Model) -> CopyModel:
-    return CopyModel(Place(source.url, job.credential), Place(target.url, target.credential))
+    return CopyModel(
+        FileLocation(source.url, job.credential), FileLocation(target.url, target.credential)
+    )
 
 
 def _samples(
     job: Job, dataset: Dataset, stage: Stage, number: int, segments: tuple[Segment, ...]
 ) -> tuple[tuple[Task, ...], Body]:
     data = paths.samples_file(job.output_dir, stage, number, dataset.format)
-    tasks: list[Task] = [WriteSamples(segments, Place(data, job.credential))]
+    tasks: list[Task] = [WriteSamples(segments, FileLocation(data, job.credential))]
     given: Body = {"dataURL": data}
     # Lines of a remote text file name files beside it; rows of a table are the samples themselves.
     if paths.is_remote(dataset.url) and dataset.format == "txt":
         index = paths.index_file(job.output_dir, stage, number)
         prefix = paths.folder_of(dataset.url)
-        tasks.append(WriteIndex(segments, prefix, Place(index, job.credential)))
+        tasks.append(WriteIndex(segments, prefix, FileLocation(index, job.credential)))
         given["dataIndexURL"] = index
     return tuple(tasks), given
 

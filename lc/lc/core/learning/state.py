@@ -32,7 +32,7 @@ WORKERS_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StageOutcome:
     """A worker's success: what it left, in its own words."""
 
     round: int
@@ -40,7 +40,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LastReport:
     """What LC told GM last of a stage, word for word."""
 
     stage: str
@@ -74,11 +74,11 @@ class State:
     eval_asked: int = 0
     deploy_asked: int = 0
     hot_updated: int = 0
-    trained: Outcome | None = None
-    evaluated: Outcome | None = None
+    trained: StageOutcome | None = None
+    evaluated: StageOutcome | None = None
     failed: dict[str, int] = field(default_factory=dict)
     workers: tuple[Worker, ...] = ()
-    said: Said | None = None
+    said: LastReport | None = None
     failures: int = 0
     not_before: float = 0
 
@@ -103,7 +103,7 @@ class State:
         return frozenset(each.name for each in self.segments)
 
     def saying(self, stage: str, number: int, report: bytes) -> "State":
-        return replace(self, said=Said(stage, number, report))
+        return replace(self, said=LastReport(stage, number, report))
 
     def after(self, event: Event) -> "State":
         """The only way in which anything here changes."""
@@ -166,7 +166,7 @@ class State:
         changed = replace(self, workers=(*others, worker)[-WORKERS_KEPT:])
         if results is None:
             return replace(changed, failed={**self.failed, worker.stage: worker.round})
-        outcome = Outcome(worker.round, results)
+        outcome = StageOutcome(worker.round, results)
         if worker.stage == Stage.TRAIN.value:
             is_lent = self.lent is not None and self.lent.round == worker.round
             lent = None if is_lent else self.lent

@@ -13,9 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lc.core.learning.fields import Malformed, mapping_at, number_at, text_at
-
-__all__ = ["Condition", "Malformed", "Numbers", "Timer", "Trigger", "Verdict"]
+from lc.core.learning.fields import MalformedJob, mapping_at, number_at, text_at
 
 # One metric may have a number for each class.
 Numbers = Mapping[str, float | Sequence[float]]
@@ -47,7 +45,7 @@ MIDNIGHT = ("24:00", 24 * 60)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TriggerVerdict:
     """`is_early`: only the timer is against it, so time alone can change it."""
 
     fires: bool
@@ -78,7 +76,7 @@ class Timer:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class MetricCondition:
     """`operator` is one of > >= == != <= <; index None: the first, where the metric is a list."""
 
     metric: str
@@ -87,13 +85,13 @@ class Condition:
     index: int | None = None
 
     @classmethod
-    def parse(cls, wanted: Mapping[str, object]) -> "Condition":
+    def parse(cls, wanted: Mapping[str, object]) -> "MetricCondition":
         operator = _OPERATORS.get(text_at(wanted, "operator"))
         if operator is None:
-            raise Malformed(f"operator {wanted.get('operator')!r} is none of > >= == != <= <")
+            raise MalformedJob(f"operator {wanted.get('operator')!r} is none of > >= == != <= <")
         metric = _METRIC.fullmatch(text_at(wanted, "metric"))
         if metric is None:
-            raise Malformed(f"metric {wanted.get('metric')!r} is no name or name[index]")
+            raise MalformedJob(f"metric {wanted.get('metric')!r} is no name or name[index]")
         index = None if metric[2] is None else int(metric[2])
         return cls(metric[1], operator, number_at(wanted, "threshold"), index)
 
@@ -101,14 +99,18 @@ class Condition:
     def named(self) -> str:
         return self.metric if self.index is None else f"{self.metric}[{self.index}]"
 
-    def judge(self, numbers: Numbers) -> Verdict:
+    def judge(self, numbers: Numbers) -> TriggerVerdict:
         value = self._value(numbers)
         if value is None:
             known = ", ".join(sorted(numbers)) or "none"
-            return Verdict(False, f"{self.named} has no value (known: {known})")
+            return TriggerVerdict(False, f"{self.named} has no value (known: {known})")
         if self._holds(value):
-            return Verdict(True, f"{self.named}={value:g} is {self.operator} {self.threshold:g}")
-        return Verdict(False, f"{self.named}={value:g} is not {self.operator} {self.threshold:g}")
+            return TriggerVerdict(
+                True, f"{self.named}={value:g} is {self.operator} {self.threshold:g}"
+            )
+        return TriggerVerdict(
+            False, f"{self.named}={value:g} is not {self.operator} {self.threshold:g}"
+        )
 
     def _value(self, numbers: Numbers) -> float | None:
         found = numbers.get(self.metric)
@@ -141,39 +143,39 @@ class Trigger:
     """Timer and condition must both agree; what is not given agrees always."""
 
     timer: Timer | None = None
-    condition: Condition | None = None
+    condition: MetricCondition | None = None
     check_period: float = field(default=DEFAULT_CHECK_PERIOD, kw_only=True)
 
     @classmethod
     def parse(cls, wanted: Mapping[str, object] | None) -> "Trigger":
-        """Raises Malformed."""
+        """Raises MalformedJob."""
         if wanted is None:
             return cls()
         timer = mapping_at(wanted, "timer")
         condition = mapping_at(wanted, "condition")
         check_period = number_at(wanted, "checkPeriodSeconds", default=DEFAULT_CHECK_PERIOD)
         if check_period < 0:
-            raise Malformed(f"checkPeriodSeconds {check_period:g} is negative")
+            raise MalformedJob(f"checkPeriodSeconds {check_period:g} is negative")
         return cls(
             None if timer is None else Timer.parse(timer),
-            None if condition is None else Condition.parse(condition),
+            None if condition is None else MetricCondition.parse(condition),
             # Go's zero value: not given.
             check_period=check_period or DEFAULT_CHECK_PERIOD,
         )
 
-    def judge(self, numbers: Numbers, *, now: datetime) -> Verdict:
+    def judge(self, numbers: Numbers, *, now: datetime) -> TriggerVerdict:
         """`now` is the node's local time."""
-        verdict = Verdict(True, "no condition is set")
+        verdict = TriggerVerdict(True, "no condition is set")
         if self.condition is not None:
             verdict = self.condition.judge(numbers)
         if verdict.fires and self.timer is not None and not self.timer.includes(now):
             told = f"{verdict.reason}, but it is not {self.timer}"
-            return Verdict(False, told, is_early=True)
+            return TriggerVerdict(False, told, is_early=True)
         return verdict
 
 
 def _minutes(text: str) -> int:
     time = _TIME.fullmatch(text)
     if time is None:
-        raise Malformed(f"{text!r} is no time of day HH:MM")
+        raise MalformedJob(f"{text!r} is no time of day HH:MM")
     return int(time[1]) * 60 + int(time[2])

@@ -7,7 +7,7 @@ from typing import Any
 from lc.core.learning.dataset import Dataset
 from lc.core.learning.job import Job
 from lc.core.learning.model import Model
-from lc.core.learning.next_command import Known
+from lc.core.learning.next_command import JobInputs
 from lc.core.learning.samples import Segment
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
@@ -79,8 +79,8 @@ def job(*conditions: dict[str, Any], **given: Any) -> Job:
     return Job.parse(kind, document(*conditions, **given))
 
 
-def known(dataset: Dataset | None = DATASET, *, node: str = NODE, **models: Model) -> Known:
-    return Known(node, dataset, MODELS | models)
+def known(dataset: Dataset | None = DATASET, *, node: str = NODE, **models: Model) -> JobInputs:
+    return JobInputs(node, dataset, MODELS | models)
 
 
 def samples(count: int, name: str = "1.train.samples", header: str = "") -> Segment:

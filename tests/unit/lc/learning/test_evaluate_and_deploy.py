@@ -9,32 +9,32 @@ from lc.core.learning.commands import (
     Begin,
     Command,
     CopyModel,
+    FileLocation,
     Idle,
+    LoopPace,
     MakeFolder,
     Note,
-    Pace,
-    Place,
     WriteHotUpdate,
     WriteSamples,
 )
 from lc.core.learning.events import DeployBegun, EvalBegun, GivenUp, HotUpdated
 from lc.core.learning.job import Job
 from lc.core.learning.model import Model
-from lc.core.learning.next_command import Known, turn
+from lc.core.learning.next_command import JobInputs, next_command
 from lc.core.learning.samples import Version
 from lc.core.learning.stage import Stage
-from lc.core.learning.state import Outcome, State
+from lc.core.learning.state import StageOutcome, State
 from tests.unit.lc.learning.jobs import NOW, condition, job, known, later, output, samples
 
-PACE = Pace(gathered=NOW)
+PACE = LoopPace(gathered=NOW)
 TRAINED = {"format": "pb", "url": "/srv/out/train/1/model.pb", "metrics": {"loss": 0.1}}
-LEFT = State(trained=Outcome(1, (TRAINED,)), fresh=(samples(2, "1.eval.samples"),))
+LEFT = State(trained=StageOutcome(1, (TRAINED,)), fresh=(samples(2, "1.eval.samples"),))
 EVAL = condition("Eval", "Waiting")
 DEPLOY = condition("Deploy", "Waiting")
 
 
-def look(asked: Job, state: State, elsewhere: Known | None = None) -> Command:
-    return turn(asked, state, elsewhere or known(), pace=PACE, now=NOW)
+def look(asked: Job, state: State, elsewhere: JobInputs | None = None) -> Command:
+    return next_command(asked, state, elsewhere or known(), pace=PACE, now=NOW)
 
 
 def evaluated(new: Any, old: Any) -> State:
@@ -42,7 +42,7 @@ def evaluated(new: Any, old: Any) -> State:
         {"format": "pb", "url": "/new.pb", "metrics": {"precision": new}},
         {"format": "pb", "url": "/old.pb", "metrics": {"precision": old}},
     )
-    return replace(LEFT, evaluated=Outcome(1, results))
+    return replace(LEFT, evaluated=StageOutcome(1, results))
 
 
 def failure(command: Command) -> str:
@@ -55,7 +55,7 @@ def failure(command: Command) -> str:
 def test_the_trained_model_is_judged_beside_the_one_in_service() -> None:
     command = look(job(EVAL), LEFT)
     assert isinstance(command, Begin)
-    data = Place("/srv/out/data/eval/1/data.txt")
+    data = FileLocation("/srv/out/data/eval/1/data.txt")
     assert command.tasks == (WriteSamples((samples(2, "1.eval.samples"),), data),)
     assert command.report == {
         "phase": "Eval",
@@ -79,7 +79,7 @@ def test_an_evaluation_begins_once_a_round() -> None:
 
 def test_an_evaluation_model_of_its_own_is_judged_in_the_place_of_the_one_in_service() -> None:
     both = ({"format": "pb", "url": "/1.pb"}, {"format": "ckpt", "url": "/1.ckpt"})
-    state = replace(LEFT, trained=Outcome(1, both))
+    state = replace(LEFT, trained=StageOutcome(1, both))
     asked = job(EVAL, evalSpec={"initialModel": {"name": "judge"}})
     command = look(asked, state, known(judge=Model("ckpt", "/srv/m/judge.ckpt")))
     assert isinstance(command, Begin)
@@ -93,7 +93,9 @@ def test_five_versions_of_evaluation_samples_are_kept_each_once() -> None:
     state = State()
     for number in range(1, 8):
         name = f"{number}.eval.samples"
-        state = replace(state, trained=Outcome(number, (TRAINED,)), fresh=(samples(number, name),))
+        state = replace(
+            state, trained=StageOutcome(number, (TRAINED,)), fresh=(samples(number, name),)
+        )
         command = look(job(condition("Eval", "Waiting", number)), state)
         assert isinstance(command, Begin)
         state = state.after(command.event)
@@ -105,7 +107,7 @@ def test_five_versions_of_evaluation_samples_are_kept_each_once() -> None:
 
 def test_an_evaluation_without_new_samples_has_the_versions_before() -> None:
     old = Version(1, (samples(2, "1.eval.samples"),))
-    state = State(trained=Outcome(2, (TRAINED,)), versions=(old,))
+    state = State(trained=StageOutcome(2, (TRAINED,)), versions=(old,))
     command = look(job(condition("Eval", "Waiting", 2)), state)
     assert isinstance(command, Begin)
     assert command.event == EvalBegun(2, (old,))
@@ -114,7 +116,7 @@ def test_an_evaluation_without_new_samples_has_the_versions_before() -> None:
 def test_rows_of_other_columns_are_left_out_of_an_evaluation() -> None:
     old = Version(1, (samples(2, "1.eval.samples", "a,b"),))
     new = samples(3, "2.eval.samples", "a,c")
-    state = State(trained=Outcome(2, (TRAINED,)), versions=(old,), fresh=(new,))
+    state = State(trained=StageOutcome(2, (TRAINED,)), versions=(old,), fresh=(new,))
     command = look(job(condition("Eval", "Waiting", 2)), state)
     assert isinstance(command, Begin)
     task = command.tasks[0]
@@ -124,7 +126,7 @@ def test_rows_of_other_columns_are_left_out_of_an_evaluation() -> None:
 
 def test_a_training_that_left_no_model_fails_the_evaluation() -> None:
     """Sedna's LC takes the first of no models, and ends."""
-    why = failure(look(job(EVAL), replace(LEFT, trained=Outcome(1, ()))))
+    why = failure(look(job(EVAL), replace(LEFT, trained=StageOutcome(1, ()))))
     assert why == "the training left no model; nothing for prod (pb)"
 
 
@@ -163,7 +165,7 @@ def test_a_better_model_is_deployed(hot: bool) -> None:
     command = look(asked, evaluated([0.9], [0.7]))
     assert isinstance(command, Begin)
     # The worker that serves gets it while it runs, once GM says that it does.
-    copied = CopyModel(Place("/srv/out/train/1/model.pb"), Place("/srv/m/prod.pb"))
+    copied = CopyModel(FileLocation("/srv/out/train/1/model.pb"), FileLocation("/srv/m/prod.pb"))
     assert command.tasks == (() if hot else (copied,))
     assert command.report == {
         "phase": "Deploy",
@@ -216,11 +218,13 @@ def test_results_of_another_node_s_worker_are_read_from_the_conditions() -> None
 
 def test_the_model_that_judges_is_exchanged_as_well() -> None:
     both = ({"format": "pb", "url": "/1.pb"}, {"format": "ckpt", "url": "/1.ckpt"})
-    state = replace(evaluated([0.9], [0.7]), trained=Outcome(1, both))
+    state = replace(evaluated([0.9], [0.7]), trained=StageOutcome(1, both))
     asked = job(DEPLOY, evalSpec={"initialModel": {"name": "judge"}})
     command = look(asked, state, known(judge=Model("ckpt", "/m/judge.ckpt", (), "keys")))
     assert isinstance(command, Begin)
-    assert command.tasks[1] == CopyModel(Place("/1.ckpt"), Place("/m/judge.ckpt", "keys"))
+    assert command.tasks[1] == CopyModel(
+        FileLocation("/1.ckpt"), FileLocation("/m/judge.ckpt", "keys")
+    )
 
 
 def test_a_deployment_is_decided_where_it_was_evaluated() -> None:
@@ -241,12 +245,12 @@ def test_a_hot_update_lays_model_and_notice_where_the_worker_looks() -> None:
     command = look(running, evaluated([0.9], [0.7]))
     assert isinstance(command, Begin)
     folder = "/var/lib/sedna/model-hot-update/shop/incrementallearningjob/il1/"
-    trained = Place("/srv/out/train/1/model.pb")
+    trained = FileLocation("/srv/out/train/1/model.pb")
     assert command.tasks == (
-        CopyModel(trained, Place(f"{folder}model.pb")),
-        CopyModel(trained, Place("/srv/m/prod.pb")),
+        CopyModel(trained, FileLocation(f"{folder}model.pb")),
+        CopyModel(trained, FileLocation("/srv/m/prod.pb")),
         WriteHotUpdate(
-            Place(f"{folder}model_config.json"),
+            FileLocation(f"{folder}model_config.json"),
             "/model-hot-update/model.pb",
             "2026-03-04T12:00:00.000+00:00",
         ),
@@ -261,8 +265,8 @@ def test_a_notice_that_is_written_again_says_the_same() -> None:
     """Killed between notice and state; the worker takes a model when the time is another."""
     since = {"lastTransitionTime": "2026-03-04T11:59:58Z"}
     running = job({**condition("Deploy", "Running"), **since}, deploySpec=HOT)
-    first = turn(running, LEFT, known(), pace=PACE, now=NOW)
-    again = turn(running, LEFT, known(), pace=PACE, now=later(5))
+    first = next_command(running, LEFT, known(), pace=PACE, now=NOW)
+    again = next_command(running, LEFT, known(), pace=PACE, now=later(5))
     assert first == again
     assert isinstance(first, Begin)
     notice = first.tasks[-1]
@@ -276,7 +280,7 @@ def test_gm_may_say_where_hot_updates_lie() -> None:
     command = look(running, LEFT)
     assert isinstance(command, Begin)
     assert command.tasks[0] == CopyModel(
-        Place("/srv/out/train/1/model.pb"), Place("/srv/hot/model.pb")
+        FileLocation("/srv/out/train/1/model.pb"), FileLocation("/srv/hot/model.pb")
     )
 
 
@@ -297,21 +301,21 @@ def test_a_lifelong_job_evaluates_all_that_was_trained() -> None:
         "dataURL": "/srv/out/data/eval/1/data.txt",
         "outputDir": "/srv/out/eval/1",
     }
-    assert MakeFolder(Place("/srv/out/eval/1")) in command.tasks
+    assert MakeFolder(FileLocation("/srv/out/eval/1")) in command.tasks
 
 
 def test_a_lifelong_job_deploys_what_its_evaluation_kept() -> None:
     kept = {"format": "pkl", "url": "/srv/out/eval/1/index.pkl"}
-    command = look(lifelong(DEPLOY), State(evaluated=Outcome(1, (kept,))))
+    command = look(lifelong(DEPLOY), State(evaluated=StageOutcome(1, (kept,))))
     assert isinstance(command, Begin)
-    target = Place("/srv/out/deploy/index.pkl")
-    assert command.tasks == (CopyModel(Place(kept["url"]), target),)
+    target = FileLocation("/srv/out/deploy/index.pkl")
+    assert command.tasks == (CopyModel(FileLocation(kept["url"]), target),)
     assert command.report is not None
     assert (command.report["status"], command.report["input"]) == ("Ready", {"models": [kept]})
 
 
 def test_a_lifelong_job_that_kept_nothing_goes_on() -> None:
-    command = look(lifelong(DEPLOY), State(evaluated=Outcome(1, ())))
+    command = look(lifelong(DEPLOY), State(evaluated=StageOutcome(1, ())))
     assert isinstance(command, Note)
     assert command.report is not None
     assert command.report["status"] == "Completed"

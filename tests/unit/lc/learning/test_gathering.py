@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lc.core.learning.commands import Gather, Place
+from lc.core.learning.commands import FileLocation, Gather
 from lc.core.learning.samples import Cursor, Segment
 from lc.core.learning.state import State
 from lc.learning import gathering
@@ -19,7 +19,7 @@ from tests.examples import examples
 
 
 class Job:
-    """Gathers as a pump does, from what it saved last."""
+    """Gathers as a job's worker does, from what it saved last."""
 
     def __init__(self, folder: Path, *, share: float = 0.5, data_format: str = "txt") -> None:
         self.data = folder / "data"
@@ -36,7 +36,7 @@ class Job:
     def _look(self, is_saved: bool) -> bool:
         cursor = self.state.cursor or Cursor("/data", self._format)
         command = Gather(
-            source=Place("/data"),
+            source=FileLocation("/data"),
             cursor=cursor,
             train=self.state.train,
             evaluation=self.state.fresh,
@@ -224,7 +224,7 @@ def test_a_process_that_ends_does_not_wait_for_a_long_copy(job: Job) -> None:
     halt = Halt()
     halt.set()
     command = Gather(
-        source=Place("/data"),
+        source=FileLocation("/data"),
         cursor=Cursor("/data", "txt"),
         train=(),
         evaluation=(),

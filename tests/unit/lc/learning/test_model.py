@@ -2,7 +2,7 @@
 
 import pytest
 
-from lc.core.learning.fields import Malformed
+from lc.core.learning.fields import MalformedJob
 from lc.core.learning.model import Model, fitting, models_in
 
 CKPT = Model("ckpt", "/out/1/model.ckpt")
@@ -43,5 +43,5 @@ def test_a_model_of_the_api_has_its_secret_and_devices() -> None:
 
 
 def test_a_model_without_an_address_is_malformed() -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedJob):
         Model.of_resource({"spec": {"format": "pb"}})

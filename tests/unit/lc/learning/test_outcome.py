@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from lc.core.learning.events import Worker
-from lc.core.learning.fields import Malformed
+from lc.core.learning.fields import MalformedJob
 from lc.core.learning.outcome import Heard, Unheard, hear
 from lc.core.learning.samples import Segment
-from lc.core.learning.state import WORKERS_KEPT, Lent, Outcome, State
+from lc.core.learning.state import WORKERS_KEPT, Lent, StageOutcome, State
 from lc.core.worker_info import WorkerInfo
 from tests.unit.lc.learning.jobs import condition, job
 
@@ -38,7 +38,7 @@ def test_a_success_is_told_to_gm_with_its_round() -> None:
         "round": 2,
         "output": {"models": [MODEL], "ownerInfo": {"a": 1}},
     }
-    assert State().after(heard.event).trained == Outcome(2, (MODEL,))
+    assert State().after(heard.event).trained == StageOutcome(2, (MODEL,))
 
 
 def test_a_success_ends_the_loan_of_samples() -> None:
@@ -105,10 +105,10 @@ def test_a_late_report_opens_no_stage_again(now: dict[str, Any]) -> None:
 
 
 def test_a_second_success_of_a_round_changes_nothing() -> None:
-    state = State(trained=Outcome(2, (MODEL,)))
+    state = State(trained=StageOutcome(2, (MODEL,)))
     assert isinstance(hear(RUNNING, state, info(results=())), Unheard)
     assert isinstance(hear(RUNNING, state, info(status="failed")), Unheard)
-    assert isinstance(hear(RUNNING, replace(state, trained=Outcome(1, ())), info()), Heard)
+    assert isinstance(hear(RUNNING, replace(state, trained=StageOutcome(1, ())), info()), Heard)
 
 
 def test_a_success_after_a_failure_changes_nothing() -> None:
@@ -137,7 +137,7 @@ def test_names_of_workers_are_kept_in_bounds() -> None:
 
 
 def test_models_that_cannot_be_read_are_the_worker_s_fault() -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedJob):
         hear(RUNNING, State(), info(results=({"format": 3, "url": "/m.pb"},)))
 
 

@@ -6,12 +6,12 @@ import pytest
 
 from lc.core.learning.commands import (
     Begin,
+    FileLocation,
     Gather,
     Idle,
+    LoopPace,
     MakeFolder,
     Note,
-    Pace,
-    Place,
     Repeat,
     WriteIndex,
     WriteSamples,
@@ -19,21 +19,21 @@ from lc.core.learning.commands import (
 from lc.core.learning.dataset import Dataset
 from lc.core.learning.events import Returned, SegmentsLost, TrainBegun
 from lc.core.learning.model import Model
-from lc.core.learning.next_command import LONGEST_BACKOFF, Known, turn
+from lc.core.learning.next_command import LONGEST_BACKOFF, JobInputs, next_command
 from lc.core.learning.samples import Cursor, Segment
-from lc.core.learning.state import Lent, Outcome, State
+from lc.core.learning.state import Lent, StageOutcome, State
 from tests.unit.lc.learning.jobs import DATASET, NOW, condition, job, known, later, output, samples
 
 WAITING = condition("Train", "Waiting")
 # The data was looked at just now.
-FRESH = Pace(gathered=NOW)
+FRESH = LoopPace(gathered=NOW)
 ENOUGH = State(train=(samples(4),))
 
 
 def test_new_samples_are_gathered_first() -> None:
-    command = turn(job(WAITING), ENOUGH, known(), pace=Pace(), now=NOW)
+    command = next_command(job(WAITING), ENOUGH, known(), pace=LoopPace(), now=NOW)
     assert command == Gather(
-        source=Place("/srv/d/train.txt"),
+        source=FileLocation("/srv/d/train.txt"),
         cursor=Cursor("/srv/d/train.txt", "txt"),
         train=(samples(4),),
         evaluation=(),
@@ -46,21 +46,23 @@ def test_new_samples_are_gathered_first() -> None:
 def test_gathering_goes_on_where_it_was_unless_the_dataset_is_another_now() -> None:
     cursor = Cursor(DATASET.url, DATASET.format, offset=70, head="h", tail="t")
     state = replace(ENOUGH, cursor=cursor)
-    same = turn(job(WAITING), state, known(), pace=Pace(), now=NOW)
+    same = next_command(job(WAITING), state, known(), pace=LoopPace(), now=NOW)
     assert isinstance(same, Gather)
     assert same.cursor == cursor
     edited = known(replace(DATASET, url="/srv/d/other.txt"))
-    other = turn(job(WAITING), state, edited, pace=Pace(), now=NOW)
+    other = next_command(job(WAITING), state, edited, pace=LoopPace(), now=NOW)
     assert isinstance(other, Gather)
     assert other.cursor == Cursor("/srv/d/other.txt", "txt")
 
 
 def test_a_trigger_that_fires_begins_the_round_that_gm_said() -> None:
-    command = turn(job(condition("Train", "Waiting", 3)), ENOUGH, known(), pace=FRESH, now=NOW)
+    command = next_command(
+        job(condition("Train", "Waiting", 3)), ENOUGH, known(), pace=FRESH, now=NOW
+    )
     assert isinstance(command, Begin)
     assert command.tasks == (
-        WriteSamples((samples(4),), Place("/srv/out/data/train/3/data.txt")),
-        MakeFolder(Place("/srv/out/train/3")),
+        WriteSamples((samples(4),), FileLocation("/srv/out/data/train/3/data.txt")),
+        MakeFolder(FileLocation("/srv/out/train/3")),
     )
     assert command.report == {
         "phase": "Train",
@@ -81,11 +83,13 @@ def test_a_trigger_that_fires_begins_the_round_that_gm_said() -> None:
 def test_without_samples_no_trigger_fires(operator: str) -> None:
     """Sedna asks it with 0, and trains on an empty file."""
     below = {"condition": {"operator": operator, "threshold": 9, "metric": "num_of_samples"}}
-    command = turn(job(WAITING, train=below), State(), known(), pace=FRESH, now=NOW)
+    command = next_command(job(WAITING, train=below), State(), known(), pace=FRESH, now=NOW)
     assert isinstance(command, Idle)
     assert command.note == "there are no new samples"
     one = State(train=(samples(1),))
-    assert isinstance(turn(job(WAITING, train=below), one, known(), pace=FRESH, now=NOW), Begin)
+    assert isinstance(
+        next_command(job(WAITING, train=below), one, known(), pace=FRESH, now=NOW), Begin
+    )
 
 
 def test_a_trigger_is_judged_once_in_its_check_period() -> None:
@@ -95,7 +99,7 @@ def test_a_trigger_is_judged_once_in_its_check_period() -> None:
         "condition": {"operator": ">", "threshold": 4, "metric": "num_of_samples"},
     }
     asked = job(WAITING, train=seldom)
-    first = turn(asked, ENOUGH, known(), pace=FRESH, now=NOW)
+    first = next_command(asked, ENOUGH, known(), pace=FRESH, now=NOW)
     assert isinstance(first, Idle)
     assert first.judged_round == 1
     more = State(train=(samples(5),))
@@ -103,7 +107,7 @@ def test_a_trigger_is_judged_once_in_its_check_period() -> None:
 
     def look(seconds: float) -> object:
         pace = replace(judged, gathered=later(seconds))
-        return turn(asked, more, known(), pace=pace, now=later(seconds))
+        return next_command(asked, more, known(), pace=pace, now=later(seconds))
 
     assert isinstance(look(299), Idle)
     assert isinstance(look(300), Begin)
@@ -112,35 +116,35 @@ def test_a_trigger_is_judged_once_in_its_check_period() -> None:
 def test_a_new_round_is_judged_at_once() -> None:
     judged = replace(FRESH, judged=NOW, judged_round=1)
     waiting = job(condition("Train", "Waiting", 2))
-    assert isinstance(turn(waiting, ENOUGH, known(), pace=judged, now=NOW), Begin)
+    assert isinstance(next_command(waiting, ENOUGH, known(), pace=judged, now=NOW), Begin)
 
 
 def test_a_clock_that_was_set_back_holds_nothing_up() -> None:
-    ahead = Pace(gathered=later(900), judged=later(900), judged_round=1)
-    assert isinstance(turn(job(WAITING), ENOUGH, known(), pace=ahead, now=NOW), Gather)
+    ahead = LoopPace(gathered=later(900), judged=later(900), judged_round=1)
+    assert isinstance(next_command(job(WAITING), ENOUGH, known(), pace=ahead, now=NOW), Gather)
     judged = replace(ahead, gathered=NOW)
-    assert isinstance(turn(job(WAITING), ENOUGH, known(), pace=judged, now=NOW), Begin)
+    assert isinstance(next_command(job(WAITING), ENOUGH, known(), pace=judged, now=NOW), Begin)
 
 
 def test_a_repeated_waiting_begins_nothing_twice() -> None:
     """It crashes Sedna's LC."""
     begun = ENOUGH.after(TrainBegun(1, (samples(4),), ()))
     more = replace(begun, train=(samples(9, "2.train.samples"),))
-    assert isinstance(turn(job(WAITING, WAITING), more, known(), pace=FRESH, now=NOW), Idle)
+    assert isinstance(next_command(job(WAITING, WAITING), more, known(), pace=FRESH, now=NOW), Idle)
 
 
 def test_a_round_before_one_that_was_asked_is_begun_after_a_restore_of_etcd() -> None:
     state = replace(ENOUGH, train_asked=7)
     waiting = job(condition("Train", "Waiting", 5))
-    command = turn(waiting, state, known(), pace=FRESH, now=NOW)
+    command = next_command(waiting, state, known(), pace=FRESH, now=NOW)
     assert isinstance(command, Begin)
     assert command.event == TrainBegun(5, (samples(4),), ())
 
 
 def test_nothing_is_begun_on_conditions_without_a_round() -> None:
-    assert isinstance(turn(job(), ENOUGH, known(), pace=FRESH, now=NOW), Idle)
+    assert isinstance(next_command(job(), ENOUGH, known(), pace=FRESH, now=NOW), Idle)
     sednas = job(condition("Train", "Waiting", None))
-    assert isinstance(turn(sednas, ENOUGH, known(), pace=FRESH, now=NOW), Idle)
+    assert isinstance(next_command(sednas, ENOUGH, known(), pace=FRESH, now=NOW), Idle)
 
 
 def test_a_later_round_goes_on_from_the_model_that_was_trained_last() -> None:
@@ -149,7 +153,7 @@ def test_a_later_round_goes_on_from_the_model_that_was_trained_last() -> None:
         {"format": "pb", "url": "/srv/out/train/1/x.pb"},
     )
     history = (condition("Train", "Completed", 1, data=left), condition("Train", "Waiting", 2))
-    command = turn(job(*history), ENOUGH, known(), pace=FRESH, now=NOW)
+    command = next_command(job(*history), ENOUGH, known(), pace=FRESH, now=NOW)
     assert isinstance(command, Begin)
     assert command.report is not None
     assert command.report["input"]["models"] == [  # type: ignore[index]
@@ -159,9 +163,9 @@ def test_a_later_round_goes_on_from_the_model_that_was_trained_last() -> None:
 
 def test_a_later_round_begins_at_the_initial_model_if_nothing_fits_it() -> None:
     """Sedna's LC ends on it."""
-    state = replace(ENOUGH, trained=Outcome(1, ({"format": "ckpt", "url": "/x.ckpt"},)))
+    state = replace(ENOUGH, trained=StageOutcome(1, ({"format": "ckpt", "url": "/x.ckpt"},)))
     waiting = job(condition("Train", "Waiting", 2))
-    command = turn(waiting, state, known(), pace=FRESH, now=NOW)
+    command = next_command(waiting, state, known(), pace=FRESH, now=NOW)
     assert isinstance(command, Begin)
     assert command.report is not None
     assert command.report["input"]["models"] == [  # type: ignore[index]
@@ -171,26 +175,26 @@ def test_a_later_round_begins_at_the_initial_model_if_nothing_fits_it() -> None:
 
 def test_a_model_or_dataset_that_is_not_known_yet_is_waited_for() -> None:
     unknown = job(WAITING, initialModel={"name": "nobody"})
-    command = turn(unknown, ENOUGH, known(), pace=FRESH, now=NOW)
+    command = next_command(unknown, ENOUGH, known(), pace=FRESH, now=NOW)
     assert command == Idle("waits for model nobody")
-    assert isinstance(turn(job(WAITING), ENOUGH, known(None), pace=FRESH, now=NOW), Idle)
+    assert isinstance(next_command(job(WAITING), ENOUGH, known(None), pace=FRESH, now=NOW), Idle)
 
 
 def test_columns_that_changed_do_not_share_a_file() -> None:
     old, new = samples(4, "1", "a,b"), samples(9, "2", "a,c")
     table = known(Dataset("/srv/d/t.csv", "csv", "edge-a"))
-    command = turn(job(WAITING), State(train=(old, new)), table, pace=FRESH, now=NOW)
+    command = next_command(job(WAITING), State(train=(old, new)), table, pace=FRESH, now=NOW)
     assert isinstance(command, Begin)
     assert command.event == TrainBegun(1, (old,), (new,))
-    assert command.tasks[0] == WriteSamples((old,), Place("/srv/out/data/train/1/data.csv"))
+    assert command.tasks[0] == WriteSamples((old,), FileLocation("/srv/out/data/train/1/data.csv"))
 
 
 def test_remote_text_has_an_index_of_the_files_that_it_names() -> None:
     remote = Dataset("s3://b/d/train.txt", "txt", "edge-a", "keys")
     asked = job(WAITING, outputDir="s3://b/out/", credentialName="more")
-    command = turn(asked, ENOUGH, known(remote), pace=FRESH, now=NOW)
+    command = next_command(asked, ENOUGH, known(remote), pace=FRESH, now=NOW)
     assert isinstance(command, Begin)
-    index = Place("s3://b/out/data/train/1/dataIndex.txt", "more")
+    index = FileLocation("s3://b/out/data/train/1/dataIndex.txt", "more")
     assert WriteIndex((samples(4),), "s3://b/d/", index) in command.tasks
     assert command.report is not None
     assert command.report["input"]["dataIndexURL"] == index.url  # type: ignore[index]
@@ -200,15 +204,15 @@ def test_remote_data_is_fetched_only_where_a_trigger_is_to_be_judged() -> None:
     remote = known(Dataset("s3://b/d/train.txt", "txt", "edge-a"))
     running = job(condition("Train", "Running"))
     begun = replace(ENOUGH, train_asked=1)
-    assert isinstance(turn(running, begun, remote, pace=Pace(), now=NOW), Idle)
-    soon = turn(job(WAITING), State(), remote, pace=FRESH, now=later(59))
-    due = turn(job(WAITING), State(), remote, pace=FRESH, now=later(60))
+    assert isinstance(next_command(running, begun, remote, pace=LoopPace(), now=NOW), Idle)
+    soon = next_command(job(WAITING), State(), remote, pace=FRESH, now=later(59))
+    due = next_command(job(WAITING), State(), remote, pace=FRESH, now=later(60))
     assert (type(soon), type(due)) == (Idle, Gather)
 
 
 def test_a_lifelong_job_trains_without_an_initial_model() -> None:
     asked = job(WAITING, kind="lifelonglearningjob", initialModel=None)
-    command = turn(asked, ENOUGH, known(), pace=FRESH, now=NOW)
+    command = next_command(asked, ENOUGH, known(), pace=FRESH, now=NOW)
     assert isinstance(command, Begin)
     assert command.report is not None
     assert command.report["input"] == {
@@ -220,7 +224,7 @@ def test_a_lifelong_job_trains_without_an_initial_model() -> None:
 def failed(number: int = 2) -> tuple[object, State]:
     lent = State(train=(samples(1, "2"),), lent=Lent(1, (samples(4, "1"),)), train_asked=1)
     waiting = job(condition("Train", "Failed"), condition("Train", "Waiting", number))
-    return turn(waiting, lent, known(), pace=FRESH, now=NOW), lent
+    return next_command(waiting, lent, known(), pace=FRESH, now=NOW), lent
 
 
 def test_samples_of_a_training_that_failed_wait_again() -> None:
@@ -241,16 +245,16 @@ def test_a_training_that_failed_is_tried_again_after_a_while_that_grows() -> Non
     waiting = job(condition("Train", "Waiting", 2))
 
     def look(state: State, seconds: float) -> object:
-        pace = Pace(gathered=later(seconds))
-        return turn(waiting, state, known(), pace=pace, now=later(seconds))
+        pace = LoopPace(gathered=later(seconds))
+        return next_command(waiting, state, known(), pace=pace, now=later(seconds))
 
     assert isinstance(look(after, 59), Idle)
     assert isinstance(look(after, 60), Begin)
     again = replace(lent, failures=1)
-    second = turn(waiting, again, known(), pace=FRESH, now=NOW)
+    second = next_command(waiting, again, known(), pace=FRESH, now=NOW)
     assert isinstance(second, Note)
     assert second.event == Returned(1, NOW.timestamp() + 120)
-    many = turn(waiting, replace(lent, failures=50), known(), pace=FRESH, now=NOW)
+    many = next_command(waiting, replace(lent, failures=50), known(), pace=FRESH, now=NOW)
     assert isinstance(many, Note)
     assert many.event == Returned(1, NOW.timestamp() + LONGEST_BACKOFF)
 
@@ -260,14 +264,14 @@ def test_samples_of_a_training_that_succeeded_do_not_come_back() -> None:
     lost = condition("Eval", "Failed", 1)
     waiting = job(done, lost, condition("Train", "Waiting", 2))
     lent = State(train=(samples(4, "2"),), lent=Lent(1, (samples(4, "1"),)), train_asked=1)
-    command = turn(waiting, lent, known(), pace=FRESH, now=NOW)
+    command = next_command(waiting, lent, known(), pace=FRESH, now=NOW)
     assert isinstance(command, Begin)
     assert command.event == TrainBegun(2, (samples(4, "2"),), ())
 
 
 def test_only_the_dataset_s_node_trains() -> None:
     """GM sends a job to all of its nodes."""
-    command = turn(job(WAITING), ENOUGH, known(None), pace=FRESH, now=NOW)
+    command = next_command(job(WAITING), ENOUGH, known(None), pace=FRESH, now=NOW)
     assert command == Idle("Train of round 1 is begun on another node")
 
 
@@ -280,7 +284,7 @@ def test_a_model_of_another_format_is_asked_for_by_device_too() -> None:
     base = Model("om", "/srv/m/base.om", ("310",))
     state = replace(
         ENOUGH,
-        trained=Outcome(
+        trained=StageOutcome(
             1,
             (
                 {"format": "om", "url": "/710.om", "device_soc_versions": ["710"]},
@@ -289,21 +293,21 @@ def test_a_model_of_another_format_is_asked_for_by_device_too() -> None:
         ),
     )
     waiting = job(condition("Train", "Waiting", 2))
-    command = turn(waiting, state, known(base=base), pace=FRESH, now=NOW)
+    command = next_command(waiting, state, known(base=base), pace=FRESH, now=NOW)
     assert isinstance(command, Begin)
     assert command.report is not None
     assert command.report["input"]["models"][0]["url"] == "/310.om"  # type: ignore[index]
 
 
-def lost() -> tuple[State, Known, Pace]:
+def lost() -> tuple[State, JobInputs, LoopPace]:
     """GM was told of round 1, took it, and waits for it nevertheless."""
     state = ENOUGH.after(TrainBegun(1, (samples(4),), ())).saying("Train", 1, b"{}")
-    return state, replace(known(), is_acked=True), Pace(gathered=NOW, told=NOW)
+    return state, replace(known(), is_acked=True), LoopPace(gathered=NOW, told=NOW)
 
 
-def repeated(state: State, there: Known, pace: Pace, *, seconds: float) -> bool:
+def repeated(state: State, there: JobInputs, pace: LoopPace, *, seconds: float) -> bool:
     now = later(seconds)
-    command = turn(job(WAITING), state, there, pace=replace(pace, gathered=now), now=now)
+    command = next_command(job(WAITING), state, there, pace=replace(pace, gathered=now), now=now)
     return command == Repeat(b"{}")
 
 

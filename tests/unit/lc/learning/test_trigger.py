@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lc.core.learning.fields import Malformed
+from lc.core.learning.fields import MalformedJob
 from lc.core.learning.metrics import comparison
 from lc.core.learning.trigger import Trigger
 
@@ -135,7 +135,7 @@ def test_check_period_seconds_counts() -> None:
     ],
 )
 def test_what_cannot_be_understood_is_said_and_not_guessed(wanted: dict[str, object]) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedJob):
         Trigger.parse(wanted)
 
 

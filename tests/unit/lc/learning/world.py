@@ -9,10 +9,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from lc.core.learning.commands import Begin, Body, Command, Gather, Note, Pace, Task, WriteSamples
+from lc.core.learning.commands import (
+    Begin,
+    Body,
+    Command,
+    Gather,
+    LoopPace,
+    Note,
+    Task,
+    WriteSamples,
+)
 from lc.core.learning.events import Event, Gathered
 from lc.core.learning.job import Job
-from lc.core.learning.next_command import turn
+from lc.core.learning.next_command import next_command
 from lc.core.learning.outcome import Heard, hear
 from lc.core.learning.samples import Segment, for_training, opened
 from lc.core.learning.state import State
@@ -43,7 +52,7 @@ class World:
     seconds: float = 0
     kill_at: int | None = None
     kills: int = 0
-    pace: Pace = field(default_factory=Pace)
+    pace: LoopPace = field(default_factory=LoopPace)
     # What each Ready told that lies there: (stage, round) -> the lines then.
     begun: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     succeeded: set[int] = field(default_factory=set)
@@ -58,7 +67,7 @@ class World:
         except Killed:
             self.kills += 1
             self.kill_at = None
-            self.pace = Pace()
+            self.pace = LoopPace()
 
     def worker(self, stage: str, status: str, results: tuple[dict[str, Any], ...]) -> None:
         """As often as it must until it is answered: Sedna's library tries again."""
@@ -81,7 +90,7 @@ class World:
             except Killed:
                 self.kills += 1
                 self.kill_at = None
-                self.pace = Pace()
+                self.pace = LoopPace()
             else:
                 if (stage, status) == ("Train", "completed"):
                     self.succeeded.add(heard.event.worker.round)
@@ -101,7 +110,7 @@ class World:
 
     def _works(self) -> bool:
         state = State.decode(self.saved)
-        command: Command = turn(self.job, state, known(), pace=self.pace, now=self.now)
+        command: Command = next_command(self.job, state, known(), pace=self.pace, now=self.now)
         match command:
             case Gather():
                 self._save_if_new(state, self._gather(command))
