@@ -10,7 +10,7 @@ are asked about once. What is passed on upstream carries the caller's token, and
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Protocol
 
 from aiohttp import hdrs
@@ -35,7 +35,8 @@ from relay_sidecar.core.authorization import (
 from relay_sidecar.core.offline_clock import OfflineClock
 from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.core.tokens import bearer_token
-from relay_sidecar.journal.records import Kept
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob
 
 # The journal's space in which decisions are kept.
 SPACE = "access"
@@ -55,16 +56,6 @@ class Reviewer(Protocol):
     async def who(self, token: str) -> UserInfo: ...
 
     async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]: ...
-
-
-class Journal(Protocol):
-    async def commit(self, *records: Kept) -> None:
-        """Returns when they are kept, or cannot be."""
-        ...
-
-    def rewrite_from(self, state: Callable[[], Iterable[Kept]]) -> None:
-        """How to get all that is to be kept, after a time in which nothing could be."""
-        ...
 
 
 class CallerAccess:
@@ -106,7 +97,7 @@ class CallerAccess:
         salt = kept.get(SALT, b"")
         if len(salt) != SALT_LENGTH:
             salt = secrets.token_bytes(SALT_LENGTH)
-            await journal.commit(Kept(SPACE, SALT, salt))
+            await journal.commit(Blob(SPACE, SALT, salt))
         readable = {key.decode(errors="replace"): value for key, value in kept.items()}
         clock = OfflineClock(
             boot_id=await asyncio.to_thread(boot_id), now=boottime(), saved=saved_clock(readable)
@@ -114,8 +105,8 @@ class CallerAccess:
         decisions = AuthorizationCache(salt=salt, ttl=ttl, offline_ttl=offline_ttl, clock=clock)
         decisions.restore(readable, now=boottime())
 
-        def state() -> list[Kept]:
-            return [Kept(SPACE, SALT, salt), *_records(decisions.snapshot(now=boottime()))]
+        def state() -> list[Blob]:
+            return [Blob(SPACE, SALT, salt), *_records(decisions.snapshot(now=boottime()))]
 
         journal.rewrite_from(state)
         return cls(
@@ -265,8 +256,8 @@ class CallerAccess:
             task.exception()  # whoever still waits gets it; if nobody does, it is nobody's
 
 
-def _records(entries: Mapping[str, bytes | None]) -> list[Kept]:
-    return [Kept(SPACE, key.encode(), value) for key, value in entries.items()]
+def _records(entries: Mapping[str, bytes | None]) -> list[Blob]:
+    return [Blob(SPACE, key.encode(), value) for key, value in entries.items()]
 
 
 def attributes_of(info: RequestInfo, label_selector: str, field_selector: str) -> Attributes:

@@ -12,7 +12,6 @@ import re
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -22,9 +21,10 @@ from edge_sidecars.apimachinery.discovery import AGGREGATED, parts_of_core, part
 from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.answer_age import told_age
-from relay_sidecar.journal.records import Kept, Record
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob
 
-# Of the journal's `Kept`.
+# Of the journal's `Blob`.
 SPACE = "documents"
 OK = 200
 JSON = "application/json"
@@ -56,17 +56,11 @@ class Document(Struct, frozen=True):
         return zlib.decompress(self.gzipped, 16 + zlib.MAX_WBITS)
 
 
-class Memory(Protocol):
-    async def commit(self, *records: Record) -> None:
-        """Returns when they are kept, or cannot be."""
-        ...
-
-
 class Documents:
     """`saved` is the journal's `SPACE`."""
 
-    def __init__(self, memory: Memory, saved: Mapping[bytes, bytes]) -> None:
-        self._memory = memory
+    def __init__(self, journal: Journal, saved: Mapping[bytes, bytes]) -> None:
+        self._journal = journal
         # By path, then by variant.
         self._stored: dict[str, dict[str, Document]] = {}
         # What was made of an aggregated document, by its path.
@@ -140,7 +134,7 @@ class Documents:
             now = time.time()
             variants[variant] = msgspec.structs.replace(variants[variant], confirmed_at=now)
 
-    def records(self) -> Iterator[Kept]:
+    def records(self) -> Iterator[Blob]:
         """All of it, for the journal."""
         for path, variants in self._stored.items():
             for variant, document in variants.items():
@@ -157,7 +151,7 @@ class Documents:
             outdated = [name for name, one in variants.items() if one.etag != document.etag]
             for name in outdated:
                 del variants[name]
-        await self._memory.commit(
+        await self._journal.commit(
             _record(path, variant, document), *(_record(path, name, None) for name in outdated)
         )
         return True
@@ -214,9 +208,9 @@ def _gzip(body: bytes) -> bytes:
     return gzip.compress(body, mtime=0)
 
 
-def _record(path: str, variant: str, document: Document | None) -> Kept:
+def _record(path: str, variant: str, document: Document | None) -> Blob:
     value = None if document is None else msgspec.msgpack.encode(document)
-    return Kept(SPACE, f"{path} {variant}".encode(), value)
+    return Blob(SPACE, f"{path} {variant}".encode(), value)
 
 
 def _canonical(path: str) -> str:

@@ -22,11 +22,12 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.documents.documents import JSON, Document, Documents, Memory
+from relay_sidecar.documents.documents import JSON, Document, Documents
 from relay_sidecar.documents.prefetch import Upstream, openapi_path, refresh
-from relay_sidecar.journal.records import Kept
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob
 
-# Of the journal's `Kept`.
+# Of the journal's `Blob`.
 SPACE = "schemas"
 # Seconds.
 POLL_INTERVAL = 30.0
@@ -52,7 +53,7 @@ class Schemas:
         self,
         documents: Documents,
         upstream: Upstream,
-        memory: Memory,
+        journal: Journal,
         saved: Mapping[bytes, bytes],
         *,
         held: Callable[[], Iterable[ResourceName]],
@@ -60,7 +61,7 @@ class Schemas:
     ) -> None:
         self._documents = documents
         self._upstream = upstream
-        self._memory = memory
+        self._journal = journal
         self._held = held
         self._changed = changed
         self._known = {
@@ -104,7 +105,7 @@ class Schemas:
                 await refresh(self._documents, self._upstream, openapi_path(group_version))
                 await self._look(group_version)
 
-    def records(self) -> Iterator[Kept]:
+    def records(self) -> Iterator[Blob]:
         """All that is known, for the journal."""
         for group_version, known in self._known.items():
             yield _record(group_version, known)
@@ -165,7 +166,7 @@ class Schemas:
             logger.info("schemas changed", extra=fields(resources=", ".join(map(str, names))))
             await self._changed(names)
         known = self._known[group_version] = Known(_edition(document), schemas)
-        await self._memory.commit(_record(group_version, known))
+        await self._journal.commit(_record(group_version, known))
 
     def _document(self, group_version: str) -> Document | None:
         return self._documents.recall(openapi_path(group_version), JSON)
@@ -186,5 +187,5 @@ def _edition(document: Document) -> str:
     return document.etag or f"{zlib.crc32(document.body()):08x}"
 
 
-def _record(group_version: str, known: Known) -> Kept:
-    return Kept(SPACE, group_version.encode(), msgspec.msgpack.encode(known))
+def _record(group_version: str, known: Known) -> Blob:
+    return Blob(SPACE, group_version.encode(), msgspec.msgpack.encode(known))

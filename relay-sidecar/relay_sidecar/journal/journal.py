@@ -46,10 +46,9 @@ class Journal:
     """`failure`: why the disk does not follow, None where it does."""
 
     def __init__(self, directory: Path | None) -> None:
-        """Made by `open`."""
+        """Made by `open`; with None also without it."""
         self.failure: str | None = None
         self._directory = directory
-        self._loop = asyncio.get_running_loop()
         self._mode = Mode.GOOD
         self._states: list[State] = []
         self._backoff = Backoff(first=FIRST_RETRY, longest=LAST_RETRY)
@@ -61,7 +60,8 @@ class Journal:
         self._commits: dict[int, asyncio.Future[None] | None] = {}
         self._writer: Writer | None = None
         if directory is not None:
-            loop, heard = self._loop, self._heard
+            self._loop = loop = asyncio.get_running_loop()
+            heard = self._heard
             self._writer = Writer(directory, lambda done: _post(loop, heard, done))
             self._writer.start()
 
@@ -85,9 +85,9 @@ class Journal:
         return (await self._ask(Load())).saved or Saved()
 
     def rewrite_from(self, state: State) -> None:
-        """Who knows something tells how to get all of it, as records that stand without what came
-        before (no `Moved`). After a failure the disk becomes what all these tell, and nothing
-        else; without them there is no end to a failure."""
+        """`state` returns all that its owner knows, as records that depend on none before them (no
+        `EventsApplied`). After a failure the disk becomes what all these return, and nothing else;
+        without them there is no end to a failure."""
         self._states.append(state)
         if self._mode is Mode.CUT:
             self._retry_later()
@@ -95,6 +95,8 @@ class Journal:
     async def commit(self, *records: Record) -> None:
         """Returns when they are on disk, or cannot be: see `failure`. They are written all or none,
         and also where the caller is cancelled meanwhile."""
+        if self._writer is None:
+            return
         waits = self._mode is not Mode.REWRITING
         written = self._loop.create_future() if waits else None
         if self._send(records, written) and written is not None:

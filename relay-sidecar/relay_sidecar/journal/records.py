@@ -16,21 +16,21 @@ from edge_sidecars.apimachinery.scope import Scope
 _SECRETS = ("", "secrets")
 
 
-class Listed(Struct, frozen=True, eq=False):
+class ListChunk(Struct, frozen=True, eq=False):
     """Objects of a stream's first list, of which more is to come. A restart knows nothing of them,
-    until `Replaced` says that the list is whole."""
+    until `ListReplaced` says that the list is whole."""
 
     scope: Scope
     items: Sequence[Item]
 
 
-class Abandoned(Struct, frozen=True, eq=False):
+class ListAborted(Struct, frozen=True, eq=False):
     """Nobody waits for the rest of a stream's first list any more."""
 
     scope: Scope
 
 
-class Replaced(Struct, frozen=True, eq=False):
+class ListReplaced(Struct, frozen=True, eq=False):
     """A stream's complete list at `cursor`, which upstream told at `at`."""
 
     scope: Scope
@@ -41,7 +41,7 @@ class Replaced(Struct, frozen=True, eq=False):
     at: float
 
 
-class Moved(Struct, frozen=True, eq=False):
+class EventsApplied(Struct, frozen=True, eq=False):
     """A stream has come from cursor `after` to `cursor` by these changes, in order; None is for a
     deletion. Without changes it is a bookmark."""
 
@@ -52,20 +52,20 @@ class Moved(Struct, frozen=True, eq=False):
     at: float
 
 
-class Dropped(Struct, frozen=True, eq=False):
+class StreamDeleted(Struct, frozen=True, eq=False):
     """A stream, and all that it holds."""
 
     scope: Scope
 
 
-class Used(Struct, frozen=True, eq=False):
+class StreamTouched(Struct, frozen=True, eq=False):
     """Somebody read the stream."""
 
     scope: Scope
     at: float
 
 
-class Seen(Struct, frozen=True, eq=False):
+class ObjectSeen(Struct, frozen=True, eq=False):
     """An object as upstream answered it at `at`, outside of any stream."""
 
     resource: ResourceName
@@ -73,14 +73,14 @@ class Seen(Struct, frozen=True, eq=False):
     at: float
 
 
-class Forgotten(Struct, frozen=True, eq=False):
-    """An object that was `Seen`."""
+class ObjectEvicted(Struct, frozen=True, eq=False):
+    """An object that is not cached any more."""
 
     resource: ResourceName
     key: Key
 
 
-class Kept(Struct, frozen=True, eq=False):
+class Blob(Struct, frozen=True, eq=False):
     """Whatever its owner wants back under `key` of its `space`; None removes it."""
 
     space: str
@@ -88,7 +88,17 @@ class Kept(Struct, frozen=True, eq=False):
     value: bytes | None
 
 
-Record = Listed | Abandoned | Replaced | Moved | Dropped | Used | Seen | Forgotten | Kept
+Record = (
+    ListChunk
+    | ListAborted
+    | ListReplaced
+    | EventsApplied
+    | StreamDeleted
+    | StreamTouched
+    | ObjectSeen
+    | ObjectEvicted
+    | Blob
+)
 
 
 class SavedStream(Struct, frozen=True, eq=False):
@@ -103,7 +113,7 @@ class SavedStream(Struct, frozen=True, eq=False):
     confirmed_at: float
 
 
-class SeenObject(Struct, frozen=True, eq=False):
+class SavedObject(Struct, frozen=True, eq=False):
     resource: ResourceName
     item: Item
     seen_at: float
@@ -113,17 +123,24 @@ class Saved(Struct, frozen=True, eq=False):
     """What the journal held; `kept` by space. `note`: why something that was there is not told."""
 
     streams: Sequence[SavedStream] = ()
-    seen: Sequence[SeenObject] = ()
+    seen: Sequence[SavedObject] = ()
     kept: Mapping[str, Mapping[bytes, bytes]] = {}
     note: str | None = None
 
 
 def is_secret(record: Record) -> bool:
     match record:
-        case Moved() | Listed() | Abandoned() | Replaced() | Dropped() | Used():
+        case (
+            EventsApplied()
+            | ListChunk()
+            | ListAborted()
+            | ListReplaced()
+            | StreamDeleted()
+            | StreamTouched()
+        ):
             resource = record.scope.resource
-        case Seen() | Forgotten():
+        case ObjectSeen() | ObjectEvicted():
             resource = record.resource
-        case Kept():
+        case Blob():
             return False
     return (resource.group, resource.plural) == _SECRETS

@@ -18,7 +18,7 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
-from relay_sidecar.journal.records import Saved, SavedStream, SeenObject
+from relay_sidecar.journal.records import Saved, SavedObject, SavedStream
 
 # Before the scope of a stream whose first list is not whole yet: no scope begins like this.
 ARRIVING = "arriving "
@@ -192,12 +192,12 @@ def _load_objects(connection: sqlite3.Connection) -> dict[int, _Content]:
     return contents
 
 
-def _load_seen(connection: sqlite3.Connection) -> list[SeenObject]:
+def _load_seen(connection: sqlite3.Connection) -> list[SavedObject]:
     rows = connection.execute(
         "SELECT resource, namespace, name, version, digest, raw, seen_at FROM seen"
     )
     return [
-        SeenObject(_resource(resource), _item(namespace, name, version, raw, digest), seen_at)
+        SavedObject(_resource(resource), _item(namespace, name, version, raw, digest), seen_at)
         for resource, namespace, name, version, digest, raw, seen_at in rows
     ]
 

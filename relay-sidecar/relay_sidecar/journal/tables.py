@@ -12,16 +12,16 @@ from typing import TypeVar
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.scope import Scope
 from relay_sidecar.journal.records import (
-    Abandoned,
-    Dropped,
-    Forgotten,
-    Kept,
-    Listed,
-    Moved,
+    Blob,
+    EventsApplied,
+    ListAborted,
+    ListChunk,
+    ListReplaced,
+    ObjectEvicted,
+    ObjectSeen,
     Record,
-    Replaced,
-    Seen,
-    Used,
+    StreamDeleted,
+    StreamTouched,
 )
 from relay_sidecar.journal.rows import (
     ARRIVING,
@@ -107,27 +107,27 @@ class Tables:
         self.written += _RECORD_OVERHEAD
         self._progress.steps += 1
         match record:
-            case Moved():
+            case EventsApplied():
                 self._move(record)
-            case Seen():
+            case ObjectSeen():
                 self._see(record)
-            case Kept():
+            case Blob():
                 self._keep(record)
-            case Used():
+            case StreamTouched():
                 standing = self._standing.get(record.scope)
                 if standing is not None:
                     self._run(
                         "UPDATE stream SET used_at = ? WHERE id = ?", (record.at, standing.id)
                     )
-            case Forgotten():
+            case ObjectEvicted():
                 self._run(_DELETE_SEEN, (resource_text(record.resource), *record.key))
-            case Listed():
+            case ListChunk():
                 self._list(record)
-            case Abandoned():
+            case ListAborted():
                 self._abandon(record.scope)
-            case Replaced():
+            case ListReplaced():
                 self._replace(record)
-            case Dropped():
+            case StreamDeleted():
                 self._drop(record.scope)
 
     def become(self, records: Iterable[Record]) -> None:
@@ -140,11 +140,11 @@ class Tables:
         for record in records:
             self.apply(record)
             match record:
-                case Replaced():
+                case ListReplaced():
                     scopes.add(record.scope)
-                case Seen():
+                case ObjectSeen():
                     seen.add((resource_text(record.resource), *record.item.key))
-                case Kept():
+                case Blob():
                     kept.add((record.space, record.key))
         for scope in self._standing.keys() - scopes:
             self._drop(scope)
@@ -154,7 +154,7 @@ class Tables:
         self._run_each(_DELETE_KEPT, rows - kept)
         self.has_freed = True
 
-    def _move(self, record: Moved) -> None:
+    def _move(self, record: EventsApplied) -> None:
         standing = self._standing.get(record.scope)
         if standing is None or standing.cursor != record.after:
             at = "unknown" if standing is None else f"at {standing.cursor}"
@@ -184,7 +184,7 @@ class Tables:
             self.written += len(item.raw)
             yield stream, namespace, name, item.version, item_digest(item), item.raw
 
-    def _list(self, record: Listed) -> None:
+    def _list(self, record: ListChunk) -> None:
         if record.scope in self._standing:
             return
         arriving = self._arrivals()
@@ -215,7 +215,7 @@ class Tables:
         [(number,)] = self._run("SELECT id FROM stream WHERE scope = ?", (text,)).fetchall()
         return int(number)
 
-    def _replace(self, record: Replaced) -> None:
+    def _replace(self, record: ListReplaced) -> None:
         scope, text = record.scope, scope_text(record.scope)
         arrived = self._arrivals().pop(scope, None)
         if arrived is not None:
@@ -271,13 +271,13 @@ class Tables:
         self._run("DELETE FROM stream WHERE id = ?", (stream,))
         self.has_freed = True
 
-    def _see(self, record: Seen) -> None:
+    def _see(self, record: ObjectSeen) -> None:
         item = record.item
         self.written += len(item.raw)
         row = (item.version, record.at, item_digest(item), item.raw)
         self._run(_PUT_SEEN, (resource_text(record.resource), *item.key, *row))
 
-    def _keep(self, record: Kept) -> None:
+    def _keep(self, record: Blob) -> None:
         if record.value is None:
             self._run(_DELETE_KEPT, (record.space, record.key))
             return

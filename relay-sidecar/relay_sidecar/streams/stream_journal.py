@@ -1,12 +1,11 @@
-"""What of the streams and of single objects outlasts a restart.
+"""Streams and single objects as records of the journal, and back after a restart.
 
-Told to the journal before it is told to anybody, and brought back from it. The journal sees to it
-that a disk which stalls or fails makes the relay forgetful, not deaf.
+Each change is in the journal before any client learns of it. The journal sees to it that a disk
+which stalls or fails costs persistence, not answers.
 """
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -15,25 +14,26 @@ from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.watch_events import EventType
+from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (
-    Abandoned,
-    Dropped,
-    Forgotten,
-    Kept,
-    Listed,
-    Moved,
+    Blob,
+    EventsApplied,
+    ListAborted,
+    ListChunk,
+    ListReplaced,
+    ObjectEvicted,
+    ObjectSeen,
     Record,
-    Replaced,
     Saved,
-    Seen,
-    Used,
+    StreamDeleted,
+    StreamTouched,
     is_secret,
 )
 from relay_sidecar.journal.rows import scope_text
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 
-# Of the journal's `Kept`: what `Equal` says, by the stream's scope.
+# Of the journal's `Blob`: what `Equal` says, by the stream's scope.
 SPACE = "equal"
 
 
@@ -45,32 +45,28 @@ class Equal(Struct, frozen=True):
     at: float
 
 
-class Journal(Protocol):
-    async def commit(self, *records: Record) -> None:
-        """Returns when it is on disk, or when it cannot be."""
-        ...
+class StreamJournal:
+    """Each coroutine returns when the change is on disk, or cannot be. The other methods return at
+    once; what is written later comes after their changes."""
 
-    def send(self, *records: Record) -> None:
-        """The same, without waiting."""
-        ...
-
-
-class Keeping:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def listing(self, stream: Stream, items: Sequence[Item]) -> None:
-        self._journal.send(Listed(stream.scope, items))
+    def list_chunk(self, stream: Stream, items: Sequence[Item]) -> None:
+        """Objects of a list that is still arriving, of which a restart finds nothing before
+        `list_replaced`."""
+        self._journal.send(ListChunk(stream.scope, items))
 
-    def abandoned(self, stream: Stream) -> None:
-        self._journal.send(Abandoned(stream.scope))
+    def list_aborted(self, stream: Stream) -> None:
+        """The list that was arriving does not become whole."""
+        self._journal.send(ListAborted(stream.scope))
 
-    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None:
+    async def list_replaced(self, stream: Stream, page: Page, *, at: float) -> None:
         await self._journal.commit(
-            Replaced(stream.scope, page.kind, page.api_version, page.version, page.items, at)
+            ListReplaced(stream.scope, page.kind, page.api_version, page.version, page.items, at)
         )
 
-    async def moved(self, stream: Stream, events: Sequence[Event]) -> None:
+    async def events_applied(self, stream: Stream, events: Sequence[Event]) -> None:
         after = stream.collection.cursor
         news = [event for event in events if event.version >= after]
         if not news:
@@ -82,37 +78,38 @@ class Keeping:
         ]
         cursor = news[-1].version
         at = stream.confirmed_at
-        await self._journal.commit(Moved(stream.scope, after, cursor, changes, at))
+        await self._journal.commit(EventsApplied(stream.scope, after, cursor, changes, at))
 
     def equal(self, stream: Stream) -> None:
-        if not is_secret(Dropped(stream.scope)):
+        """Upstream held the same at the stream's `equal_at`."""
+        if not is_secret(StreamDeleted(stream.scope)):
             self._journal.send(_equal(stream))
 
-    async def dropped(self, *streams: Stream) -> None:
-        await self._journal.commit(*_dropped(streams))
+    async def deleted(self, *streams: Stream) -> None:
+        await self._journal.commit(*_deleted(streams))
 
     def went_back(
         self, resource: ResourceName, streams: Sequence[Stream], keys: Iterable[Key]
     ) -> None:
-        """These are of no history; nobody waits, and what comes next is kept after it."""
-        self._journal.send(*_dropped(streams), *(Forgotten(resource, key) for key in keys))
+        """Deletes what is of a history that upstream lost."""
+        self._journal.send(*_deleted(streams), *(ObjectEvicted(resource, key) for key in keys))
 
-    async def used(self, *streams: Stream) -> None:
+    async def touched(self, *streams: Stream) -> None:
         now = time.time()
-        await self._journal.commit(*(Used(stream.scope, now) for stream in streams))
+        await self._journal.commit(*(StreamTouched(stream.scope, now) for stream in streams))
 
-    async def seen(self, resource: ResourceName, item: Item) -> None:
-        await self._journal.commit(Seen(resource, item, time.time()))
+    async def object_seen(self, resource: ResourceName, item: Item) -> None:
+        await self._journal.commit(ObjectSeen(resource, item, time.time()))
 
-    async def forgotten(self, resource: ResourceName, key: Key) -> None:
-        await self._journal.commit(Forgotten(resource, key))
+    async def object_evicted(self, resource: ResourceName, key: Key) -> None:
+        await self._journal.commit(ObjectEvicted(resource, key))
 
 
 def everything(streams: Streams) -> Iterator[Record]:
     """What a disk that missed something is to be given."""
     for stream in streams:
         if stream.collection.is_synced:
-            yield Replaced(
+            yield ListReplaced(
                 stream.scope,
                 stream.list_kind,
                 stream.api_version,
@@ -123,7 +120,7 @@ def everything(streams: Streams) -> Iterator[Record]:
             if stream.equal_at:
                 yield _equal(stream)
     for resource, item, at in streams.seen():
-        yield Seen(resource, item, at)
+        yield ObjectSeen(resource, item, at)
 
 
 def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> None:
@@ -146,15 +143,15 @@ def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> None:
         streams.remember(seen.resource, seen.item, at=seen.seen_at)
 
 
-def _equal(stream: Stream) -> Kept:
+def _equal(stream: Stream) -> Blob:
     equal = Equal(stream.collection.cursor, stream.equal_at, stream.confirmed_at)
-    return Kept(SPACE, _key(stream.scope), msgspec.msgpack.encode(equal))
+    return Blob(SPACE, _key(stream.scope), msgspec.msgpack.encode(equal))
 
 
-def _dropped(streams: Sequence[Stream]) -> Iterator[Record]:
+def _deleted(streams: Sequence[Stream]) -> Iterator[Record]:
     for stream in streams:
-        yield Dropped(stream.scope)
-        yield Kept(SPACE, _key(stream.scope), None)
+        yield StreamDeleted(stream.scope)
+        yield Blob(SPACE, _key(stream.scope), None)
 
 
 def _read(kept: Mapping[bytes, bytes], scope: Scope) -> Equal | None:

@@ -7,14 +7,14 @@ Knows when, not how.
 import asyncio
 import time
 
-from relay_sidecar.streams.stream_journal import Keeping
+from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
 
 # Seconds between rounds.
 ROUND = 10.0
 
 
-async def sweep(streams: Streams, keeping: Keeping) -> None:
+async def sweep(streams: Streams, journal: StreamJournal) -> None:
     """Until it is cancelled."""
     told: dict[object, float] = {}
     while True:
@@ -26,9 +26,9 @@ async def sweep(streams: Streams, keeping: Keeping) -> None:
         unused = streams.unused(now=now) if streams.is_up else []
         for stream in unused:
             streams.drop(stream, None)
-        await keeping.dropped(*unused)
+        await journal.deleted(*unused)
         # A minute's precision is plenty for `--retain`.
         used = [s for s in streams if s.used_at - told.get(s, -60.0) >= 60.0]
         told = {stream: told.get(stream, -60.0) for stream in streams}
         told |= {stream: stream.used_at for stream in used}
-        await keeping.used(*used)
+        await journal.touched(*used)

@@ -31,7 +31,8 @@ from relay_sidecar.core.stream_commands import (
     WatchRequest,
 )
 from relay_sidecar.streams.stream import ListEvidence, Stream
-from relay_sidecar.upstream.reflector_ports import Keeper, Owner, Source
+from relay_sidecar.streams.stream_journal import StreamJournal
+from relay_sidecar.upstream.reflector_ports import Owner, Source
 
 # What a list is refused with that upstream will not serve at a second attempt either.
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
@@ -58,7 +59,7 @@ class Reflector:
         self,
         stream: Stream,
         source: Source,
-        keeper: Keeper,
+        journal: StreamJournal,
         owner: Owner,
         *,
         link: LinkVerdict,
@@ -70,7 +71,7 @@ class Reflector:
         self.reflection = Reflection(link, version=version, may_ask=may_ask)
         self._stream = stream
         self._source = source
-        self._keeper = keeper
+        self._journal = journal
         self._owner = owner
         self._timeout = request_timeout
         self._kick = asyncio.Event()
@@ -183,7 +184,7 @@ class Reflector:
                 await asyncio.wait([self._question])
             await self._ended(request)
             if self._keeps_early and not self._stream.collection.is_synced:
-                self._keeper.abandoned(self._stream)
+                self._journal.list_aborted(self._stream)
 
     async def _sleep(self, until: float) -> None:
         try:
@@ -311,7 +312,7 @@ class Reflector:
         """What is left to do at the end of a first list is what clients wait for."""
         is_first = not self._stream.collection.is_synced
         if items and is_first and self._owner.has_room(self._listed + len(items)):
-            self._keeper.listing(self._stream, items)
+            self._journal.list_chunk(self._stream, items)
             self._keeps_early = True
 
     async def _watch(self, command: WatchRequest) -> None:
@@ -373,7 +374,7 @@ class Reflector:
             if whole.version < stream.collection.cursor:
                 self._go_back(whole.version)
             lists, turns = stream.lists, stream.turns
-            await self._keeper.replaced(stream, whole, at=confirmed_at)
+            await self._journal.list_replaced(stream, whole, at=confirmed_at)
             if stream.turns != turns:
                 return  # what was forgotten meanwhile is listed again
             if stream.lists == lists:
@@ -394,7 +395,7 @@ class Reflector:
         if self.is_live():
             stream.known(known_at=boottime(), confirmed_at=time.time())
         turns = stream.turns
-        await self._keeper.moved(stream, events)
+        await self._journal.events_applied(stream, events)
         if stream.turns != turns:
             return  # these are of the history that was forgotten meanwhile
         was_live = self.is_live()
@@ -476,7 +477,7 @@ class Reflector:
         equal_at = self._stream.equal_at
         if equal_at > max(self._stream.collection.cursor, self._kept_equal):
             self._kept_equal = equal_at
-            self._keeper.equal(self._stream)
+            self._journal.equal(self._stream)
 
     def _note_confirmed(self) -> None:
         """It was live at upstream's latest answer, and may be no more from now on."""

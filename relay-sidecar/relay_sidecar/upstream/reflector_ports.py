@@ -1,4 +1,4 @@
-"""What a reflector stands between: where its stream comes from, what keeps it, who owns it.
+"""What a reflector stands between: where its stream comes from, and who owns it.
 
 Knows none of those that do this.
 """
@@ -6,7 +6,6 @@ Knows none of those that do this.
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol
 
-from edge_sidecars.apimachinery.objects import Event, Item, Page
 from edge_sidecars.apimachinery.watch_events import Failure
 from relay_sidecar.streams.stream import Stream
 
@@ -32,26 +31,6 @@ class Source(Protocol):
         self, path: str, params: Mapping[str, str], *, open_timeout: float
     ) -> AsyncGenerator[Sequence[bytes], None]:
         """Whole lines as they come; an empty batch once upstream has accepted."""
-        ...
-
-
-class Keeper(Protocol):
-    """What outlasts a restart. Returns when it is kept, or when it cannot be."""
-
-    def listing(self, stream: Stream, items: Sequence[Item]) -> None:
-        """Objects of a list that is still arriving, of which nothing is to be found before
-        `replaced` tells that it is whole. Nobody waits."""
-        ...
-
-    def abandoned(self, stream: Stream) -> None:
-        """It is not to become whole."""
-        ...
-
-    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None: ...
-    async def moved(self, stream: Stream, events: Sequence[Event]) -> None: ...
-
-    def equal(self, stream: Stream) -> None:
-        """Upstream held the same at the stream's `equal_at`. Nobody waits."""
         ...
 
 

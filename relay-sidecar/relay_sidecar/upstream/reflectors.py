@@ -14,8 +14,9 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.reflection import LinkVerdict
 from relay_sidecar.streams.stream import ListEvidence, Stream
+from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.upstream.reflector import Reflector
-from relay_sidecar.upstream.reflector_ports import Keeper, Source
+from relay_sidecar.upstream.reflector_ports import Source
 
 
 class ObservedLink(Protocol):
@@ -36,7 +37,7 @@ class Reflectors:
     def __init__(
         self,
         source: Source,
-        keeper: Keeper,
+        journal: StreamJournal,
         observed: ObservedLink,
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
@@ -51,7 +52,7 @@ class Reflectors:
         self.on_back: Callable[[ResourceName, int, Stream | None], None] | None = None
         self.has_room: Callable[[int], bool] = lambda more: True
         self._source = source
-        self._keeper = keeper
+        self._journal = journal
         self._spawn = spawn
         self._timeout = request_timeout
         self._running: dict[Stream, tuple[Reflector, asyncio.Task[None]]] = {}
@@ -62,7 +63,7 @@ class Reflectors:
         reflector = Reflector(
             stream,
             self._source,
-            self._keeper,
+            self._journal,
             self,
             link=self._observed.link,
             may_ask=self._may_ask,

@@ -205,7 +205,7 @@ class Lists:
             at = asked.at_wall - told_age(fetched.headers.get("Age")) if is_latest else 0.0
             begun = reading.streams.seed(scope, whole, known_at=known_at, at=at, now=reading.now())
             if begun is not None:
-                await reading.memory.replaced(begun, whole, at=begun.confirmed_at)
+                await reading.journal.list_replaced(begun, whole, at=begun.confirmed_at)
         else:
             reading.streams.open(scope, now=reading.now())
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from edge_sidecars.apimachinery.lru import lru
-from edge_sidecars.apimachinery.objects import Item, Key, Page
+from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.request_info import Form, ListOptions, Representation, RequestInfo
 from edge_sidecars.apimachinery.resource_version import response_version
 from edge_sidecars.apimachinery.resources import check_fields, known_fields
@@ -28,6 +28,7 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.view import ObjectView
 from relay_sidecar.upstream.buffered_response import BufferedResponse
@@ -84,18 +85,6 @@ class Schemas(Protocol):
         ...
 
 
-class Memory(Protocol):
-    """What outlasts a restart of what upstream answered to clients."""
-
-    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None:
-        """The stream begins with this list."""
-        ...
-
-    async def seen(self, resource: ResourceName, item: Item) -> None: ...
-
-    async def forgotten(self, resource: ResourceName, key: Key) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`reads_cache`: LIST and GET without a version come from live streams too; `is_origin`: nobody
@@ -116,7 +105,7 @@ class Reading:
     floor: MinResourceVersion
     above: Above
     schemas: Schemas
-    memory: Memory
+    journal: StreamJournal
     settings: Settings
     now: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -200,12 +189,12 @@ class Reading:
         is_new = self.streams.remember(resource, item, at=self.wall() - age, asked_at=asked_at)
         self.floor.raise_to(resource, item.version)
         if is_new:
-            await self.memory.seen(resource, item)
+            await self.journal.object_seen(resource, item)
 
     async def forget(self, resource: ResourceName, key: Key) -> None:
         """Upstream says that it is gone."""
         if self.streams.forget(resource, key):
-            await self.memory.forgotten(resource, key)
+            await self.journal.object_evicted(resource, key)
 
     def passed_on(
         self, resource: ResourceName, body: bytes, wanted: Representation, *, is_list: bool

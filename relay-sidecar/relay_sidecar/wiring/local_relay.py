@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
-from edge_sidecars.apimachinery.objects import Item, Key, Page
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.local_apiserver.core.api_errors import not_served
 from edge_sidecars.local_apiserver.local_apiserver import Origin
@@ -19,7 +18,9 @@ from edge_sidecars.walstore.directory import DirectoryInUse
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters, measure
 from relay_sidecar.telemetry.status import (
@@ -52,7 +53,8 @@ class LocalRelay:
             self._streams.floor,
             _NoUpstream(),
             _LocalFields(origin),
-            _NoJournal(),
+            # All objects are in the origin.
+            StreamJournal(Journal(None)),
             settings_of(config),
         )
         self.api = LocalApi(
@@ -153,19 +155,6 @@ class _LocalFields:
     async def published(self, resource: ResourceName) -> frozenset[str] | None:
         known = self._origin.resource(resource)
         return None if known is None else frozenset(known.selectable)
-
-
-class _NoJournal:
-    """All objects are in the origin: none has to be remembered beside it."""
-
-    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None:
-        """No list comes from elsewhere."""
-
-    async def seen(self, resource: ResourceName, item: Item) -> None:
-        """It is stored."""
-
-    async def forgotten(self, resource: ResourceName, key: Key) -> None:
-        """It is gone."""
 
 
 def _stream_status(stream: Stream) -> StreamStatus:

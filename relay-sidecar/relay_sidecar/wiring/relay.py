@@ -38,7 +38,7 @@ from relay_sidecar.documents.schemas import Schemas
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import Keeping, everything, restore
+from relay_sidecar.streams.stream_journal import StreamJournal, everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import sweep
 from relay_sidecar.telemetry.metrics import RelayCounters, measure
@@ -101,7 +101,7 @@ class Relay:
         self._probe = probe
         self._access = access
         probe.on_change = self._link_changed
-        keeping = Keeping(journal)
+        stream_journal = StreamJournal(journal)
         source = UpstreamSource(
             transport,
             met=self._probe.met,
@@ -109,7 +109,7 @@ class Relay:
             received=self._received,
         )
         self._reflectors = Reflectors(
-            source, keeping, probe, spawn=spawn, request_timeout=config.request_timeout
+            source, stream_journal, probe, spawn=spawn, request_timeout=config.request_timeout
         )
         self._streams = Streams(
             self._reflectors, MinResourceVersion(), limits_of(config), self.counters
@@ -118,7 +118,7 @@ class Relay:
         self._reflectors.on_back = self._went_back
         probe.on_standstill = self._reflectors.doubt
         self._reflectors.has_room = self._has_room
-        self._keeping = keeping
+        self._stream_journal = stream_journal
         restore(self._streams, saved, now=time.monotonic(), wall=time.time())
         self._documents = Documents(journal, saved.kept.get(documents.SPACE, {}))
         self._document_source = DocumentSource(
@@ -148,7 +148,12 @@ class Relay:
         self._reflectors.on_start = self._started
         proxy = Proxy(transport, access, probe, connect_timeout=config.request_timeout)
         reading = Reading(
-            self._streams, self._streams.floor, proxy, self._schemas, keeping, settings_of(config)
+            self._streams,
+            self._streams.floor,
+            proxy,
+            self._schemas,
+            stream_journal,
+            settings_of(config),
         )
         self.api = Api(
             access,
@@ -183,7 +188,7 @@ class Relay:
         """The listener is open."""
         self._lack = ""
         self._spawn(self._probe.run())
-        self._spawn(sweep(self._streams, self._keeping))
+        self._spawn(sweep(self._streams, self._stream_journal))
         self._spawn(self._fetch_documents())
         self._spawn(self._schemas.run())
         for wanted in self._config.preload:
@@ -315,7 +320,7 @@ class Relay:
         streams, keys = self._streams.went_back(resource, version, but)
         if but is not None:
             streams.append(but)
-        self._keeping.went_back(resource, streams, keys)
+        self._stream_journal.went_back(resource, streams, keys)
 
     def _received(self, size: int) -> None:
         self.counters.bytes_received += size
@@ -328,7 +333,7 @@ class Relay:
                 extra=fields(stream=stream.scope, status=failure.code, why=failure.message),
             )
         if self._streams.refused(stream, failure, now=time.monotonic()):
-            self._spawn(self._keeping.dropped(stream))
+            self._spawn(self._stream_journal.deleted(stream))
 
     def _has_room(self, more: int) -> bool:
         return self._streams.objects + more <= self._config.max_objects

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from edge_sidecars.apimachinery.scope import Scope
-from relay_sidecar.journal import Journal, Kept
+from relay_sidecar.journal import Blob, Journal
 from tests.unit.relay.journal_history import cursors, listed, moved, scope
 
 STREAMS = [scope(f"stream-{number}") for number in range(4)]
@@ -18,7 +18,7 @@ async def follow(journal: Journal, stream: Scope, cursor: int) -> None:
         target = cursor + 1 + cursor % 5
         move = listed(stream, target) if target % 97 == 0 else moved(stream, cursor, target)
         # With the stream, always: they are one commit.
-        await journal.commit(move, Kept(SPACE, stream.namespace.encode(), b"%d" % target))
+        await journal.commit(move, Blob(SPACE, stream.namespace.encode(), b"%d" % target))
         cursor = target
         sys.stdout.write(f"{stream.namespace} {cursor}\n")
         sys.stdout.flush()

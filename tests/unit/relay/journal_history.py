@@ -10,7 +10,7 @@ from typing import TypeVar
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import Scope
-from relay_sidecar.journal import Journal, Moved, Replaced, Saved
+from relay_sidecar.journal import EventsApplied, Journal, ListReplaced, Saved
 
 PODS = Scope(ResourceName("", "v1", "pods"))
 # Few, so that objects come, change and go all the time.
@@ -42,13 +42,13 @@ def state(stream: Scope, cursor: int) -> list[Item]:
     return [item for item in changes.values() if item is not None]
 
 
-def listed(stream: Scope, cursor: int) -> Replaced:
-    return Replaced(stream, "Pod", "v1", cursor, state(stream, cursor), float(cursor))
+def listed(stream: Scope, cursor: int) -> ListReplaced:
+    return ListReplaced(stream, "Pod", "v1", cursor, state(stream, cursor), float(cursor))
 
 
-def moved(stream: Scope, after: int, cursor: int) -> Moved:
+def moved(stream: Scope, after: int, cursor: int) -> EventsApplied:
     changes = [step(stream, version) for version in range(after + 1, cursor + 1)]
-    return Moved(stream, after, cursor, changes, float(cursor))
+    return EventsApplied(stream, after, cursor, changes, float(cursor))
 
 
 def objects(items: Iterable[Item]) -> Objects:

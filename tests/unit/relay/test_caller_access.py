@@ -1,7 +1,6 @@
 """Callers through a standstill of the machine, and before an API server that does not review."""
 
 import asyncio
-from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -13,16 +12,10 @@ from relay_sidecar.access.admission import Caller
 from relay_sidecar.access.caller import CallerAccess
 from relay_sidecar.core.authorization import UserInfo
 from relay_sidecar.core.resource_attributes import Attributes
-from relay_sidecar.journal.records import Kept
+from relay_sidecar.journal import Journal
 
 HOUR = 3600.0
 TTL, OFFLINE_TTL = 60.0, 24 * HOUR
-
-
-class Memory:
-    async def commit(self, *records: Kept) -> None: ...
-
-    def rewrite_from(self, state: Callable[[], Iterable[Kept]]) -> None: ...
 
 
 class Upstream:
@@ -57,7 +50,7 @@ def upstream(monkeypatch: pytest.MonkeyPatch) -> Upstream:
 async def opened(upstream: Upstream) -> CallerAccess:
     access = await CallerAccess.open(
         upstream,
-        Memory(),
+        Journal(None),
         {},
         is_up=lambda: upstream.is_up,
         heard_at=lambda: upstream.heard_at,

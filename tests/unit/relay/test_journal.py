@@ -19,19 +19,19 @@ from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from relay_sidecar.journal import (
-    Abandoned,
+    Blob,
     DirectoryInUse,
-    Dropped,
-    Forgotten,
+    EventsApplied,
     Journal,
-    Kept,
-    Listed,
-    Moved,
+    ListAborted,
+    ListChunk,
+    ListReplaced,
+    ObjectEvicted,
+    ObjectSeen,
     Record,
-    Replaced,
     Saved,
-    Seen,
-    Used,
+    StreamDeleted,
+    StreamTouched,
 )
 from tests.examples import examples
 from tests.unit.relay.journal_history import (
@@ -68,10 +68,10 @@ def test_a_stream_is_there_again_with_its_objects_and_cursor(tmp_path: Path) -> 
     assert cursors(load(tmp_path)) == {A: 41, B: 7}
 
 
-def pieces(stream: Scope, cursor: int, size: int = 7) -> Iterator[Listed]:
+def pieces(stream: Scope, cursor: int, size: int = 7) -> Iterator[ListChunk]:
     items = state(stream, cursor)
     for start in range(0, len(items), size):
-        yield Listed(stream, items[start : start + size])
+        yield ListChunk(stream, items[start : start + size])
 
 
 def test_a_first_list_that_was_kept_as_it_came_is_the_list(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_first_list_that_was_kept_as_it_came_is_the_list(tmp_path: Path) -> No
 def test_a_list_that_is_not_whole_is_not_there_and_leaves_nothing(tmp_path: Path) -> None:
     committed(tmp_path, *pieces(A, 30), listed(B, 7))
     assert cursors(load(tmp_path)) == {B: 7}
-    committed(tmp_path, *pieces(A, 60), Dropped(A), moved(B, 7, 8))
+    committed(tmp_path, *pieces(A, 60), StreamDeleted(A), moved(B, 7, 8))
     assert cursors(load(tmp_path)) == {B: 8}
     with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
         [(count,)] = database.execute("SELECT count(*) FROM stream").fetchall()
@@ -95,8 +95,8 @@ def test_of_a_first_list_that_is_abandoned_nothing_is_left_and_of_a_whole_one_al
     tmp_path: Path,
 ) -> None:
     first, *rest = pieces(A, 90)
-    committed(tmp_path, *pieces(B, 30), Abandoned(B), first, Abandoned(A), *rest, listed(A, 90))
-    committed(tmp_path, Abandoned(A), moved(A, 90, 91), Abandoned(B))
+    committed(tmp_path, *pieces(B, 30), ListAborted(B), first, ListAborted(A), *rest, listed(A, 90))
+    committed(tmp_path, ListAborted(A), moved(A, 90, 91), ListAborted(B))
     assert cursors(load(tmp_path)) == {A: 91}
     with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
         [(count,)] = database.execute("SELECT count(*) FROM stream").fetchall()
@@ -121,7 +121,11 @@ def test_a_scope_is_there_again_with_its_selectors(tmp_path: Path) -> None:
         LabelSelector.parse("app in (x,y),!old,tier!=web"),
         FieldSelector.parse(r"metadata.name!=a\,b,metadata.namespace=a"),
     )
-    committed(tmp_path, Replaced(picky, "Deployment", "apps/v1", 3, [], 2.5), Used(picky, 9.25))
+    committed(
+        tmp_path,
+        ListReplaced(picky, "Deployment", "apps/v1", 3, [], 2.5),
+        StreamTouched(picky, 9.25),
+    )
     [stream] = load(tmp_path).streams
     assert stream.scope == picky
     assert (stream.kind, stream.api_version, stream.cursor) == ("Deployment", "apps/v1", 3)
@@ -130,7 +134,7 @@ def test_a_scope_is_there_again_with_its_selectors(tmp_path: Path) -> None:
 
 
 def test_a_bookmark_moves_only_the_cursor(tmp_path: Path) -> None:
-    committed(tmp_path, listed(A, 20), Moved(A, 20, 500, [], 6.0))
+    committed(tmp_path, listed(A, 20), EventsApplied(A, 20, 500, [], 6.0))
     [stream] = load(tmp_path).streams
     assert (stream.cursor, stream.confirmed_at) == (500, 6.0)
     assert objects(stream.items) == objects(listed(A, 20).items)
@@ -138,8 +142,8 @@ def test_a_bookmark_moves_only_the_cursor(tmp_path: Path) -> None:
 
 def test_a_new_list_replaces_objects_whose_bytes_differ_at_equal_versions(tmp_path: Path) -> None:
     key = ("a", "pod")
-    committed(tmp_path, Replaced(A, "Pod", "v1", 5, [Item(key, 3, b"old")], 1.0))
-    committed(tmp_path, Replaced(A, "Pod", "v1", 5, [Item(key, 3, b"new")], 1.0))
+    committed(tmp_path, ListReplaced(A, "Pod", "v1", 5, [Item(key, 3, b"old")], 1.0))
+    committed(tmp_path, ListReplaced(A, "Pod", "v1", 5, [Item(key, 3, b"new")], 1.0))
     [stream] = load(tmp_path).streams
     assert objects(stream.items) == {key: (3, b"new")}
 
@@ -148,12 +152,12 @@ def test_a_list_that_says_the_same_writes_next_to_nothing(tmp_path: Path) -> Non
     items = [Item(("a", f"pod-{number}"), number, os.urandom(3000)) for number in range(1000)]
 
     async def replace_twice(journal: Journal, saved: Saved) -> None:
-        await journal.commit(Replaced(A, "Pod", "v1", 1, items, 1.0))
+        await journal.commit(ListReplaced(A, "Pod", "v1", 1, items, 1.0))
         wal = tmp_path / "journal.sqlite3-wal"
         before = wal.stat().st_size
         other = Item(items[500].key, 2000, b"changed")
         again = [*items[:500], other, *items[501:]]
-        await journal.commit(Replaced(A, "Pod", "v1", 2, again, 1.0))
+        await journal.commit(ListReplaced(A, "Pod", "v1", 2, again, 1.0))
         assert wal.stat().st_size - before < 100_000
 
     play(tmp_path, replace_twice)
@@ -200,9 +204,9 @@ def test_secrets_never_reach_the_disk(tmp_path: Path) -> None:
 
     async def commit(journal: Journal, saved: Saved) -> None:
         everything = Scope(secrets)
-        await journal.commit(Replaced(everything, "Secret", "v1", 4, [item], 1.0))
-        await journal.commit(Moved(everything, 4, 5, [(item.key, item)], 1.0))
-        await journal.commit(Seen(secrets, item, 1.0), Seen(A.resource, harmless, 1.0))
+        await journal.commit(ListReplaced(everything, "Secret", "v1", 4, [item], 1.0))
+        await journal.commit(EventsApplied(everything, 4, 5, [(item.key, item)], 1.0))
+        await journal.commit(ObjectSeen(secrets, item, 1.0), ObjectSeen(A.resource, harmless, 1.0))
         assert b"harmless-bytes" in on_disk(tmp_path)
         assert SECRET not in on_disk(tmp_path)
 
@@ -246,12 +250,12 @@ def test_without_a_directory_nothing_is_kept(tmp_path: Path) -> None:
 def test_the_file_shrinks_when_much_is_dropped(tmp_path: Path) -> None:
     file = tmp_path / "journal.sqlite3"
     items = [Item(("a", f"pod-{number}"), number, os.urandom(3000)) for number in range(3000)]
-    committed(tmp_path, Replaced(A, "Pod", "v1", 1, items, 1.0), listed(B, 20))
+    committed(tmp_path, ListReplaced(A, "Pod", "v1", 1, items, 1.0), listed(B, 20))
     full = file.stat().st_size
     assert full > 9_000_000
 
     async def drop(journal: Journal, saved: Saved) -> None:
-        await journal.commit(Dropped(A))
+        await journal.commit(StreamDeleted(A))
         await until(lambda: file.stat().st_size < full / 4)
         await journal.commit(moved(B, 20, 21))
 
@@ -306,36 +310,36 @@ class Model:
             return listed(stream, target)
         if choice == "arrive":
             # Of which nothing is told, whatever becomes of it.
-            return Listed(stream, state(stream, number)[number % 3 :: 2])
+            return ListChunk(stream, state(stream, number)[number % 3 :: 2])
         if choice == "abandon":
-            return Abandoned(stream)
+            return ListAborted(stream)
         if choice == "move" and cursor is not None:
             self.cursors[stream] = cursor + number
             return moved(stream, cursor, cursor + number)
         if choice == "drop":
             self.cursors.pop(stream, None)
             self.used.pop(stream, None)
-            return Dropped(stream)
+            return StreamDeleted(stream)
         if choice == "use" and cursor is not None:
             self.used[stream] = number / 4
-            return Used(stream, number / 4)
+            return StreamTouched(stream, number / 4)
         return self._other(choice, number, stream)
 
     def _other(self, choice: str, number: int, stream: Scope) -> Record | None:
         key, item = step(stream, number)
         if choice == "see" and item is not None:
             self.seen[key] = (number, float(number))
-            return Seen(stream.resource, item, float(number))
+            return ObjectSeen(stream.resource, item, float(number))
         if choice == "forget":
             self.seen.pop(key, None)
-            return Forgotten(stream.resource, key)
+            return ObjectEvicted(stream.resource, key)
         place = (stream.namespace, bytes([number % 5]))
         if choice == "keep":
             self.kept[place] = bytes(number)
-            return Kept(*place, bytes(number))
+            return Blob(*place, bytes(number))
         if choice == "release":
             self.kept.pop(place, None)
-            return Kept(*place, None)
+            return Blob(*place, None)
         return None
 
     def check(self, saved: Saved) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edge_sidecars.apimachinery.objects import Item
-from relay_sidecar.journal import Journal, Kept, Moved, Replaced, Saved, Seen
+from relay_sidecar.journal import Blob, EventsApplied, Journal, ListReplaced, ObjectSeen, Saved
 from tests.unit.relay.journal_history import cursors, listed, load, moved, play, scope, step, until
 
 A, B = scope("a"), scope("b")
@@ -24,7 +24,9 @@ def written(directory: Path) -> None:
         await journal.commit(listed(A, 100), listed(B, 3))
         item = step(A, 2)[1]
         assert item is not None
-        await journal.commit(Seen(A.resource, item, 2.0), Kept("documents", b"key", b"value" * 900))
+        await journal.commit(
+            ObjectSeen(A.resource, item, 2.0), Blob("documents", b"key", b"value" * 900)
+        )
 
     play(directory, write)
 
@@ -200,16 +202,16 @@ def damaged_while_open(directory: Path, damage: Callable[[Path], None]) -> None:
     cursor = 3000
 
     async def prepare(journal: Journal, saved: Saved) -> None:
-        await journal.commit(Replaced(A, "Pod", "v1", cursor, items, 1.0))
+        await journal.commit(ListReplaced(A, "Pod", "v1", cursor, items, 1.0))
 
     async def run(journal: Journal, saved: Saved) -> None:
         nonlocal cursor
-        journal.rewrite_from(lambda: [Replaced(A, "Pod", "v1", cursor, list(items), 1.0)])
+        journal.rewrite_from(lambda: [ListReplaced(A, "Pod", "v1", cursor, list(items), 1.0)])
         damage(directory / FILE)
         number = 0
         while journal.failure is None:
             item = Item(items[number].key, cursor + 1, b"new")
-            await journal.commit(Moved(A, cursor, cursor + 1, [(item.key, item)], 1.0))
+            await journal.commit(EventsApplied(A, cursor, cursor + 1, [(item.key, item)], 1.0))
             items[number] = item
             cursor += 1
             number += 1

@@ -12,7 +12,15 @@ from pathlib import Path
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import Scope
-from relay_sidecar.journal import Dropped, Journal, Kept, Record, Replaced, Saved, Seen
+from relay_sidecar.journal import (
+    Blob,
+    Journal,
+    ListReplaced,
+    ObjectSeen,
+    Record,
+    Saved,
+    StreamDeleted,
+)
 from tests.unit.relay.journal_history import cursors, listed, load, moved, play, scope, until
 
 A, B, C = scope("a"), scope("b"), scope("c")
@@ -27,7 +35,7 @@ class Owner:
         self.cursors: dict[Scope, int] = {}
         self.kept: dict[bytes, bytes] = {}
         journal.rewrite_from(self.streams)
-        journal.rewrite_from(lambda: (Kept("k", key, value) for key, value in self.kept.items()))
+        journal.rewrite_from(lambda: (Blob("k", key, value) for key, value in self.kept.items()))
 
     def streams(self) -> Iterator[Record]:
         for stream, cursor in self.cursors.items():
@@ -43,7 +51,7 @@ class Owner:
         self.cursors[stream] = cursor + steps
 
     async def keep(self, key: bytes, value: bytes) -> None:
-        await self.journal.commit(Kept("k", key, value))
+        await self.journal.commit(Blob("k", key, value))
         self.kept[key] = value
 
     async def move_until_failure(self) -> None:
@@ -100,7 +108,7 @@ def test_a_disk_that_takes_nothing_more_keeps_one_older_state_and_then_gets_all(
             await owner.move(A, 60)
             await owner.list(C, 9)
             await owner.keep(b"two", b"2")
-            await journal.commit(Dropped(B))
+            await journal.commit(StreamDeleted(B))
             del owner.cursors[B]
             on_disk = await after_a_kill(directory)
             assert on_disk.note is None
@@ -237,8 +245,8 @@ def test_secrets_do_not_reach_the_disk_by_a_rewrite_either(tmp_path: Path) -> No
 
     async def run(journal: Journal, saved: Saved) -> None:
         owner = Owner(journal)
-        journal.rewrite_from(lambda: [Replaced(secrets, "Secret", "v1", 4, [item], 1.0)])
-        journal.rewrite_from(lambda: [Seen(secrets.resource, item, 1.0)])
+        journal.rewrite_from(lambda: [ListReplaced(secrets, "Secret", "v1", 4, [item], 1.0)])
+        journal.rewrite_from(lambda: [ObjectSeen(secrets.resource, item, 1.0)])
         await owner.list(A, 10)
         await journal.commit(moved(A, 11, 12))
         await owner.recovered()

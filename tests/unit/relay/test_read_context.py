@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from edge_sidecars.apimachinery.objects import Item, Key, Page
+from edge_sidecars.apimachinery.objects import Item, Page
 from edge_sidecars.apimachinery.request_info import (
     ListOptions,
     RequestInfo,
@@ -22,7 +22,9 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.status import expired
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.journal import Journal
 from relay_sidecar.streams.stream import ListEvidence, Stream
+from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.buffered_response import BufferedResponse
@@ -77,6 +79,17 @@ class Reflectors(NoReflectors):
         self.confirmed += 1
 
 
+class RecordingJournal(StreamJournal):
+    """Keeps the versions of objects that outlast a restart."""
+
+    def __init__(self) -> None:
+        super().__init__(Journal(None))
+        self.seen: list[int] = []
+
+    async def object_seen(self, resource: ResourceName, item: Item) -> None:
+        self.seen.append(item.version)
+
+
 class World:
     """What upstream answers to a GET, what the journal got, and a wall clock that ticks."""
 
@@ -85,12 +98,12 @@ class World:
         self.floor = MinResourceVersion()
         self.streams = Streams(self.reflectors, self.floor, LIMITS, RelayCounters())
         self.answers: list[tuple[int, dict[str, str]]] = []
-        self.kept: list[int] = []
         self.asked = 0
         self.ticks = 1000.0
         self.while_asked: Callable[[], object] = lambda: None
+        self.journal = RecordingJournal()
         self.reading = Reading(
-            self.streams, self.floor, self, self, self, SETTINGS, wall=self._wall
+            self.streams, self.floor, self, self, self.journal, SETTINGS, wall=self._wall
         )
 
     def _wall(self) -> float:
@@ -135,17 +148,10 @@ class World:
     async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
         return FORWARDED
 
-    # As `Schemas` and `Memory`.
+    # As `Schemas`.
 
     async def published(self, resource: ResourceName) -> frozenset[str] | None:
         return None
-
-    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None: ...
-
-    async def seen(self, resource: ResourceName, item: Item) -> None:
-        self.kept.append(item.version)
-
-    async def forgotten(self, resource: ResourceName, key: Key) -> None: ...
 
     # Clients.
 
@@ -194,7 +200,7 @@ def test_only_upstreams_newest_replaces_a_newer_object(
         world.answers = [(100, headers)]
         assert version_of(await world.get(query)) == "100"
         assert world.known() == left
-        assert world.kept == ([105, 100] if left == 100 else [105])
+        assert world.journal.seen == ([105, 100] if left == 100 else [105])
 
     asyncio.run(scene(World()))
 
@@ -206,7 +212,7 @@ def test_a_late_answer_does_not_replace_a_write_in_the_journal() -> None:
 
         world.answers, world.while_asked = [(100, {})], write
         await world.get()
-        assert (world.known(), world.kept) == (105, [])
+        assert (world.known(), world.journal.seen) == (105, [])
 
     asyncio.run(scene(World()))
 

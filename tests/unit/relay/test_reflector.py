@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from edge_sidecars.apimachinery.objects import Event, Item, Page
+from edge_sidecars.apimachinery.objects import Event
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.kubeapi import ApiError
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.journal import Journal
 from relay_sidecar.streams.fanout import Watcher
 from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.streams.view import ObjectView
 from relay_sidecar.telemetry.metrics import RelayCounters
@@ -69,19 +71,14 @@ class FakeSource:
             yield [told]
 
 
-@dataclass
-class FakeKeeper:
+class SlowJournal(StreamJournal):
     """Commits events while `gate` is open."""
 
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
-    is_committing: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self) -> None:
+        super().__init__(Journal(None))
+        self.gate, self.is_committing = asyncio.Event(), asyncio.Event()
 
-    def listing(self, stream: Stream, items: Sequence[Item]) -> None: ...
-    def abandoned(self, stream: Stream) -> None: ...
-    def equal(self, stream: Stream) -> None: ...
-    async def replaced(self, stream: Stream, page: Page, *, at: float) -> None: ...
-
-    async def moved(self, stream: Stream, events: Sequence[Event]) -> None:
+    async def events_applied(self, stream: Stream, events: Sequence[Event]) -> None:
         self.is_committing.set()
         await self.gate.wait()
 
@@ -93,9 +90,9 @@ class FakeObservedLink:
 
 class Scene:
     def __init__(self, source: FakeSource) -> None:
-        self.source, self.keeper = source, FakeKeeper()
+        self.source, self.journal = source, SlowJournal()
         self.upstream = Reflectors(
-            source, self.keeper, FakeObservedLink(), spawn=asyncio.create_task, request_timeout=5.0
+            source, self.journal, FakeObservedLink(), spawn=asyncio.create_task, request_timeout=5.0
         )
         self.upstream.link(True)
         limits = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
@@ -183,10 +180,10 @@ def test_events_that_are_being_kept_when_their_history_is_forgotten_are_not_show
         it = Scene(FakeSource(answer))
         await it.until(lambda: it.streams.is_open(it.stream))
         it.source.lines.put_nowait(line("ADDED", pod("lost", 1005)))
-        await it.keeper.is_committing.wait()
+        await it.journal.is_committing.wait()
         it.streams.stands_at(PODS.resource, 520)
         assert not it.stream.collection.is_synced
-        it.keeper.gate.set()
+        it.journal.gate.set()
         await it.until(lambda: it.stream.collection.is_synced)
         assert not any(held)
         assert it.streams.newest(PODS.resource, ("default", "lost")) is None
