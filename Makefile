@@ -1,13 +1,13 @@
-.PHONY: demo test test-container images check bench bench-relay bench-gm nemesis nemesis-gm nemesis-vip lock clean
+.PHONY: .venv demo test test-container images check bench bench-relay bench-gm nemesis nemesis-gm nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
 
-.venv: tools/requirements/dev.txt pyproject.toml
+# The stamp in it says whether it is up to date; the demo has a lock file of its own.
+.venv:
 	@tools/scripts/bootstrap
-	@touch .venv
 
-demo: .venv ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs; CONTAINERS=1, CLUSTER=kube, ARGS=--help
+demo: ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs; CONTAINERS=1, CLUSTER=kube, ARGS=--help
 	@tools/scripts/demo $(if $(MODE),--mode $(MODE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(filter-out 0,$(CONTAINERS)),--containers) $(ARGS)
 
 test: .venv ## everything, against real servers; ARGS go to pytest

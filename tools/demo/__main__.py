@@ -12,22 +12,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-
-from docker.errors import BuildError as ImageError
+from typing import TYPE_CHECKING
 
 from tools.demo.cluster import CLUSTERS, Cluster
-from tools.demo.containers import container_ground
 from tools.demo.ending import Ending, Terminated
-from tools.demo.place import Ground
+from tools.demo.place import Ground, Unprepared
 from tools.demo.processes import ProcessGround
-from tools.demo.sedna.show import SednaShow
 from tools.demo.show import Show
 from tools.demo.timing import Timing
-from tools.harness.containers.engine import NoEngine
 from tools.harness.controlplane import build
 from tools.harness.pods.system import MODES
-from tools.images.base import NoBase
-from tools.images.wheels import NoWheels
+
+if TYPE_CHECKING:
+    from tools.demo.sedna.show import SednaShow
 
 SIGNALLED = 128  # plus the signal's number, as shells count
 
@@ -52,11 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cluster.prepare()
         with ExitStack() as stack:
             status = _show(given, cluster, timing, ending, stack).run()
-    except (build.BuildError, NoEngine, NoBase, NoWheels) as error:
+    except (build.BuildError, Unprepared) as error:
         sys.stderr.write(f"demo: {error}\n")
-        return 1
-    except ImageError as error:
-        sys.stderr.write(f"demo: {error}; make images tells more\n")
         return 1
     except Terminated as terminated:
         status = SIGNALLED + terminated.number
@@ -69,13 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _show(
     given: argparse.Namespace, cluster: Cluster, timing: Timing, ending: Ending, stack: ExitStack
-) -> Show | SednaShow:
-    """What it needs beforehand ends with the stack."""
+) -> "Show | SednaShow":
+    """What it needs beforehand ends with the stack. `tools/requirements/demo.txt` lacks what is
+    imported here (gRPC, Docker)."""
     pause, is_plain = given.pause, given.plain
     if given.mode is not None:
+        from tools.demo.sedna.show import SednaShow
+
         return SednaShow(cluster, timing, ending, mode=given.mode, pause=pause, is_plain=is_plain)
     ground: Ground = ProcessGround(cluster)
     if given.containers:
+        from tools.demo.containers import container_ground
+
         ground = stack.enter_context(container_ground(given.cluster, cluster.title))
         stack.callback(_remove, ending)
     return Show(ground, timing, ending, pause=pause, is_plain=is_plain)

@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 from pathlib import Path
 
-from docker.errors import APIError
+from docker.errors import APIError, BuildError
 from docker.models.containers import Container
 from requests.exceptions import ConnectionError, ReadTimeout
 
 from tools.demo.edge import RULES as EDGE_RULES
-from tools.demo.place import END_TIMEOUT, TAIL, EdgeParts, Place, PodParts
+from tools.demo.place import END_TIMEOUT, TAIL, EdgeParts, Place, PodParts, Unprepared
 from tools.demo.pod import RULES, elector_flags
 from tools.demo.timing import Timing
 from tools.harness.containers.control_plane import control_plane, origin
@@ -31,6 +31,8 @@ from tools.harness.containers.port_forward import open_door
 from tools.harness.controlplane.accounts import Rule
 from tools.harness.controlplane.api_server import ApiServer
 from tools.images.__main__ import build_all, release
+from tools.images.base import NoBase
+from tools.images.wheels import NoWheels
 
 ELECTOR, PROBES, MAIN = 4040, 4041, 8080
 API, STATUS = 10550, 10551
@@ -212,11 +214,16 @@ class ContainerGround:
 
 @contextmanager
 def container_ground(cluster: str, title: str) -> Iterator[ContainerGround]:
-    """Builds the images, unless they are there. Raises NoEngine, and what `build_all` does."""
-    with engine() as client:
-        images = build_all(client, tag=release(), components=("elector", "relay"))
-        with Lab(client, base=images["base"]) as lab:
-            yield ContainerGround(lab, images, cluster=cluster, title=f"containers, {title}")
+    """Builds the images, unless they are there. Raises Unprepared."""
+    try:
+        with engine() as client:
+            images = build_all(client, tag=release(), components=("elector", "relay"))
+            with Lab(client, base=images["base"]) as lab:
+                yield ContainerGround(lab, images, cluster=cluster, title=f"containers, {title}")
+    except (NoEngine, NoBase, NoWheels) as error:
+        raise Unprepared(str(error)) from error
+    except BuildError as error:
+        raise Unprepared(f"{error}; make images tells more") from error
 
 
 def _check_near(network: Network) -> None:

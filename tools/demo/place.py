@@ -19,6 +19,10 @@ END_TIMEOUT = 15.0
 TAIL = 5
 
 
+class Unprepared(Exception):
+    """What the demo runs on could not be made; the message says why."""
+
+
 class Program(Protocol):
     """Started and ended as often as one likes; one that was not started is as good as running."""
 

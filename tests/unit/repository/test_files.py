@@ -22,6 +22,7 @@ REGISTRIES = tuple(
         ("deb.debian", "org"),
     )
 )
+LOCKS = ROOT / "tools" / "requirements"
 STANDARD = set(sys.stdlib_module_names)
 PROGRAMS = {
     "elector-sidecar": "elector-sidecar/elector_sidecar/__main__.py",
@@ -29,6 +30,7 @@ PROGRAMS = {
     "gm": "gm/gm/__main__.py",
     "lc": "lc/lc/__main__.py",
 }
+REQUIREMENTS = sorted(f"tools/requirements/{path.name}" for path in LOCKS.glob("*.txt"))
 SCRIPTS = sorted(path.name for path in (ROOT / "tools" / "scripts").iterdir())
 
 
@@ -50,7 +52,7 @@ def test_no_file_names_a_path_of_this_machine() -> None:
             assert not found, f"{name} has {text[found.start() : found.start() + 80]!r}"
 
 
-@pytest.mark.parametrize("name", ["tools/requirements/dev.txt", "tools/requirements/elector.txt"])
+@pytest.mark.parametrize("name", REQUIREMENTS)
 def test_requirements_are_pinned_and_hashed_and_have_no_url(name: str) -> None:
     text = document(name)
     assert "://" not in text
@@ -60,6 +62,14 @@ def test_requirements_are_pinned_and_hashed_and_have_no_url(name: str) -> None:
     for package in packages:
         assert re.match(r"[\w.\[\]-]+==[\w.+!]+", package), package.splitlines()[0]
         assert "--hash=sha256:" in package, package.splitlines()[0]
+
+
+def test_the_demos_packages_are_those_of_development_at_the_same_versions() -> None:
+    demo, dev = (
+        set(re.findall(r"^([\w.-]+==[^ ;]+)", document(f"tools/requirements/{name}.txt"), re.M))
+        for name in ("demo", "dev")
+    )
+    assert demo < dev
 
 
 def test_there_is_one_lock_file_per_purpose() -> None:

@@ -1,5 +1,8 @@
 """Durations that the sidecar would refuse are refused before anything is built or started."""
 
+import subprocess
+import sys
+
 import pytest
 
 from tools.demo.__main__ import main
@@ -32,3 +35,15 @@ def test_a_mode_in_containers_is_one_line_that_says_what_to_leave_out(
     assert "--containers (CONTAINERS=)" in told
     assert "--mode relay (MODE=)" in told
     assert "leave out one of them" in told
+
+
+def test_the_demo_itself_imports_nothing_that_its_lock_file_lacks() -> None:
+    """gRPC and Docker come with --mode and --containers."""
+    program = (
+        "import sys, tools.demo.__main__; print(*{it.partition('.')[0] for it in sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert {"cryptography", "rich"} <= set(done.stdout.split())
+    assert {"docker", "grpc", "requests"}.isdisjoint(done.stdout.split())
