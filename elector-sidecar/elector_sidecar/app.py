@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack
 from typing import Protocol
 
 from edge_sidecars.kubeapi import (
-    KEPT_FOR,
-    ApiServer,
+    POOLED_FOR,
+    ApiClient,
     Credentials,
     InCluster,
     Plain,
@@ -97,11 +97,11 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
 
 async def _serve(config: Config, credentials: Credentials) -> None:
     identity = f"{config.identity}_{uuid.uuid4()}"
-    server = ApiServer(
+    server = ApiClient(
         credentials,
         user_agent=f"elector-sidecar/{VERSION} ({identity})",
-        kept_for=min(KEPT_PERIODS * config.timing.renew_interval, KEPT_FOR),
-        longest=LONGEST_ANSWER,
+        pooled_for=min(KEPT_PERIODS * config.timing.renew_interval, POOLED_FOR),
+        max_body=LONGEST_ANSWER,
     )
     async with MainContainer() as main, AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
@@ -141,7 +141,7 @@ class Notifier(Protocol):
 
 
 async def _notifiers(
-    stack: AsyncExitStack, config: Config, elector: Elector, server: ApiServer, main: MainContainer
+    stack: AsyncExitStack, config: Config, elector: Elector, server: ApiClient, main: MainContainer
 ) -> list[Notifier]:
     """Imported only where used: this container stands in every pod."""
     notifiers: list[Notifier] = [LeaseEvents(elector, server)]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from edge_sidecars.kubeapi import ApiServer
+from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
@@ -32,7 +32,7 @@ class Elector:
     """One candidate. `status(now)` is what handlers answer from; `changed()` wakes long polls."""
 
     def __init__(
-        self, config: Config, server: ApiServer, main: MainContainer, *, identity: str
+        self, config: Config, server: ApiClient, main: MainContainer, *, identity: str
     ) -> None:
         now = boottime()
         self.config = config

@@ -13,8 +13,8 @@ from contextlib import aclosing
 
 from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, decode_object
 from edge_sidecars.kubeapi import (
+    ApiClient,
     ApiError,
-    ApiServer,
     Conflict,
     Forbidden,
     Gone,
@@ -40,7 +40,7 @@ class LeaseClient:
     """`report` is called after each report to the election that may ask for something."""
 
     def __init__(
-        self, server: ApiServer, config: Config, election: Election, *, report: Callable[[], None]
+        self, server: ApiClient, config: Config, election: Election, *, report: Callable[[], None]
     ) -> None:
         self._server = server
         self._config = config
@@ -87,10 +87,12 @@ class LeaseClient:
         verb = "create" if write.creates else "update"
         method, path = ("POST", self._collection_path) if write.creates else ("PUT", self._path)
         election = self._election
-        kept = self._open_writes == 0 and self._renews(write)
+        pooled = self._open_writes == 0 and self._renews(write)
         self._open_writes += 1
         try:
-            lease = parse_lease(await self._call(verb, method, path, body=write.body, kept=kept))
+            lease = parse_lease(
+                await self._call(verb, method, path, body=write.body, pooled=pooled)
+            )
         except (Conflict, NotFound) as error:
             if isinstance(error, NotFound) and write.creates:
                 self._complain("creating the Lease failed", verb, error)
@@ -156,12 +158,12 @@ class LeaseClient:
         return True
 
     async def _call(
-        self, verb: str, method: str, path: str, *, body: object = None, kept: bool = False
+        self, verb: str, method: str, path: str, *, body: object = None, pooled: bool = False
     ) -> object:
         self._count(verb, "sent")
         try:
             answer = await self._server.request(
-                method, path, timeout=self._timeout, body=body, kept=kept
+                method, path, timeout=self._timeout, body=body, pooled=pooled
             )
             self._forbidden.pop(verb, None)
             return answer

@@ -90,7 +90,7 @@ class _UnixConnection(HTTPConnection):
 
 
 async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
-    from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+    from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
     from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
     path = options.kubeconfig or Path(environ.get("KUBECONFIG") or "~/.kube/config")
@@ -98,7 +98,7 @@ async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> 
     namespace = options.namespace or credentials.namespace
     if not namespace:
         raise ValueError(f"--namespace is missing, and the context of {path} names none")
-    server = ApiServer(credentials, user_agent="elector-sidecar-status")
+    server = ApiClient(credentials, user_agent="elector-sidecar-status")
     lease_path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{options.lease}"
     try:
         lease = parse_lease(await server.request("GET", lease_path, timeout=TIMEOUT))

@@ -12,7 +12,7 @@ from typing import Any
 
 import uvloop
 
-from edge_sidecars.kubeapi import ApiServer, Plain
+from edge_sidecars.kubeapi import ApiClient, Plain
 from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.process import (
@@ -79,9 +79,9 @@ async def _serve(config: Config, instance: str) -> None:
 
 
 def _global_manager(config: Config, instance: str, stack: AsyncExitStack) -> GlobalManager:
-    def server(url: str) -> ApiServer:
+    def server(url: str) -> ApiClient:
         # The controller's workers', the report queue's and the Events' at once.
-        it = ApiServer(
+        it = ApiClient(
             Plain(url), user_agent=user_agent(instance), max_idle=config.concurrency + 16
         )
         stack.push_async_callback(it.close)

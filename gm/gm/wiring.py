@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from edge_sidecars.kubeapi.reflector import JSON, METADATA_ONLY, reflect
 from edge_sidecars.leader_client import LeaderClient
 from edge_sidecars.runtime.backoff import Backoff
@@ -69,8 +69,8 @@ class GlobalManager:
         self,
         config: Config,
         *,
-        api: ApiServer,
-        relay: ApiServer | None,
+        api: ApiClient,
+        relay: ApiClient | None,
         instance: str,
     ) -> None:
         timeout = config.request_timeout

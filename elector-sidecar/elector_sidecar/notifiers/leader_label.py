@@ -15,15 +15,15 @@ from typing import Any
 
 from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, decode_object
 from edge_sidecars.kubeapi import (
+    ApiClient,
     ApiError,
-    ApiServer,
     Forbidden,
     Gone,
     NotFound,
     Unreachable,
     parse_event,
 )
-from edge_sidecars.kubeapi.server import MERGE_PATCH
+from edge_sidecars.kubeapi.client import MERGE_PATCH
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -43,7 +43,7 @@ class LeaderLabel:
     """`key`=`value` on pod `pod_name` of `namespace` while its elector leads."""
 
     def __init__(
-        self, elector: Elector, server: ApiServer, *, pod_name: str, key: str, value: str
+        self, elector: Elector, server: ApiClient, *, pod_name: str, key: str, value: str
     ) -> None:
         self._elector = elector
         self._server = server

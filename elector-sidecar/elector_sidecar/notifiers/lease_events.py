@@ -8,7 +8,7 @@ import time
 import uuid
 from typing import Any
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, Forbidden, Unreachable
+from edge_sidecars.kubeapi import ApiClient, ApiError, Forbidden, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.core.lease import micro_time
@@ -18,7 +18,7 @@ MAX_SLEEP = 60.0
 
 
 class LeaseEvents:
-    def __init__(self, elector: Elector, server: ApiServer) -> None:
+    def __init__(self, elector: Elector, server: ApiClient) -> None:
         self._elector = elector
         self._server = server
         self._told = False

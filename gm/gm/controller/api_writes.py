@@ -11,8 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from edge_sidecars.kubeapi import ApiError, ApiServer
-from edge_sidecars.kubeapi.server import JSON, MERGE_PATCH
+from edge_sidecars.kubeapi import ApiClient, ApiError
+from edge_sidecars.kubeapi.client import JSON, MERGE_PATCH
 from edge_sidecars.sedna_api.core.api_object import Json
 
 FIELD_MANAGER = "sedna-gm"
@@ -33,7 +33,7 @@ class MayWrite(Protocol):
 class ApiWrites:
     """`counts` by verb and outcome: `ok`, the status of a refusal, `unknown`, `not leading`."""
 
-    def __init__(self, api: ApiServer, may_write: MayWrite, *, timeout: float) -> None:
+    def __init__(self, api: ApiClient, may_write: MayWrite, *, timeout: float) -> None:
         self._api = api
         self._may_write = may_write
         self._timeout = timeout
@@ -62,7 +62,7 @@ class ApiWrites:
 
     async def get(self, path: str) -> bytes:
         """A live read: not from what the relay keeps, while its link is up."""
-        return await self._api.fetch("GET", path, timeout=self._timeout, kept=True)
+        return await self._api.fetch("GET", path, timeout=self._timeout, pooled=True)
 
     async def _send(self, method: str, path: str, body: Json, *, content_type: str = JSON) -> bytes:
         """Raises `NotLeading`, `ApiError`, `Unreachable`."""
@@ -79,7 +79,7 @@ class ApiWrites:
                 params=params,
                 body=_encoded(body),
                 content_type=content_type,
-                kept=True,
+                pooled=True,
             )
             outcome = "ok"
             return answer

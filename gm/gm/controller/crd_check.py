@@ -7,7 +7,7 @@ CRDs do not have the field; ours do. Guarantees: no tree is made of the document
 
 import msgspec
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, NotFound
+from edge_sidecars.kubeapi import ApiClient, ApiError, NotFound
 from edge_sidecars.sedna_api.core.kinds import (
     API_VERSION,
     GROUP,
@@ -73,7 +73,7 @@ def judge(document: bytes) -> None:
         )
 
 
-async def look(api: ApiServer, *, timeout: float) -> None:
+async def look(api: ApiClient, *, timeout: float) -> None:
     """Raises as `judge` does, and `ApiError`, `Unreachable`."""
     try:
         document = await api.fetch("GET", PATH, timeout=timeout)

@@ -7,7 +7,7 @@ one to ask (`--relay-status off`) the link counts as up.
 import asyncio
 from collections.abc import Callable
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from edge_sidecars.runtime.log import fields, logger
 
 INTERVAL = 1.0
@@ -19,7 +19,7 @@ FAILURES = 2
 class Link:
     """`changed` is called whenever `is_up` changed."""
 
-    def __init__(self, relay: ApiServer | None, changed: Callable[[], None]) -> None:
+    def __init__(self, relay: ApiClient | None, changed: Callable[[], None]) -> None:
         self._relay = relay
         self._changed = changed
         self._failures = 0
@@ -43,10 +43,10 @@ class Link:
                 self._changed()
             await asyncio.sleep(INTERVAL)
 
-    async def _ask(self, relay: ApiServer) -> tuple[bool | None, str]:
+    async def _ask(self, relay: ApiClient) -> tuple[bool | None, str]:
         """None: it did not say."""
         try:
-            status = await relay.request("GET", "/status", timeout=TIMEOUT, kept=True)
+            status = await relay.request("GET", "/status", timeout=TIMEOUT, pooled=True)
         except (ApiError, Unreachable) as error:
             return None, str(error)
         link = status.get("link")

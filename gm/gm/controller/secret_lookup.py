@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, NotFound, Unreachable
+from edge_sidecars.kubeapi import ApiClient, ApiError, NotFound, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
@@ -47,7 +47,7 @@ class SecretLookup:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: ApiClient,
         *,
         timeout: float,
         is_named: Callable[[ObjectKey], bool],
@@ -135,7 +135,7 @@ class SecretLookup:
         path = f"/api/v1/namespaces/{key.namespace}/secrets/{key.name}"
         try:
             raw = await self._api.fetch(
-                "GET", path, timeout=self._timeout, accept=METADATA, kept=True
+                "GET", path, timeout=self._timeout, accept=METADATA, pooled=True
             )
         except NotFound:
             return None

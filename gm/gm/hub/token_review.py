@@ -4,7 +4,7 @@ Owns the TokenReview. Guarantees: no token is kept or logged; a token that is no
 proves none. Bound tokens: KEP-4193, on by default since Kubernetes 1.30.
 """
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, Unreachable
+from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from gm.core.tree import flag, items, mapping
 from gm.hub.ports import ReviewUnavailable
 
@@ -15,7 +15,7 @@ NODE_CLAIM = "authentication.kubernetes.io/node-name"
 class TokenReviews:
     """The port of the hub."""
 
-    def __init__(self, api: ApiServer, *, timeout: float) -> None:
+    def __init__(self, api: ApiClient, *, timeout: float) -> None:
         self._api = api
         self._timeout = timeout
 

@@ -7,7 +7,7 @@ Guarantees: each collection fails and goes on by itself.
 import asyncio
 from functools import partial
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, Plain, Unreachable
+from edge_sidecars.kubeapi import ApiClient, ApiError, Plain, Unreachable
 from edge_sidecars.kubeapi.reflector import reflect
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.sedna_api.core.api_object import Document
@@ -38,8 +38,8 @@ class RelayLink:
         version: str,
     ) -> None:
         agent = f"sedna-lc/{version} ({node})"
-        self._api = ApiServer(Plain(api), user_agent=agent)
-        self._relay = ApiServer(Plain(relay_status), user_agent=agent)
+        self._api = ApiClient(Plain(api), user_agent=agent)
+        self._relay = ApiClient(Plain(relay_status), user_agent=agent)
         self._namespace = namespace
         self._redial_cap = redial_cap
         self._selections = selections(node)

@@ -7,8 +7,8 @@ believed only where the relay reached the API before and after it said so.
 import time
 from collections.abc import Callable
 
-from edge_sidecars.kubeapi import ApiServer, NotFound
-from edge_sidecars.kubeapi.server import JSON, MERGE_PATCH
+from edge_sidecars.kubeapi import ApiClient, NotFound
+from edge_sidecars.kubeapi.client import JSON, MERGE_PATCH
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import NODE_REPORT, kind_named
 from edge_sidecars.sedna_api.core.node_report import NodeReport
@@ -29,7 +29,7 @@ class ReportApi:
     `is_link_up`: whether what is read now is the API's own word.
     """
 
-    def __init__(self, api: ApiServer, *, node: str, is_link_up: Callable[[], bool]) -> None:
+    def __init__(self, api: ApiClient, *, node: str, is_link_up: Callable[[], bool]) -> None:
         self._api = api
         self._node = node
         self.is_link_up = is_link_up

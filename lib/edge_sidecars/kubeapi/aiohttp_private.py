@@ -1,44 +1,162 @@
-"""What aiohttp's client does on the wire that no caller of this package may see.
+"""All that kubeapi uses of aiohttp without a promise of aiohttp's, in one place.
 
-It resends, forgets a reader whose connection broke, and has exceptions of its own; here stands
-what undoes that. Knows no requests.
+aiohttp resends requests, lets the reader of a broken connection wait, hides the connection of a
+response that is complete, and connects within the request. This module changes that. The import
+fails with one line where the installed aiohttp lacks what it uses. Knows no requests.
 """
 
 import asyncio
+import inspect
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Protocol
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 
 from edge_sidecars.kubeapi.errors import Unreachable
 
+__all__ = [
+    "TRANSPORT_ERRORS",
+    "Connect",
+    "ConnectionKey",
+    "ConnectionMaker",
+    "DelegatingConnector",
+    "PinnedResponse",
+    "Receiver",
+    "ResponseHandler",
+    "Trace",
+    "describe",
+    "end_with_connection",
+    "handler_of",
+    "is_reusable",
+    "missing_in_aiohttp",
+    "never_resent",
+    "read_at_once",
+    "take_over",
+]
+
+# Each class with the attributes that this module and the connector use of it.
+_USED: tuple[tuple[type, tuple[str, ...]], ...] = (
+    (aiohttp.TCPConnector, ("_create_connection", "connect")),
+    (aiohttp.ClientResponse, ("start", "connection")),
+    (aiohttp.StreamReader, ("_low_water", "on_eof", "set_exception", "exception", "is_eof")),
+    (
+        ResponseHandler,
+        (
+            "closed",
+            "should_close",
+            "is_connected",
+            "set_parser",
+            "connection_lost",
+            "data_received",
+        ),
+    ),
+)
+_CONNECTS_WITH = "self, req, traces, timeout"
 # What a failed connection or a broken answer may raise below us; UnicodeError: a host name that
 # cannot be one.
 TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError, UnicodeError)
+
+Connect = Callable[[], Awaitable[ResponseHandler]]
+
+
+def missing_in_aiohttp() -> list[str]:
+    """What this package uses and the installed aiohttp lacks, by name."""
+    missing = [
+        f"{owner.__name__}.{name}"
+        for owner, names in _USED
+        for name in names
+        if not hasattr(owner, name)
+    ]
+    if not missing:
+        parameters = ", ".join(
+            inspect.signature(aiohttp.TCPConnector._create_connection).parameters
+        )
+        if parameters != _CONNECTS_WITH:
+            missing.append(f"TCPConnector._create_connection({_CONNECTS_WITH})")
+    return missing
+
+
+if _missing := missing_in_aiohttp():
+    raise ImportError(
+        f"aiohttp {aiohttp.__version__} cannot be used: it lacks {', '.join(_missing)}; "
+        "install a version that tools/requirements names"
+    )
+
+
+def describe(error: BaseException) -> str:
+    return str(error) or type(error).__name__
 
 
 async def never_resent(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """aiohttp repeats a request on its own connection errors only: it does not get to see any."""
+    """A middleware. aiohttp repeats a request on its own connection errors only: it does not get
+    to see any."""
     try:
         return await handler(request)
     except TRANSPORT_ERRORS as error:
         raise Unreachable(describe(error)) from error
 
 
+class ConnectionMaker(Protocol):
+    """Makes connections for connectors; `connector` opens them."""
+
+    connector: aiohttp.TCPConnector
+
+    async def connection(self, key: ConnectionKey, connect: Connect) -> ResponseHandler: ...
+
+
+class DelegatingConnector(aiohttp.TCPConnector):
+    """Its connections are made by `maker`, where there is one."""
+
+    maker: ConnectionMaker | None = None
+
+    async def _create_connection(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        if self.maker is None:
+            return await super()._create_connection(req, traces, timeout)
+        connect = partial(self.maker.connector._create_connection, req, traces, timeout)
+        return await self.maker.connection(req.connection_key, connect)
+
+
+class PinnedResponse(aiohttp.ClientResponse):
+    """Knows its connection still when aiohttp, with the last byte, has let go of it."""
+
+    handler: ResponseHandler | None = None
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        self.handler = connection.protocol
+        return await super().start(connection)
+
+
+def is_reusable(handler: ResponseHandler) -> bool:
+    """Whether the connection is open, and has no unread byte."""
+    return handler.is_connected() and not handler.should_close
+
+
+def handler_of(response: aiohttp.ClientResponse) -> ResponseHandler | None:
+    """None as soon as the whole body is there."""
+    return None if response.connection is None else response.connection.protocol
+
+
 def end_with_connection(response: aiohttp.ClientResponse) -> None:
     """After broken framing aiohttp closes the connection, but lets the body's reader wait on."""
-    content, connection = response.content, response.connection
-    if connection is None or connection.protocol is None:
-        return  # released: the whole body is there
+    content, handler = response.content, handler_of(response)
+    if handler is None:
+        return
 
     def end(_: object) -> None:
         if not content.is_eof() and content.exception() is None:
             content.set_exception(aiohttp.ClientPayloadError("the answer broke off"))
 
-    closed = connection.protocol.closed
+    closed = handler.closed
     if closed is None:  # already
         end(None)
     else:
@@ -49,7 +167,7 @@ def end_with_connection(response: aiohttp.ClientResponse) -> None:
 
 
 def _retrieve(closed: asyncio.Future[None]) -> None:
-    """Else asyncio reports an exception that nobody asked for."""
+    """Else asyncio reports an exception that no task awaits."""
     if not closed.cancelled():
         closed.exception()
 
@@ -60,10 +178,73 @@ def _forget(closed: asyncio.Future[None], end: Callable[[object], None]) -> None
 
 def read_at_once(response: aiohttp.ClientResponse) -> None:
     """Lets the connection go on when all that is there has been read, as `readany` does anyhow.
-    aiohttp asks its parser to go on after each piece of what it has kept, and an API server sends
+    aiohttp asks its parser to go on after each piece that it has buffered, and an API server sends
     a list in pieces of some 2 KiB: a third of what a long answer costs."""
     response.content._low_water = 1
 
 
-def describe(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+class Receiver(Protocol):
+    """What asyncio calls the owner of a connection with: `asyncio.Protocol`."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def data_received(self, data: bytes) -> None: ...
+    def eof_received(self) -> bool | None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+
+
+def take_over(response: aiohttp.ClientResponse, receiver: Receiver) -> asyncio.Transport | None:
+    """Hands the connection of a 101 to `receiver`, the first bytes before this returns; None if it
+    is gone already."""
+    handler = handler_of(response)
+    transport = None if handler is None else handler.transport
+    if handler is None or transport is None or transport.is_closing():
+        return None
+    early = _EarlyBytes()
+    handler.set_parser(early, None)
+    transport.set_protocol(_Heir(receiver, handler))
+    receiver.connection_made(transport)
+    if early.content:
+        receiver.data_received(bytes(early.content))
+    if not transport.is_reading():
+        transport.resume_reading()
+    return transport
+
+
+class _EarlyBytes:
+    """A parser for what came right behind the head."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def feed_data(self, content: bytes) -> tuple[bool, bytes]:
+        self.content += content
+        return False, b""
+
+    def feed_eof(self) -> None:
+        """Called when the connection ends."""
+
+
+class _Heir(asyncio.Protocol):
+    """Receives for `receiver`; aiohttp learns only that the connection ended, and can forget it."""
+
+    def __init__(self, receiver: Receiver, handler: ResponseHandler) -> None:
+        self._handler = handler
+        self._receiver = receiver
+
+    def data_received(self, data: bytes) -> None:
+        self._receiver.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._receiver.eof_received()
+
+    def pause_writing(self) -> None:
+        self._receiver.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._receiver.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._receiver.connection_lost(exc)
+        self._handler.connection_lost(exc)

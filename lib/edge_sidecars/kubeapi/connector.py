@@ -1,4 +1,4 @@
-"""How one connection to the API server is made, whether there is one, and how it is cut.
+"""How one connection to the API server is made, whether there is one, and how it is aborted.
 
 Guarantees: a peer that vanishes is noticed by the kernel within some `USER_TIMEOUT`, whether bytes
 are on their way or not; a body is taken from its sender only as fast as the wire takes it. Used for
@@ -7,13 +7,18 @@ one request at a time.
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 import aiohttp
 from aiohappyeyeballs import AddrInfoType
-from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
 
+from edge_sidecars.kubeapi.aiohttp_private import (
+    ConnectionMaker,
+    DelegatingConnector,
+    ResponseHandler,
+    Trace,
+)
 from edge_sidecars.kubeapi.resolver import Resolver
 
 # Seconds for which sent bytes may stay unacknowledged; client-go's HTTP/2 pings give up at 45.
@@ -44,36 +49,39 @@ class Socket(socket.socket):
             self.close()
 
 
-class Dialer(aiohttp.TCPConnector):
-    """A connector with one connection, or none yet."""
+class Connector(DelegatingConnector):
+    """A connector with one connection, or none yet. `maker` makes it, else the connector itself:
+    then with the socket's options above."""
 
-    def __init__(self, *, limit: int, keepalive_timeout: float, resolver: Resolver) -> None:
+    def __init__(
+        self, *, keepalive_timeout: float, resolver: Resolver, maker: ConnectionMaker | None
+    ) -> None:
         super().__init__(
-            limit=limit,
+            limit=1,
             keepalive_timeout=keepalive_timeout,
             resolver=resolver,
             use_dns_cache=False,
             socket_factory=self._socket,
         )
+        self.maker = maker
+        self.on_connected: Callable[[], None] = _ignore
         # For streams that the peer may leave unread for as long as it likes: with a user time-out
         # the kernel takes that for a peer that has vanished.
         self.is_patient = False
-        self.is_connected = False
         self.is_reused = False
         # What is on its way is read while it comes, whatever becomes of the link meanwhile.
-        self.outlasts_cut = False
-        self._protocol: ResponseHandler | None = None
+        self.outlasts_abort = False
+        self._handler: ResponseHandler | None = None
         self._transport: asyncio.Transport | None = None
 
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
-        self.is_connected = False
         connection = await super().connect(req, traces, timeout)
-        self.is_connected = True
-        self.is_reused = connection.protocol is self._protocol
-        self._protocol = connection.protocol
+        self.is_reused = connection.protocol is self._handler
+        self._handler = connection.protocol
         self._transport = connection.transport
+        self.on_connected()
         return connection
 
     @property
@@ -84,7 +92,7 @@ class Dialer(aiohttp.TCPConnector):
         names = (found or {}).get("subjectAltName", ())
         return frozenset(name for kind, name in names if kind == "DNS")
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Ends the connection at once, whatever is on its way.
 
         What aiohttp closed as well: TLS waits up to 30 s for the other end to agree, and a loop of
@@ -95,13 +103,13 @@ class Dialer(aiohttp.TCPConnector):
             self._transport = None
 
     def end(self) -> None:
-        """The request is over: what cannot be used again is cut."""
-        self.outlasts_cut = False
-        if self._protocol is None or not self._protocol.is_connected():
-            self.cut()
+        """The request is over: what cannot be used again is aborted."""
+        self.outlasts_abort = False
+        if self._handler is None or not self._handler.is_connected():
+            self.abort()
 
     def hand_over(self) -> None:
-        """The connection belongs to somebody else: it is not cut any more."""
+        """The connection belongs to somebody else: it is not aborted any more."""
         self._transport = None
 
     def _socket(self, address: AddrInfoType) -> socket.socket:
@@ -120,3 +128,7 @@ class Dialer(aiohttp.TCPConnector):
         for option in options:
             sock.setsockopt(*option)
         return sock
+
+
+def _ignore() -> None:
+    """Before the first request."""

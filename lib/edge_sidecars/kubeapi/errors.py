@@ -57,9 +57,9 @@ class NotSent(Unreachable):
     asks for."""
 
 
-class Dropped(Unreachable):
-    """A kept connection ended before any byte of the answer: the server may have closed it while it
-    was idle. What is safe (RFC 9110, 9.2.1) may be sent again."""
+class StaleConnection(Unreachable):
+    """A pooled connection ended before any byte of the answer: the server may have closed it while
+    it was idle. What is safe (RFC 9110, 9.2.1) may be sent again."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone}

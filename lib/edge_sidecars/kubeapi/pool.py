@@ -1,36 +1,24 @@
-"""Connections that are kept between requests, and which of them may be used once more.
+"""Connections that are used again, and which of them may be used once more.
 
 Guarantees: one request at a time on each; one is used again only while it is open, has no unread
-byte (which would be taken for the next answer), was idle for less than `idle` seconds and is
-younger than `MAX_AGE`; after `drop`, or with other credentials, none of before is. Time runs on
+byte (which would be taken for the next answer), was idle for less than the pool's seconds and is
+younger than `MAX_AGE`; after `retire`, or with other credentials, none of before is. Time runs on
 through a suspend, which the other end and everything in between need not have survived.
 """
 
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import Connection
 
-# Behind a load balancer, other API servers get their turn after so many seconds.
+from edge_sidecars.kubeapi.aiohttp_private import PinnedResponse, ResponseHandler, is_reusable
+
+# Seconds; behind a load balancer, other API servers get their turn after so many.
 MAX_AGE = 120.0
-# So many idle ones at a time, of one ApiServer, unless it is told another number.
-MAX_IDLE = 8
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-class Response(aiohttp.ClientResponse):
-    """Knows its connection still when aiohttp, with the last byte, has let go of it."""
-
-    protocol: ResponseHandler | None = None
-
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        self.protocol = connection.protocol
-        return await super().start(connection)
 
 
 class Channel:
@@ -41,59 +29,44 @@ class Channel:
         self.generation = generation
         self._opened_at = now
         self._used_at = now
-        self._protocol: ResponseHandler | None = None
-
-    @property
-    def is_new(self) -> bool:
-        """Whether its connection is still to be made."""
-        return self._protocol is None
+        self._handler: ResponseHandler | None = None
 
     def used(self, response: aiohttp.ClientResponse) -> None:
-        """Its answer was read to the end."""
-        self._protocol = cast(Response, response).protocol
+        """Its response was read to the end."""
+        self._handler = cast(PinnedResponse, response).handler
         self._used_at = _now()
 
     def is_usable(self, now: float, *, idle: float) -> bool:
         return (
-            self._protocol is not None
-            and self._protocol.is_connected()
-            and not self._protocol.should_close
+            self._handler is not None
+            and is_reusable(self._handler)
             and now - self._used_at < idle
             and now - self._opened_at < MAX_AGE
         )
 
 
-class KeptConnections:
-    """`open_session` makes one whose responses are `Response`; it is given its `connector`."""
+class ConnectionPool:
+    """`open_session` makes one whose responses are `PinnedResponse`; `idle` in seconds, `max_idle`
+    connections at most wait for their next use."""
 
     def __init__(
-        self,
-        open_session: Callable[[Any], aiohttp.ClientSession],
-        *,
-        idle: float,
-        connector: Callable[..., aiohttp.BaseConnector] = aiohttp.TCPConnector,
-        max_idle: int = MAX_IDLE,
+        self, open_session: Callable[[], aiohttp.ClientSession], *, idle: float, max_idle: int
     ) -> None:
         self._open_session = open_session
-        self._connector = connector
         self._idle_limit = idle
         self._max_idle = max_idle
         self._idle: list[Channel] = []
         self._generation = 0
-        self._credentials: tuple[object, ...] = ()
+        self._credentials: object = None
 
     @asynccontextmanager
-    async def channel(
-        self, *credentials: object, idle: float | None = None
-    ) -> AsyncIterator[Channel]:
-        """For one request, which is to be told to `Channel.used`; else the connection is closed.
-
-        `idle`: the request wants a new one unless another was used within so many seconds.
-        """
+    async def channel(self, credentials: object, *, idle: float) -> AsyncIterator[Channel]:
+        """For one request, which calls `Channel.used`; else the connection is closed. A new one,
+        unless another was used within `idle` seconds."""
         if credentials != self._credentials:
             self._credentials = credentials
-            self.drop()
-        channel = await self._take(self._idle_limit if idle is None else idle)
+            self.retire()
+        channel = await self._take(idle)
         try:
             yield channel
         finally:
@@ -102,7 +75,7 @@ class KeptConnections:
             else:
                 await channel.session.close()
 
-    def drop(self) -> None:
+    def retire(self) -> None:
         """None of the present ones is used again, those that are lent included."""
         self._generation += 1
 
@@ -117,9 +90,7 @@ class KeptConnections:
             await useless[0].session.close()
         if self._idle and self._idle[-1].is_usable(_now(), idle=idle):
             return self._idle.pop()
-        connector = self._connector(limit=1, keepalive_timeout=self._idle_limit)
-        session = self._open_session(connector)
-        return Channel(session, now=_now(), generation=self._generation)
+        return Channel(self._open_session(), now=_now(), generation=self._generation)
 
     def _is_usable(self, channel: Channel) -> bool:
         is_current = channel.generation == self._generation

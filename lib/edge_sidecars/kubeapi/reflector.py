@@ -23,8 +23,8 @@ from contextlib import aclosing
 from typing import Final, Generic, Never, Protocol, TypeVar
 
 from edge_sidecars.apimachinery.watch_events import Bookmark, EventType
+from edge_sidecars.kubeapi.client import ApiClient
 from edge_sidecars.kubeapi.errors import ApiError, NotFound, Unreachable
-from edge_sidecars.kubeapi.server import ApiServer
 from edge_sidecars.kubeapi.watch import parse_event
 from edge_sidecars.runtime.backoff import LONGEST, Backoff
 from edge_sidecars.runtime.log import fields
@@ -78,7 +78,7 @@ class Sink(Protocol[T_contra]):
 
 
 async def reflect(
-    api: ApiServer,
+    api: ApiClient,
     path: str,
     *,
     decode: Callable[[bytes], T],
@@ -132,7 +132,7 @@ class _ListWatch(Generic[T]):
 
     def __init__(
         self,
-        api: ApiServer,
+        api: ApiClient,
         path: str,
         decode: Callable[[bytes], T],
         sink: Sink[T],

@@ -1,26 +1,30 @@
-"""The answer of an exchange: its head, and the body as it arrives.
+"""The response to a request: its head, and the body as it arrives.
 
 Guarantees: a body that is not whole raises `Unreachable`, where framing tells; chunks are handed
-on as soon as they are there; whoever does not read stops the server, not our memory.
+on as soon as they are there; a reader that does not read stops the server, not our memory.
 """
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import closing
-from typing import Protocol
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDictProxy
 
-from edge_sidecars.kubeapi.aiohttp_private import TRANSPORT_ERRORS, describe
-from edge_sidecars.kubeapi.connector import Dialer
+from edge_sidecars.kubeapi.aiohttp_private import (
+    TRANSPORT_ERRORS,
+    Receiver,
+    describe,
+    handler_of,
+    take_over,
+)
+from edge_sidecars.kubeapi.connector import Connector
 from edge_sidecars.kubeapi.errors import Unreachable
 
 # Bytes; events of objects of 10 MiB, which aggregated API servers may have.
 MAX_LINE = 32 * 1024 * 1024
-# Bytes that gather in the kernel while whoever reads a watch is at work on what came before: else
+# Bytes that gather in the kernel while the reader of a watch is at work on what came before: else
 # each event wakes the process, which costs more than the event.
 GATHERED = 64 * 1024
 
@@ -29,33 +33,26 @@ class TooLong(Exception):
     """The answer is longer than its reader wants to keep."""
 
 
-class Receiver(Protocol):
-    """What asyncio tells the owner of a connection: `asyncio.Protocol`."""
+class Response:
+    """`headers` may name one several times; `reason` is the text after the status. `deadline`: when
+    the time for its head ends, by the loop's clock."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
-    def data_received(self, data: bytes) -> None: ...
-    def eof_received(self) -> bool | None: ...
-    def pause_writing(self) -> None: ...
-    def resume_writing(self) -> None: ...
-    def connection_lost(self, exc: Exception | None) -> None: ...
-
-
-class Answer:
-    """`headers` may name one several times; `reason` is what stands after the status."""
-
-    def __init__(self, response: aiohttp.ClientResponse, dialer: Dialer, url: str) -> None:
+    def __init__(
+        self, response: aiohttp.ClientResponse, connector: Connector, url: str, *, deadline: float
+    ) -> None:
         self.status = response.status
         self.reason = response.reason or ""
         self.headers: CIMultiDictProxy[str] = response.headers
         self._response = response
-        self._dialer = dialer
+        self.deadline = deadline
+        self._connector = connector
         self._url = url
 
     @property
     def peer_names(self) -> frozenset[str]:
         """DNS names of the server's certificate; none without TLS, or where it is not verified.
-        To be asked before the exchange ends."""
-        return self._dialer.peer_names
+        To be asked before `send` ends."""
+        return self._connector.peer_names
 
     async def chunks(self, *, idle_timeout: float | None = None) -> AsyncIterator[bytes]:
         """All that is there, whenever something is.
@@ -78,16 +75,15 @@ class Answer:
                 return
             yield chunk
 
-    def outlast_cut(self) -> None:
+    def outlast_abort(self) -> None:
         """It has begun, and its reader goes by its bytes: no verdict about the link ends it."""
-        self._dialer.outlasts_cut = True
+        self._connector.outlasts_abort = True
 
     async def gather(self, seconds: float) -> None:
         """Lets bytes gather below us, after a chunk: of a long answer they come in thousands of
         pieces, each of which costs more than its bytes."""
-        connection = self._response.connection
-        protocol = None if connection is None else connection.protocol
-        transport = None if protocol is None else protocol.transport
+        handler = handler_of(self._response)
+        transport = None if handler is None else handler.transport
         if self._response.content.is_eof() or transport is None or transport.is_closing():
             return
         transport.pause_reading()
@@ -141,38 +137,26 @@ class Answer:
     def take_over(self, receiver: Receiver) -> asyncio.Transport:
         """After a 101, when the connection speaks another protocol than HTTP.
 
-        From here on its bytes go to `receiver`, the first ones before this returns, and whoever
-        called closes it. Raises `Unreachable` if it is gone already.
+        From here on its bytes go to `receiver`, the first ones before this returns, and the caller
+        closes it. Raises `Unreachable` if it is gone already.
         """
-        connection = self._response.connection
-        handler = None if connection is None else connection.protocol
-        transport = None if handler is None else handler.transport
-        if handler is None or transport is None or transport.is_closing():
+        transport = take_over(self._response, receiver)
+        if transport is None:
             raise Unreachable(f"{self._url} closed the upgraded connection")
-        early = _Early()
-        handler.set_parser(early, None)
-        self._dialer.hand_over()
-        transport.set_protocol(_Heir(receiver, handler))
-        receiver.connection_made(transport)
-        if early.content:
-            receiver.data_received(bytes(early.content))
-        if not transport.is_reading():
-            transport.resume_reading()
+        self._connector.hand_over()
         return transport
 
 
 class _Gathering:
     """Lets bytes wait in the kernel. Where it does not know SO_RCVLOWAT for this, they just come;
-    an end of the connection is told at once all the same."""
+    an end of the connection is reported at once all the same."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
-        connection = response.connection
-        self._protocol = None if connection is None else connection.protocol
+        self._handler = handler_of(response)
         self._socket: socket.socket | None = None
-        if self._protocol is not None and self._protocol.is_connected():
-            transport = self._protocol.transport
-            found = None if transport is None else transport.get_extra_info("socket")
-            if found is not None:
+        if self._handler is not None and self._handler.transport is not None:
+            found = self._handler.transport.get_extra_info("socket")
+            if found is not None and self._handler.is_connected():
                 # uvloop's makes such a one for each option that is set.
                 self._socket = socket.socket(fileno=found.fileno())
 
@@ -189,47 +173,6 @@ class _Gathering:
 
     def _wake_at(self, size: int) -> None:
         # The descriptor's number may be another's after the end.
-        if (
-            self._socket is not None
-            and self._protocol is not None
-            and self._protocol.is_connected()
-        ):
+        is_there = self._handler is not None and self._handler.is_connected()
+        if self._socket is not None and is_there:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
-
-
-class _Early:
-    """What came right behind the head."""
-
-    def __init__(self) -> None:
-        self.content = bytearray()
-
-    def feed_data(self, content: bytes) -> tuple[bool, bytes]:
-        self.content += content
-        return False, b""
-
-    def feed_eof(self) -> None:
-        """Told when the connection ends."""
-
-
-class _Heir(asyncio.Protocol):
-    """Receives for `receiver`; aiohttp learns only that the connection ended, and can forget it."""
-
-    def __init__(self, receiver: Receiver, handler: ResponseHandler) -> None:
-        self._handler = handler
-        self._receiver = receiver
-
-    def data_received(self, data: bytes) -> None:
-        self._receiver.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._receiver.eof_received()
-
-    def pause_writing(self) -> None:
-        self._receiver.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._receiver.resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._receiver.connection_lost(exc)
-        self._handler.connection_lost(exc)

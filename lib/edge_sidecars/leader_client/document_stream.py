@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, Plain, Unreachable
+from edge_sidecars.kubeapi import ApiClient, ApiError, Plain, Unreachable
 from edge_sidecars.leader_client.lead import NotAnElectorDocument
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.log import fields, logger
@@ -36,7 +36,7 @@ async def follow(
 ) -> None:
     """Until cancelled. Calls `asked` before it sends a request, and `heard` with each document in
     its order; where `parse` raises `NotAnElectorDocument`, it dials again."""
-    elector = ApiServer(Plain(url), user_agent=user_agent)
+    elector = ApiClient(Plain(url), user_agent=user_agent)
     backoff = Backoff(longest=LONGEST_REDIAL)
     is_lost = False
     try:
@@ -62,7 +62,7 @@ async def follow(
         await elector.close()
 
 
-async def _documents(elector: ApiServer, path: str) -> AsyncIterator[dict[str, Any]]:
+async def _documents(elector: ApiClient, path: str) -> AsyncIterator[dict[str, Any]]:
     lines = elector.lines(path, open_timeout=OPEN_TIMEOUT, params={"watch": "true"})
     async with aclosing(lines):
         while True:

@@ -8,7 +8,7 @@ import asyncio
 import json
 from typing import Any
 
-from edge_sidecars.kubeapi import ApiError, ApiTransport, TooLong, Unreachable, api_error
+from edge_sidecars.kubeapi import ApiError, ApiTransport, Request, TooLong, Unreachable, api_error
 from relay_sidecar.core.authorization import UserInfo
 from relay_sidecar.core.resource_attributes import Attributes
 
@@ -62,18 +62,16 @@ class Reviews:
             ("Accept", "application/json"),
         ]
         body = json.dumps(review, separators=(",", ":")).encode()
-        async with (
-            self._places,
-            self._transport.exchange(
-                "POST",
-                path,
-                headers=headers,
-                body=body,
-                header_timeout=self._timeout,
-                is_decoded=True,
-                as_caller=True,
-            ) as answer,
-        ):
+        request = Request(
+            "POST",
+            path,
+            header_timeout=self._timeout,
+            headers=headers,
+            body=body,
+            identity="caller",
+            is_decoded=True,
+        )
+        async with self._places, self._transport.send(request) as answer:
             try:
                 content = await answer.read(limit=MAX_ANSWER, idle_timeout=self._timeout)
             except TooLong as error:

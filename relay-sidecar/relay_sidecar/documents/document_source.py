@@ -7,7 +7,7 @@ that the link is there.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from edge_sidecars.kubeapi import ApiTransport, TooLong, Unreachable
+from edge_sidecars.kubeapi import ApiTransport, Request, TooLong, Unreachable
 from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
 
 # Bytes; /openapi/v2 of a cluster with hundreds of custom resources.
@@ -44,9 +44,8 @@ class DocumentSource:
 
     async def fetch(self, path: str, headers: Mapping[str, str]) -> FetchedDocument:
         """Raises `kubeapi.Unreachable`."""
-        async with self._transport.exchange(
-            "GET", path, header_timeout=self._timeout, headers=headers.items()
-        ) as answer:
+        request = Request("GET", path, header_timeout=self._timeout, headers=headers.items())
+        async with self._transport.send(request) as answer:
             self._authenticated(answer.status)
             if answer.status not in NOBODY_THERE:
                 self._met(LinkEvidence.ANSWERED)

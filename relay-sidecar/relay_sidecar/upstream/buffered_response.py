@@ -12,7 +12,7 @@ from aiohttp import hdrs
 from multidict import CIMultiDictProxy
 
 from edge_sidecars.apimachinery.accept import is_gzip, takes_gzip
-from edge_sidecars.kubeapi import Answer, TooLong
+from edge_sidecars.kubeapi import Response, TooLong
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.upstream.client_request import end_to_end
 from relay_sidecar.upstream.streaming import LONG, PIECE, Inflation, in_parts, send_long
@@ -31,7 +31,7 @@ class BufferedResponse:
     asked: bytes = b""
 
     @classmethod
-    async def of(cls, answer: Answer, body: bytes, *, limit: int) -> "BufferedResponse":
+    async def of(cls, answer: Response, body: bytes, *, limit: int) -> "BufferedResponse":
         """Raises `Unreachable` for broken bytes, `TooLong` over `limit` of them."""
         content = body
         if body and _is_gzip(answer.headers):

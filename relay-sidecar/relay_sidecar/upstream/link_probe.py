@@ -12,7 +12,8 @@ from contextlib import suppress
 
 from yarl import URL
 
-from edge_sidecars.kubeapi import ApiTransport, TooLong, Unreachable
+from edge_sidecars.kubeapi import ApiTransport, Request, TooLong, Unreachable
+from edge_sidecars.kubeapi.request import Identity
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.link import NOBODY_THERE, SERVER, UNAUTHORIZED, LinkEvidence, UpstreamLink
@@ -176,11 +177,11 @@ class LinkProbe:
 
     async def _ask(self) -> LinkEvidence:
         if self._probing.is_brief(in_doubt=self._is_in_doubt or self._is_unauthorized):
-            reply = await self._exchange("OPTIONS", "*", is_bare=True)
+            reply = await self._send("OPTIONS", "*", identity="none")
             # Others may have met with a failure meanwhile.
             if self._probing.briefly_answered(reply) and not self._is_in_doubt:
                 return LinkEvidence.ANSWERED
-        reply = await self._exchange("GET", PATH)
+        reply = await self._send("GET", PATH)
         if reply.status in NOBODY_THERE:
             is_relay = reply.headers.get("Server") == SERVER
             return LinkEvidence.RELAYED if is_relay else LinkEvidence.REFUSED
@@ -192,10 +193,10 @@ class LinkProbe:
     def _is_in_doubt(self) -> bool:
         return self.link.is_in_doubt(boottime())
 
-    async def _exchange(self, method: str, target: str, *, is_bare: bool = False) -> ProbeReply:
-        async with self._transport.exchange(
-            method, target, header_timeout=self.link.probe_timeout, is_bare=is_bare
-        ) as answer:
+    async def _send(self, method: str, target: str, *, identity: Identity = "own") -> ProbeReply:
+        timeout = self.link.probe_timeout
+        request = Request(method, target, header_timeout=timeout, identity=identity)
+        async with self._transport.send(request) as answer:
             await answer.read(limit=MAX_ANSWER)
             return ProbeReply(answer.status, answer.headers, answer.peer_names)
 
@@ -229,7 +230,7 @@ class LinkProbe:
                 logger.info("upstream is out of reach", extra=told)
         if before == "relayed" and state == "down":
             # What was asked of the relay above waits in vain.
-            self._transport.cut()
+            self._transport.abort()
 
     def _note_outage(self, *, is_up: bool) -> None:
         now = boottime()

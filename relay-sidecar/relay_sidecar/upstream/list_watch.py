@@ -7,7 +7,7 @@ an API server is evidence that the link is there, each failure that it may not b
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
-from edge_sidecars.kubeapi import Answer, ApiTransport, Unreachable, api_error
+from edge_sidecars.kubeapi import ApiTransport, Request, Response, Unreachable, api_error
 from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
 
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
@@ -41,14 +41,15 @@ class UpstreamSource:
         arrived: Callable[[bytearray], None] | None = None,
         aged: Callable[[float], None] | None = None,
     ) -> bytearray:
+        request = Request(
+            "GET",
+            _target(path, params),
+            header_timeout=timeout,
+            headers=(("Accept", accept), ("Accept-Encoding", "gzip")),
+            is_decoded=True,
+        )
         try:
-            async with self._transport.exchange(
-                "GET",
-                _target(path, params),
-                header_timeout=timeout,
-                headers=(("Accept", accept), ("Accept-Encoding", "gzip")),
-                is_decoded=True,
-            ) as answer:
+            async with self._transport.send(request) as answer:
                 self._heard(answer)
                 age = answer.headers.get("Age", "")
                 if aged is not None and age.isascii() and age.isdigit():
@@ -72,13 +73,14 @@ class UpstreamSource:
     async def batches(
         self, path: str, params: Mapping[str, str], *, open_timeout: float
     ) -> AsyncGenerator[Sequence[bytes], None]:
-        async with self._transport.exchange(
+        request = Request(
             "GET",
             _target(path, params),
             header_timeout=open_timeout,
             headers=(("Accept", "application/json"), ("Accept-Encoding", "identity")),
-            is_fresh=True,
-        ) as answer:
+            connection="fresh",
+        )
+        async with self._transport.send(request) as answer:
             self._heard(answer)
             if answer.status >= 300:
                 _check(answer, await answer.read(limit=1024 * 1024, idle_timeout=open_timeout))
@@ -88,11 +90,11 @@ class UpstreamSource:
                 self._received(sum(map(len, lines)))
                 yield lines
 
-    def _heard(self, answer: Answer) -> None:
+    def _heard(self, answer: Response) -> None:
         self._authenticated(answer.status)
         self._has_met(answer)
 
-    def _has_met(self, answer: Answer) -> None:
+    def _has_met(self, answer: Response) -> None:
         """What a gateway says when nobody is there is no sign of the API server; nor is it one of
         its absence: an API server says the same of what it cannot do now. Another relay that
         tells an age has not reached the API server."""
@@ -104,6 +106,6 @@ def _target(path: str, params: Mapping[str, str]) -> str:
     return f"{path}?{urlencode(params)}" if params else path
 
 
-def _check(answer: Answer, body: bytes | bytearray) -> None:
+def _check(answer: Response, body: bytes | bytearray) -> None:
     if answer.status >= 300:
         raise api_error(answer.status, bytes(body), retry_after=answer.headers.get("Retry-After"))

@@ -9,7 +9,6 @@ nothing is tried. Looks into no body.
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -23,7 +22,15 @@ from edge_sidecars.apimachinery.status import (
     timeout_outcome_unknown,
     unavailable,
 )
-from edge_sidecars.kubeapi import Answer, ApiTransport, Dropped, NotSent, TooLong, Unreachable
+from edge_sidecars.kubeapi import (
+    ApiTransport,
+    NotSent,
+    Request,
+    Response,
+    StaleConnection,
+    TooLong,
+    Unreachable,
+)
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
@@ -130,7 +137,7 @@ class Proxy:
                     body = streamed.first + rest
                     return await BufferedResponse.of(answer, body, limit=MAX_ANSWER)
                 # A probe that is late on a busy machine breaks nothing off that still comes.
-                answer.outlast_cut()
+                answer.outlast_abort()
                 response = begun(request, answer)
                 await streamed.send(request, response, passed=passed)
                 return response
@@ -221,31 +228,31 @@ class Proxy:
         body: bytes | Upload | None,
         *,
         header_timeout: float,
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[Response]:
         """Raises `Unreachable`, and `Refused` for what cannot be asked."""
         if not request.raw_path.startswith("/"):
             raise Refused(bad_request("the request's target is not a path"))
         self._check_link()
         request[IS_PASSED_ON] = True
-        ask = partial(
-            self._transport.exchange,
+        asked = Request(
             request.method,
             request.raw_path,
             header_timeout=header_timeout,
             connect_timeout=self._connect_timeout,
             headers=headers.items(),
             body=body,
-            as_caller=hdrs.AUTHORIZATION in headers,
-            is_upgrade=hdrs.UPGRADE in headers,
+            identity="caller" if hdrs.AUTHORIZATION in headers else "own",
+            connection="upgrade" if hdrs.UPGRADE in headers else "pooled",
         )
         try:
             async with AsyncExitStack() as stack:
                 try:
-                    answer = await stack.enter_async_context(ask())
-                except Dropped:
+                    answer = await stack.enter_async_context(self._transport.send(asked))
+                except StaleConnection:
                     if request.method not in READS or body is not None:
                         raise
-                    answer = await stack.enter_async_context(ask(is_fresh=True))
+                    again = self._transport.send(replace(asked, connection="fresh"))
+                    answer = await stack.enter_async_context(again)
                 # Another relay that tells an age has not reached the API server.
                 if answer.status not in NOBODY_THERE and hdrs.AGE not in answer.headers:
                     self._link.met(LinkEvidence.ANSWERED)

@@ -18,7 +18,7 @@ from aiohttp import hdrs
 from aiohttp.http import HttpVersion11
 
 from edge_sidecars.apimachinery.accept import is_gzip, takes_gzip
-from edge_sidecars.kubeapi import Answer, Unreachable
+from edge_sidecars.kubeapi import Response, Unreachable
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.upstream.client_request import asks_for_upgrade, end_to_end
@@ -88,7 +88,7 @@ def in_parts(body: bytes) -> Iterator[bytes]:
 class StreamedResponse:
     """An answer of upstream that a client gets as it comes."""
 
-    def __init__(self, answer: Answer, *, idle_timeout: float) -> None:
+    def __init__(self, answer: Response, *, idle_timeout: float) -> None:
         self._answer = answer
         self._chunks = answer.chunks(idle_timeout=idle_timeout)
         self._is_gzip = is_gzip(answer.headers.get(hdrs.CONTENT_ENCODING, ""))
@@ -178,7 +178,7 @@ def _member() -> "zlib._Decompress":
     return zlib.decompressobj(16 + zlib.MAX_WBITS)
 
 
-def begun(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+def begun(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
     """The answer's head; as aiohttp frames it, the length or else chunks."""
     response = web.StreamResponse(status=answer.status, reason=answer.reason)
     response.headers.extend(end_to_end(answer.headers))

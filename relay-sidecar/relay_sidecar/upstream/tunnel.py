@@ -8,7 +8,7 @@ that (TLS cannot); what was on its way arrives before the end. Nothing of it out
 import asyncio
 from typing import cast
 
-from edge_sidecars.kubeapi import Answer
+from edge_sidecars.kubeapi import Response
 from edge_sidecars.runtime.web import aiohttp_web as web
 
 # Seconds that a side may take to receive the rest, once the other one has gone.
@@ -88,7 +88,7 @@ class _Client(_Side):
         self._handler.connection_lost(exc)
 
 
-async def run(request: web.BaseRequest, answer: Answer) -> None:
+async def run(request: web.BaseRequest, answer: Response) -> None:
     """From the client's 101, which has been sent, to the end. Raises `Unreachable` if upstream is
     gone already."""
     transport = request.transport

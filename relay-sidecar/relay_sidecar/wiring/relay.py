@@ -306,7 +306,7 @@ class Relay:
         self.counters.link_changes += 1
         if not is_up:
             if not self._probe.is_relayed:
-                self._transport.cut()
+                self._transport.abort()
             self._link_up.clear()
         else:
             self._link_up.set()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
-from edge_sidecars.kubeapi import ApiServer, Plain
+from edge_sidecars.kubeapi import ApiClient, Plain
 from edge_sidecars.kubeapi.reflector import reflect
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.sedna_api.core.api_object import Document
@@ -80,7 +80,7 @@ async def play(case: Case, url: str) -> None:
     flags += ["--lease-duration", "4s", "--renew-interval", "1s", "--request-timeout", "2s"]
     config = load(flags, {"POD_NAME": "pod-0", "POD_NAMESPACE": case.name}, hostname="h")
     async with AsyncExitStack() as stack:
-        server = ApiServer(Plain(url), user_agent="test")
+        server = ApiClient(Plain(url), user_agent="test")
         stack.push_async_callback(server.close)
         main = await stack.enter_async_context(MainContainer())
         elector = Elector(config, server, main, identity=f"{case.name}_1")
@@ -147,7 +147,7 @@ def test_a_followed_collection_is_not_asked_for_more_often_either() -> None:
     """The loop of GM and LC over the same `kubeapi`."""
 
     async def follow_until(case: Case, url: str) -> None:
-        api = ApiServer(Plain(url), user_agent="test")
+        api = ApiClient(Plain(url), user_agent="test")
         path = f"/api/v1/namespaces/{case.name}/pods"
         try:
             async with asyncio.timeout(SPAN):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from edge_sidecars.kubeapi import ApiServer, Plain
+from edge_sidecars.kubeapi import ApiClient, Plain
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from gm.hub.ports import ReviewUnavailable
 from gm.hub.token_review import TokenReviews
@@ -15,7 +15,7 @@ from tools.harness.controlplane.settling import connections_closed
 
 def node_of(plane: ControlPlane, token: str) -> str | None:
     async def ask() -> str | None:
-        api = ApiServer(Kubeconfig(plane.admin_kubeconfig()), user_agent="test")
+        api = ApiClient(Kubeconfig(plane.admin_kubeconfig()), user_agent="test")
         try:
             return await TokenReviews(api, timeout=10.0).node_of(token)
         finally:
@@ -47,7 +47,7 @@ def test_g7_a_token_that_is_bound_to_no_node_or_is_none_proves_nothing(
 
 def test_where_nobody_can_be_asked_that_is_said() -> None:
     async def ask() -> None:
-        api = ApiServer(Plain("http://127.0.0.1:1"), user_agent="test")
+        api = ApiClient(Plain("http://127.0.0.1:1"), user_agent="test")
         try:
             await TokenReviews(api, timeout=2.0).node_of("token")
         finally:

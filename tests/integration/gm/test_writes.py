@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from edge_sidecars.kubeapi import ApiServer, Plain
+from edge_sidecars.kubeapi import ApiClient, Plain
 from gm.controller.api_writes import ApiWrites
 from tools.harness.pods.raw_server import Connection, RawServer
 
@@ -13,7 +13,7 @@ from tools.harness.pods.raw_server import Connection, RawServer
 @pytest.mark.parametrize("word", ["plain", "Größe ✓", "half \ud800 a pair"])
 def test_a_write_carries_whatever_text_there_is(word: str) -> None:
     async def send(url: str) -> bytes:
-        api = ApiServer(Plain(url), user_agent="gm/test")
+        api = ApiClient(Plain(url), user_agent="gm/test")
         try:
             writes = ApiWrites(api, lambda: True, timeout=5.0)
             return await writes.put("/x", {"status": {"word": word, "count": 3}})

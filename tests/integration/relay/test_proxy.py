@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from edge_sidecars.kubeapi import NotSent, Plain, Unreachable
-from edge_sidecars.kubeapi.request import KEPT_FOR_WRITES
+from edge_sidecars.kubeapi.transport import POOLED_FOR_WRITES
 from relay_sidecar.core.link import LinkEvidence
 from tests.integration.relay.passing import MODE, UNANSWERED, Passing, through
 from tools.harness.pods.raw_client import PATIENCE, RawClient
@@ -522,7 +522,7 @@ def test_r6_a_write_takes_a_connection_of_its_own_where_no_answer_has_just_come(
     with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
         assert status(relay.port) == 200
         # The relay may reckon from a moment later than when its client had the answer.
-        time.sleep(2 * KEPT_FOR_WRITES)
+        time.sleep(2 * POOLED_FOR_WRITES)
         assert ask(relay.port, method, headers={MODE: mode}, body=b"{}")[0].status == 200
     assert (len(server.requests), server.connections) == (2, 2)
 

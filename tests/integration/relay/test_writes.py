@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from edge_sidecars.kubeapi.request import KEPT_FOR_WRITES
+from edge_sidecars.kubeapi.transport import POOLED_FOR_WRITES
 from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.upstream import RELAY, requests, verbs
@@ -104,7 +104,7 @@ def test_r6_a_write_that_was_not_sent_is_unavailable_and_may_be_sent_again(
     # Into a connection that answered a moment ago it would be sent; a relay that answers has read
     # what had come before the fault.
     wait_for(lambda: unwatched.relay.readyz() == 200, timeout=SOON, what="an answer")
-    time.sleep(KEPT_FOR_WRITES)
+    time.sleep(POOLED_FOR_WRITES)
     reply = write(unwatched, contents, method)
     status = reply.expect(503)
     assert (status["kind"], status["reason"]) == ("Status", "ServiceUnavailable")
@@ -139,7 +139,7 @@ def test_writes_that_follow_each_other_share_a_connection(
         began = time.monotonic()
         assert write(unwatched, contents, "PATCH").status == 200
         # Where the machine made it wait, the next one does not follow closely.
-        pauses += time.monotonic() - began > KEPT_FOR_WRITES / 2
+        pauses += time.monotonic() - began > POOLED_FOR_WRITES / 2
     assert unwatched.link.traffic().connections - before < 10 + pauses
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from edge_sidecars.kubeapi import ApiServer, Plain
+from edge_sidecars.kubeapi import ApiClient, Plain
 from elector_sidecar.config.config import load
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
@@ -29,7 +29,7 @@ CONFIG = load(["--lease", "x", "--namespace", "ns", "--server", "http://h"], {},
 )
 def test_resigning_over_contribs_listener_is_for_this_machine(remote: str, status: int) -> None:
     async def answer() -> int:
-        server = ApiServer(Plain("http://h"), user_agent="test")
+        server = ApiClient(Plain("http://h"), user_agent="test")
         async with MainContainer() as main:
             answers = ElectorEndpoints(
                 Elector(CONFIG, server, main, identity="host_1"), WaitLimit(8)

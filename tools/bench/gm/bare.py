@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edge_sidecars.kubeapi import ApiServer
-from edge_sidecars.kubeapi.server import JSON, MERGE_PATCH
+from edge_sidecars.kubeapi import ApiClient
+from edge_sidecars.kubeapi.client import JSON, MERGE_PATCH
 from tools.bench.gm.world import REQUEST_TIMEOUT, World, spread_over
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
@@ -62,7 +62,7 @@ class Twin:
 
 
 async def read_all(
-    api: ApiServer, namespace: str, collections: Mapping[str, str]
+    api: ApiClient, namespace: str, collections: Mapping[str, str]
 ) -> Mapping[tuple[str, str], Json]:
     """What stands in the namespace, by resource and name; `collections`: paths by resource."""
     found = {}
@@ -105,7 +105,7 @@ def _belongs(name: str, job: str) -> bool:
 class _Loop:
     """The writes of one job."""
 
-    def __init__(self, api: ApiServer, twin: Twin, namespaces: tuple[str, str]) -> None:
+    def __init__(self, api: ApiClient, twin: Twin, namespaces: tuple[str, str]) -> None:
         self._api = api
         self._twin = twin
         self._namespaces = namespaces
@@ -128,7 +128,7 @@ class _Loop:
             body=body,
             timeout=REQUEST_TIMEOUT,
             content_type=MERGE_PATCH if is_patch else JSON,
-            kept=True,
+            pooled=True,
         )
         if write.verb != "create":
             self._version = answer["metadata"]["resourceVersion"]

@@ -7,7 +7,7 @@ every status that is expected was seen in the API.
 import time
 from collections.abc import Iterable, Sequence
 
-from edge_sidecars.kubeapi import ApiServer
+from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.sedna_api.core.kinds import DATASET
 from tools.bench.gm.manifests import dataset, path_of
 from tools.bench.gm.result import Result, Sample
@@ -209,10 +209,10 @@ def _left(edge: EdgeNode, gone: set[str]) -> int:
 
 
 def _delete(world: World, namespace: str, names: Iterable[str]) -> None:
-    async def delete(api: ApiServer) -> None:
+    async def delete(api: ApiClient) -> None:
         for name in names:
             path = DATASET.path(namespace, name)
-            await api.request("DELETE", path, timeout=REQUEST_TIMEOUT, kept=True)
+            await api.request("DELETE", path, timeout=REQUEST_TIMEOUT, pooled=True)
 
     world.play(delete)
 
@@ -220,7 +220,7 @@ def _delete(world: World, namespace: str, names: Iterable[str]) -> None:
 def _counts(world: World, fleet: Fleet) -> list[int]:
     """As the API has them."""
 
-    async def read(api: ApiServer) -> list[int]:
+    async def read(api: ApiClient) -> list[int]:
         path = DATASET.collection(fleet.namespace)
         found = await api.request("GET", path, timeout=REQUEST_TIMEOUT)
         return [it.get("status", {}).get("numberOfSamples", -1) for it in found["items"]]

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from edge_sidecars.kubeapi import ApiServer
+from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.sedna_api.core.kinds import (
     FEDERATED_LEARNING_JOB,
     INCREMENTAL_LEARNING_JOB,
@@ -147,7 +147,7 @@ def _speed(writes: Any) -> Sample:
 
 async def _repeat(
     world: World,
-    api: ApiServer,
+    api: ApiClient,
     kind: Kind,
     writes: Any,
     namespaces: tuple[str, str],
@@ -177,7 +177,7 @@ def _is_through(fleet: Fleet, kind: Kind) -> bool:
     if backlog["objects"] or backlog["events"]:
         return False
 
-    async def stated(api: ApiServer) -> int:
+    async def stated(api: ApiClient) -> int:
         path = kind.resource.collection(fleet.namespace)
         found = await api.request("GET", path, timeout=REQUEST_TIMEOUT)
         return sum(bool(it.get("status")) for it in found["items"])

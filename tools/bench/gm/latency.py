@@ -15,7 +15,7 @@ from statistics import quantiles
 
 import aiohttp
 
-from edge_sidecars.kubeapi import ApiServer
+from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.sedna_api.core.kinds import DATASET
 from lc.store import files
 from tools.bench.gm.manifests import dataset
@@ -56,7 +56,7 @@ def _delays(world: World, fleet: Fleet, run: int) -> Sequence[float]:
     collection = DATASET.collection(fleet.namespace)
     store = edge.lc.data_dir / f"{files.NAME}-wal"
 
-    async def play(api: ApiServer) -> list[float]:
+    async def play(api: ApiClient) -> list[float]:
         delays = []
         async with aiohttp.ClientSession(edge.lc.url) as session:
             for number in range(WARM_UP + COUNT):
@@ -67,7 +67,7 @@ def _delays(world: World, fleet: Fleet, run: int) -> Sequence[float]:
                 creating = asyncio.create_task(post(api, collection, manifest))
                 delays.append((await _known_at(session, name, store, before) - began) * 1000)
                 await creating
-                await api.request("DELETE", f"{collection}/{name}", timeout=10, kept=True)
+                await api.request("DELETE", f"{collection}/{name}", timeout=10, pooled=True)
                 await asyncio.sleep(SPACING)
         return delays[WARM_UP:]
 

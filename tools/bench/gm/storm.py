@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from edge_sidecars.kubeapi import ApiServer
-from edge_sidecars.kubeapi.server import MERGE_PATCH
+from edge_sidecars.kubeapi import ApiClient
+from edge_sidecars.kubeapi.client import MERGE_PATCH
 from edge_sidecars.sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB, MODEL
 from tools.bench.gm.datasets import edge_bytes
 from tools.bench.gm.manifests import federated
@@ -99,7 +99,7 @@ def _jobs(fleet: Fleet) -> list[Json]:
 def _change(fleet: Fleet, value: str) -> None:
     """Of each job, what no GM answers to."""
 
-    async def patch(api: ApiServer) -> None:
+    async def patch(api: ApiClient) -> None:
         async def one(number: int) -> None:
             path = FEDERATED_LEARNING_JOB.path(fleet.namespace, f"fl-{number:04}")
             await api.request(
@@ -108,7 +108,7 @@ def _change(fleet: Fleet, value: str) -> None:
                 body={"metadata": {"annotations": {"changed": value}}},
                 content_type=MERGE_PATCH,
                 timeout=REQUEST_TIMEOUT,
-                kept=True,
+                pooled=True,
             )
 
         await spread_over(CLIENTS, range(JOBS), one)
@@ -122,7 +122,7 @@ def _change(fleet: Fleet, value: str) -> None:
 def _versions(fleet: Fleet) -> dict[str, str]:
     """Of all jobs, as the API has them."""
 
-    async def read(api: ApiServer) -> dict[str, str]:
+    async def read(api: ApiClient) -> dict[str, str]:
         path = FEDERATED_LEARNING_JOB.collection(fleet.namespace)
         found = await api.request("GET", path, timeout=REQUEST_TIMEOUT)
         metadata = [it["metadata"] for it in found["items"]]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from edge_sidecars.kubeapi import ApiServer
+from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from edge_sidecars.sedna_api.core.kinds import kind_named
 from tools.bench.gm.manifests import SHARED_DATASET, SHARED_MODELS, dataset, model
@@ -71,7 +71,7 @@ class World:
             fill(self._kept[name])
         return self._kept[name]
 
-    def play(self, scene: Callable[[ApiServer], Coroutine[Any, Any, T]]) -> T:
+    def play(self, scene: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
         """With a client that may do anything, in an event loop of its own."""
 
         async def whole() -> T:
@@ -81,8 +81,8 @@ class World:
         return asyncio.run(whole())
 
     @asynccontextmanager
-    async def client(self, *, user_agent: str = USER_AGENT) -> AsyncIterator[ApiServer]:
-        api = ApiServer(Kubeconfig(self._kubeconfig), user_agent=user_agent)
+    async def client(self, *, user_agent: str = USER_AGENT) -> AsyncIterator[ApiClient]:
+        api = ApiClient(Kubeconfig(self._kubeconfig), user_agent=user_agent)
         try:
             yield api
         finally:
@@ -93,7 +93,7 @@ class World:
         self.play(lambda api: create_all(api, namespace, manifests, clients=clients))
 
     def add_nodes(self, names: Iterable[str]) -> None:
-        async def add(api: ApiServer) -> None:
+        async def add(api: ApiClient) -> None:
             async def one(name: str) -> None:
                 await post(api, "/api/v1/nodes", {"metadata": {"name": name}})
 
@@ -103,7 +103,7 @@ class World:
 
 
 async def create_all(
-    api: ApiServer, namespace: str, manifests: Iterable[Json], *, clients: int
+    api: ApiClient, namespace: str, manifests: Iterable[Json], *, clients: int
 ) -> None:
     """So many clients at a time; each waits for its answer."""
 
@@ -115,8 +115,8 @@ async def create_all(
     await spread_over(clients, manifests, one)
 
 
-async def post(api: ApiServer, path: str, body: Json) -> Json:
-    return await api.request("POST", path, body=body, timeout=REQUEST_TIMEOUT, kept=True)
+async def post(api: ApiClient, path: str, body: Json) -> Json:
+    return await api.request("POST", path, body=body, timeout=REQUEST_TIMEOUT, pooled=True)
 
 
 async def spread_over(count: int, items: Iterable[T], one: Callable[[T], Awaitable[None]]) -> None:

@@ -1,4 +1,4 @@
-"""The loops on which an exchange must do the same."""
+"""The loops on which a request must do the same."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 import uvloop
 
-from edge_sidecars.kubeapi import Credentials, Plain
-from edge_sidecars.kubeapi.request import ApiTransport
-from tests.integration.lib.kubeapi.exchanging import Run, T
+from edge_sidecars.kubeapi import ApiTransport, Credentials, Plain
+from tests.integration.lib.kubeapi.sending import Run, T
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def using(request: pytest.FixtureRequest) -> Run[T]:
-    """Runs what it is given on either loop, with the exchanges of a server."""
+    """Runs what it is given on either loop, with the transport to a server."""
     factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
 
     def run(server: str | Credentials, work: Callable[[ApiTransport], Awaitable[T]]) -> T:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from edge_sidecars.kubeapi import ApiServer, Credentials
+from edge_sidecars.kubeapi import ApiClient, Credentials
 from edge_sidecars.kubeapi.reflector import JSON, reflect
 from edge_sidecars.sedna_api.core.api_object import Document
 from tools.harness.controlplane.settling import connections_closed
@@ -78,7 +78,7 @@ async def reflected(
     is_optional: bool = False,
 ) -> AsyncIterator[Mirror]:
     """A mirror of the collection while the block runs; what ends following ends the block."""
-    api = ApiServer(credentials, user_agent="follow-test")
+    api = ApiClient(credentials, user_agent="follow-test")
     mirror = Mirror()
     try:
         async with asyncio.TaskGroup() as group:

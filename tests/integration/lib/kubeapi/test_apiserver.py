@@ -11,7 +11,7 @@ import pytest
 
 from edge_sidecars.apimachinery.watch_events import decode_object
 from edge_sidecars.kubeapi import (
-    ApiServer,
+    ApiClient,
     Conflict,
     Credentials,
     Forbidden,
@@ -22,8 +22,8 @@ from edge_sidecars.kubeapi import (
     WatchEvent,
     parse_event,
 )
+from edge_sidecars.kubeapi.client import MERGE_PATCH
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from edge_sidecars.kubeapi.server import MERGE_PATCH
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.settling import connections_closed
 
@@ -37,9 +37,9 @@ CONFIG_MAPS: list[dict[str, list[str]]] = [
 ]
 
 
-def ask(credentials: Credentials, work: Callable[[ApiServer], Awaitable[T]]) -> T:
+def ask(credentials: Credentials, work: Callable[[ApiClient], Awaitable[T]]) -> T:
     async def run() -> T:
-        server = ApiServer(credentials, user_agent="kubeapi-test")
+        server = ApiClient(credentials, user_agent="kubeapi-test")
         try:
             return await work(server)
         finally:
@@ -57,7 +57,7 @@ def config_map(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
 
 
-async def life(server: ApiServer, namespace: str) -> None:
+async def life(server: ApiClient, namespace: str) -> None:
     """Create, read, update, patch and delete; each refusal as its type."""
     path = collection(namespace)
     created = await server.request("POST", path, body=config_map("x"), timeout=10)
@@ -113,7 +113,7 @@ def test_rbac_is_a_forbidden_that_names_the_rule(
 ) -> None:
     folder = control_plane.service_account_dir(namespace, "nobody", [])
 
-    async def work(server: ApiServer) -> None:
+    async def work(server: ApiClient) -> None:
         with pytest.raises(Forbidden, match='cannot get resource "configmaps"'):
             await server.request("GET", f"{collection(namespace)}/x", timeout=10)
         with pytest.raises(Forbidden):
@@ -128,7 +128,7 @@ def test_rbac_is_a_forbidden_that_names_the_rule(
 def test_a_watch_tells_what_happens(control_plane: ControlPlane, namespace: str) -> None:
     path = collection(namespace)
 
-    async def work(server: ApiServer) -> None:
+    async def work(server: ApiClient) -> None:
         version = (await server.request("GET", path, timeout=10))["metadata"]["resourceVersion"]
         params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "30"}
         async with aclosing(server.lines(path, open_timeout=10, params=params)) as lines:
@@ -147,7 +147,7 @@ def test_a_watch_tells_what_happens(control_plane: ControlPlane, namespace: str)
 def test_a_watch_that_the_server_ends_ends_in_order(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    async def work(server: ApiServer) -> list[bytes]:
+    async def work(server: ApiClient) -> list[bytes]:
         params = {"watch": "true", "timeoutSeconds": "1"}
         return [
             line

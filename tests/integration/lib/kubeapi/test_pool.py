@@ -11,9 +11,10 @@ from typing import TypeVar
 import aiohttp
 import pytest
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, Credentials, Plain, Unreachable
-from edge_sidecars.kubeapi.pool import MAX_AGE, Channel, KeptConnections, Response
-from tests.integration.lib.kubeapi.exchanging import until
+from edge_sidecars.kubeapi import ApiClient, ApiError, Credentials, Plain, Unreachable
+from edge_sidecars.kubeapi.aiohttp_private import PinnedResponse
+from edge_sidecars.kubeapi.pool import MAX_AGE, Channel, ConnectionPool
+from tests.integration.lib.kubeapi.sending import until
 from tools.harness.pods.raw_server import Connection, RawServer
 
 T = TypeVar("T")
@@ -23,10 +24,10 @@ ARRIVAL = 0.3
 
 
 def using(
-    credentials: Credentials, work: Callable[[ApiServer], Awaitable[T]], *, kept_for: float = 5.0
+    credentials: Credentials, work: Callable[[ApiClient], Awaitable[T]], *, pooled_for: float = 5.0
 ) -> T:
     async def run() -> T:
-        server = ApiServer(credentials, user_agent="test", kept_for=kept_for)
+        server = ApiClient(credentials, user_agent="test", pooled_for=pooled_for)
         try:
             return await work(server)
         finally:
@@ -35,8 +36,8 @@ def using(
     return asyncio.run(run())
 
 
-async def put(api: ApiServer, path: str, *, timeout: float = 5, kept: bool = True) -> object:
-    return await api.request("PUT", path, timeout=timeout, body={}, kept=kept)
+async def put(api: ApiClient, path: str, *, timeout: float = 5, pooled: bool = True) -> object:
+    return await api.request("PUT", path, timeout=timeout, body={}, pooled=pooled)
 
 
 def answer_all(connection: Connection) -> None:
@@ -52,10 +53,10 @@ def paths(server: RawServer) -> list[bytes]:
 
 
 def test_kept_requests_share_a_connection_and_others_have_their_own() -> None:
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         await put(api, "/a")
         await put(api, "/b")
-        await put(api, "/c", kept=False)
+        await put(api, "/c", pooled=False)
         await put(api, "/d")
 
     with RawServer(answer_all) as server:
@@ -66,7 +67,7 @@ def test_kept_requests_share_a_connection_and_others_have_their_own() -> None:
 
 
 def test_a_kept_request_beside_another_has_a_connection_of_its_own() -> None:
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         await put(api, "/first")
         hanging = asyncio.create_task(put(api, "/hang", timeout=2))
         await until(lambda: len(server.requests) == 2)
@@ -96,10 +97,10 @@ def test_a_write_whose_kept_connection_is_closed_unanswered_is_sent_once(method:
         connection.answer(b"{}")
         connection.request()
 
-    async def work(api: ApiServer) -> None:
-        await api.request(method, "/first", timeout=5, body={}, kept=True)
+    async def work(api: ApiClient) -> None:
+        await api.request(method, "/first", timeout=5, body={}, pooled=True)
         with pytest.raises(Unreachable):
-            await api.request(method, "/second", timeout=5, body={}, kept=True)
+            await api.request(method, "/second", timeout=5, body={}, pooled=True)
 
     with RawServer(serve) as server:
         using(Plain(server.url), work)
@@ -143,7 +144,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_found_before_it_is_use
         ends(connection)
         ended.release()
 
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         for path in ("/a", "/b", "/c"):
             await put(api, path)
             answered.release()
@@ -166,7 +167,7 @@ def test_bytes_that_nobody_asked_for_are_nobodys_answer() -> None:
             connection.answer(b'{"path": "stray"}')
             strayed.release()
 
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         for path in ("/a", "/b"):
             assert await put(api, path) == {"path": path}
             answered.release()
@@ -191,11 +192,11 @@ def test_after_a_time_out_the_next_requests_have_fresh_connections() -> None:
                 return
             connection.answer(b"{}")
 
-    async def work(api: ApiServer) -> None:
-        for kept in (True, False):
+    async def work(api: ApiClient) -> None:
+        for pooled in (True, False):
             await put(api, "/a")
             with pytest.raises(Unreachable, match="no answer"):
-                await put(api, "/hang", timeout=1.0, kept=kept)
+                await put(api, "/hang", timeout=1.0, pooled=pooled)
         await put(api, "/b")
 
     with RawServer(serve) as server:
@@ -211,7 +212,7 @@ def test_after_a_time_out_the_next_requests_have_fresh_connections() -> None:
 def test_a_server_that_fails_is_left_and_one_that_only_refuses_is_not(
     status: int, connections: int
 ) -> None:
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         await put(api, "/a")
         with pytest.raises(ApiError):
             await put(api, f"/{status}")
@@ -230,11 +231,11 @@ def test_a_connection_that_was_lent_during_a_failure_is_not_kept() -> None:
             status = "500 X" if b"/fails" in request else "200 OK"
             connection.answer(b"{}", status=status)
 
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         slow = asyncio.create_task(put(api, "/slow"))
         await asyncio.sleep(ARRIVAL)
         with pytest.raises(ApiError):
-            await put(api, "/fails", kept=False)
+            await put(api, "/fails", pooled=False)
         await slow
         await put(api, "/b")
 
@@ -249,7 +250,7 @@ def test_a_connection_that_the_server_wants_closed_is_not_kept() -> None:
         connection.answer(b"{}", headers="Connection: close\r\n")
         assert connection.sees_end(within=5)
 
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         await put(api, "/a")
         await put(api, "/b")
 
@@ -259,13 +260,13 @@ def test_a_connection_that_the_server_wants_closed_is_not_kept() -> None:
 
 
 def test_a_connection_that_was_idle_for_too_long_is_not_used_again() -> None:
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         await put(api, "/a")
         await asyncio.sleep(ARRIVAL)
         await put(api, "/b")
 
     with RawServer(answer_all) as server:
-        using(Plain(server.url), work, kept_for=ARRIVAL / 2)
+        using(Plain(server.url), work, pooled_for=ARRIVAL / 2)
     assert server.connections == 2
 
 
@@ -277,7 +278,7 @@ class Rotating(Plain):
 
 
 def test_other_credentials_have_other_connections() -> None:
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         await put(api, "/a")
         await put(api, "/b")
         credentials.token = "two"
@@ -301,7 +302,7 @@ def test_answers_leave_nothing_behind_on_their_connection() -> None:
         gc.collect()
         return sum(isinstance(each, aiohttp.StreamReader) for each in gc.get_objects())
 
-    async def work(api: ApiServer) -> int:
+    async def work(api: ApiClient) -> int:
         at_first = bodies()
         for _ in range(40):
             await put(api, "/a")
@@ -323,10 +324,10 @@ async def with_channel(
     *,
     after: threading.Event | None = None,
 ) -> None:
-    """`look` is called after one exchange, and `after`, before the channel is given back."""
-    kept = KeptConnections(_opened, idle=2 * MAX_AGE)
+    """`look` is called after one request, and `after`, before the channel is given back."""
+    pool = ConnectionPool(_opened, idle=2 * MAX_AGE, max_idle=1)
     try:
-        async with kept.channel() as channel:
+        async with pool.channel(None, idle=0) as channel:
             async with channel.session.put(server.url, data=io.BytesIO(body)) as response:
                 await response.read()
             channel.used(response)
@@ -334,11 +335,11 @@ async def with_channel(
             await asyncio.sleep(ARRIVAL)
             look(channel)
     finally:
-        await kept.close()
+        await pool.close()
 
 
-def _opened(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(connector=connector, response_class=Response)
+def _opened() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(response_class=PinnedResponse)
 
 
 def test_a_connection_is_given_up_at_its_age_however_busy() -> None:
@@ -401,7 +402,7 @@ def test_a_cancelled_kept_request_closes_its_connection() -> None:
         connection.request()
         assert connection.sees_end(within=5)
 
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         task = asyncio.create_task(put(api, "/x", timeout=30))
         await until(lambda: bool(server.requests))
         task.cancel()

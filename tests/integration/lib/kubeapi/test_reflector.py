@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from edge_sidecars.kubeapi import ApiServer, Credentials
+from edge_sidecars.kubeapi import ApiClient, Credentials
 from edge_sidecars.kubeapi.credentials import Plain
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from edge_sidecars.kubeapi.reflector import METADATA_ONLY, reflect
@@ -18,7 +18,7 @@ from tests.integration.lib.kubeapi.reflected import Mirror, reflected
 from tests.integration.lib.sedna_api.definitions import sample
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import AdminClient
-from tools.harness.controlplane.api_server import ApiServer as ApiServerOfTests
+from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.origin import OriginServer
 from tools.harness.controlplane.proxy import FaultProxy
@@ -33,7 +33,7 @@ class Site:
     """A server that is followed, and the one behind it, where an administrator writes."""
 
     credentials: Credentials
-    server: ApiServerOfTests
+    server: ApiServer
     namespace: str
 
     @property
@@ -281,7 +281,7 @@ def test_a_sink_that_fails_ends_following(origin: OriginServer) -> None:
 
     async def run() -> None:
         site = Site(Plain(origin.server), origin, origin.create_namespace())
-        api = ApiServer(site.credentials, user_agent="follow-test")
+        api = ApiClient(site.credentials, user_agent="follow-test")
         sink = Broken()
         task = asyncio.create_task(reflect(api, site.path, decode=configmap, sink=sink))
         try:

@@ -8,10 +8,18 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from edge_sidecars.kubeapi import Credentials, Dropped, InCluster, NotSent, Unreachable
-from edge_sidecars.kubeapi import request as exchange
+from edge_sidecars.kubeapi import (
+    ApiTransport,
+    Credentials,
+    InCluster,
+    NotSent,
+    Request,
+    StaleConnection,
+    Unreachable,
+    transport,
+)
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from edge_sidecars.kubeapi.request import ApiTransport
+from edge_sidecars.kubeapi.request import Identity
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.proxy import FaultProxy
 
@@ -26,7 +34,7 @@ PATIENCE = 3.0
 
 def using(credentials: Credentials, work: Callable[[ApiTransport], Awaitable[T]]) -> T:
     async def run() -> T:
-        transport = ApiTransport(credentials, user_agent="exchange-test")
+        transport = ApiTransport(credentials, user_agent="request-test")
         try:
             return await work(transport)
         finally:
@@ -42,21 +50,22 @@ async def ask(
     content: object = None,
     *,
     token: str | None = None,
-    as_caller: bool = False,
+    identity: Identity = "own",
     timeout: float = TIMEOUT,
 ) -> tuple[int, dict[str, Any]]:
     body = None if content is None else json.dumps(content).encode()
     headers = JSON if token is None else [*JSON, ("Authorization", f"Bearer {token}")]
-    async with api.exchange(
-        method, target, header_timeout=timeout, headers=headers, body=body, as_caller=as_caller
-    ) as answer:
+    request = Request(
+        method, target, header_timeout=timeout, headers=headers, body=body, identity=identity
+    )
+    async with api.send(request) as answer:
         decoded: dict[str, Any] = json.loads(await answer.read(limit=10_000_000))
         return answer.status, decoded
 
 
-async def failure(exchange: Awaitable[object]) -> type[Unreachable]:
+async def failure(request: Awaitable[object]) -> type[Unreachable]:
     with pytest.raises(Unreachable) as raised:
-        await exchange
+        await request
     return type(raised.value)
 
 
@@ -77,12 +86,12 @@ def test_a_callers_request_is_the_callers_whatever_certificate_we_have(
     async def work(api: ApiTransport) -> None:
         status, ours = await ask(api, "POST", REVIEWS, REVIEW)
         assert (status, ours["status"]["userInfo"]["username"]) == (201, "controlplane-admin")
-        status, theirs = await ask(api, "POST", REVIEWS, REVIEW, token=token, as_caller=True)
+        status, theirs = await ask(api, "POST", REVIEWS, REVIEW, token=token, identity="caller")
         user = f"system:serviceaccount:{namespace}:default"
         assert (status, theirs["status"]["userInfo"]["username"]) == (201, user)
-        status, nobodys = await ask(api, "GET", collection(namespace), as_caller=True)
+        status, nobodys = await ask(api, "GET", collection(namespace), identity="caller")
         assert (status, nobodys["code"]) == (403, 403)
-        status, bad = await ask(api, "GET", "/api", token="forged", as_caller=True)
+        status, bad = await ask(api, "GET", "/api", token="forged", identity="caller")
         assert (status, bad["code"]) == (401, 401)
         status, again = await ask(api, "POST", REVIEWS, REVIEW, token="forged")
         assert (status, again["status"]["userInfo"]["username"]) == (201, "controlplane-admin")
@@ -141,7 +150,7 @@ def test_a_write_whose_answer_is_lost_was_applied_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However slow this machine is.
-    monkeypatch.setattr(exchange, "KEPT_FOR_WRITES", 60.0)
+    monkeypatch.setattr(transport, "POOLED_FOR_WRITES", 60.0)
     credentials = Kubeconfig(control_plane.admin_kubeconfig(), server=fault_proxy.url)
 
     async def work(api: ApiTransport) -> type[Unreachable]:
@@ -153,11 +162,11 @@ def test_a_write_whose_answer_is_lost_was_applied_once(
 
     kind = using(credentials, work)
     fault_proxy.heal()
-    assert kind is (Dropped if is_kept and is_reset else Unreachable)
+    assert kind is (StaleConnection if is_kept and is_reset else Unreachable)
     status, _ = control_plane.admin.get(f"{collection(namespace)}/made")
     assert status == 200
     sent = control_plane.count_requests(
-        user_agent="exchange-test", verb="create", namespace=namespace, resource="configmaps"
+        user_agent="request-test", verb="create", namespace=namespace, resource="configmaps"
     )
     assert sent == 1
 
@@ -171,7 +180,7 @@ def test_a_watch_tells_its_events_in_order_until_its_link_is_cut(
 
     async def watch(api: ApiTransport) -> None:
         target = f"{collection(namespace)}?watch=true"
-        async with api.exchange("GET", target, header_timeout=TIMEOUT, headers=JSON) as answer:
+        async with api.send(Request("GET", target, header_timeout=TIMEOUT, headers=JSON)) as answer:
             assert answer.status == 200
             async for batch in answer.batches():
                 names.extend(json.loads(line)["object"]["metadata"]["name"] for line in batch)
@@ -186,7 +195,7 @@ def test_a_watch_tells_its_events_in_order_until_its_link_is_cut(
             await told.wait()
         assert names == [f"n{number}" for number in range(20)]
         await asyncio.to_thread(fault_proxy.black_hole)
-        api.cut()
+        api.abort()
         async with asyncio.timeout(5):
             assert await failure(watching) is Unreachable
 

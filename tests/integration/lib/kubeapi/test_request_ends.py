@@ -1,4 +1,4 @@
-"""What ends an exchange before its server does: deadlines, a cut, a peer that is gone."""
+"""What ends a request before its server does: deadlines, an abort, a peer that is gone."""
 
 import asyncio
 import gc
@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.kubeapi import NotSent, Plain, Unreachable
+from edge_sidecars.kubeapi import ApiTransport, NotSent, Plain, Request, Unreachable
 from edge_sidecars.kubeapi.connector import USER_TIMEOUT
-from edge_sidecars.kubeapi.request import ApiTransport
-from tests.integration.lib.kubeapi.exchanging import (
+from tests.integration.lib.kubeapi.sending import (
     ARRIVAL,
     CHUNKED,
     Run,
@@ -85,7 +84,7 @@ def test_silence_within_an_answer_is_judged_only_if_told_to(using: Run[None]) ->
             connection.send(chunk(b"two") + b"0\r\n\r\n")
 
     async def read(api: ApiTransport, *, idle_timeout: float | None) -> list[bytes]:
-        async with api.exchange("GET", "/x", header_timeout=1.2) as answer:
+        async with api.send(Request("GET", "/x", header_timeout=1.2)) as answer:
             return [content async for content in answer.chunks(idle_timeout=idle_timeout)]
 
     async def work(api: ApiTransport) -> None:
@@ -96,10 +95,12 @@ def test_silence_within_an_answer_is_judged_only_if_told_to(using: Run[None]) ->
         using(server.url, work)
 
 
-# ── a cut ──
+# ── an abort ──
 
 
-def test_a_cut_ends_whatever_waits_and_says_what_was_sent(using: Run[None], tmp_path: Path) -> None:
+def test_an_abort_ends_whatever_waits_and_says_what_was_sent(
+    using: Run[None], tmp_path: Path
+) -> None:
     """One is in its TLS handshake, one waits for an answer, one reads, one connection is idle."""
     arrived = threading.Semaphore(0)
 
@@ -111,11 +112,11 @@ def test_a_cut_ends_whatever_waits_and_says_what_was_sent(using: Run[None], tmp_
                 arrived.release()
                 break
             connection.answer(b"whole")
-        assert connection.sees_end(within=20), "a connection outlived the cut"
+        assert connection.sees_end(within=20), "a connection outlived the abort"
 
     def accept(connection: Connection) -> None:
         arrived.release()
-        assert connection.sees_end(within=20), "a handshake outlived the cut"
+        assert connection.sees_end(within=20), "a handshake outlived the abort"
 
     async def work(api: ApiTransport, shaking: ApiTransport) -> None:
         await ask(api)
@@ -127,8 +128,8 @@ def test_a_cut_ends_whatever_waits_and_says_what_was_sent(using: Run[None], tmp_
         assert await asyncio.to_thread(arrived.acquire, timeout=5)
         await asyncio.sleep(ARRIVAL)
         await ask(api)
-        api.cut()
-        shaking.cut()
+        api.abort()
+        shaking.abort()
         async with asyncio.timeout(5):
             assert await failure(idle) is Unreachable
             assert await failure(reading) is Unreachable
@@ -242,26 +243,26 @@ def peer_port(sock: socket.socket) -> int | None:
         return None
 
 
-def test_an_answer_that_outlasts_a_cut_is_read_to_its_end(using: Run[None]) -> None:
+def test_an_answer_that_outlasts_an_abort_is_read_to_its_end(using: Run[None]) -> None:
     """And its connection is used no more."""
-    was_cut = threading.Event()
+    is_aborted = threading.Event()
 
     def serve(connection: Connection) -> None:
         if b"/stream" not in connection.request():
             connection.answer(b"whole")
             return
         connection.send(CHUNKED + chunk(b"begin"))
-        assert was_cut.wait(20)
+        assert is_aborted.wait(20)
         connection.send(chunk(b"end") + chunk(b""))
         assert connection.sees_end(within=20), "a connection outlived its use"
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange("GET", "/stream", header_timeout=5) as answer:
-            answer.outlast_cut()
+        async with api.send(Request("GET", "/stream", header_timeout=5)) as answer:
+            answer.outlast_abort()
             chunks = answer.chunks(idle_timeout=20)
             assert await anext(chunks) == b"begin"
-            api.cut()
-            was_cut.set()
+            api.abort()
+            is_aborted.set()
             await answer.gather(0.01)
             assert b"".join([each async for each in chunks]) == b"end"
         assert await ask(api) == b"whole"

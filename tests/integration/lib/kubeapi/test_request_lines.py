@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from edge_sidecars.kubeapi import Unreachable
-from edge_sidecars.kubeapi.request import ApiTransport
-from tests.integration.lib.kubeapi.exchanging import CHUNKED, MEBIBYTE, Run, chunk, failure
+from edge_sidecars.kubeapi import ApiTransport, Request, Unreachable
+from tests.integration.lib.kubeapi.sending import CHUNKED, MEBIBYTE, Run, chunk, failure
 from tools.harness.pods.raw_server import Connection, RawServer
 
 
@@ -25,7 +24,7 @@ def stream(*chunks: bytes, end: bytes = b"0\r\n\r\n", pause: float = 0.0) -> Raw
 
 
 async def batches(api: ApiTransport, *, max_line: int = 32 * MEBIBYTE) -> list[list[bytes]]:
-    async with api.exchange("GET", "/w", header_timeout=5) as answer:
+    async with api.send(Request("GET", "/w", header_timeout=5)) as answer:
         return [batch async for batch in answer.batches(max_line=max_line)]
 
 
@@ -57,7 +56,7 @@ def test_a_line_arrives_before_the_next_one_is_sent(using: Run[None]) -> None:
         assert connection.sees_end(within=5)
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange("GET", "/w", header_timeout=5) as answer:
+        async with api.send(Request("GET", "/w", header_timeout=5)) as answer:
             async for batch in answer.batches():
                 assert batch == [b"one"]
                 break
@@ -83,7 +82,7 @@ def test_a_line_that_comes_while_its_reader_is_at_work_is_there_when_it_asks(
 
     async def work(api: ApiTransport) -> list[bytes]:
         found: list[bytes] = []
-        async with api.exchange("GET", "/w", header_timeout=5) as answer:
+        async with api.send(Request("GET", "/w", header_timeout=5)) as answer:
             async for batch in answer.batches(idle_timeout=5):
                 found += batch
                 if len(found) == 3:
@@ -120,7 +119,7 @@ def test_a_watch_that_breaks_is_unreachable_after_its_whole_lines(
         found: list[bytes] = []
 
         async def read() -> None:
-            async with api.exchange("GET", "/w", header_timeout=5) as answer:
+            async with api.send(Request("GET", "/w", header_timeout=5)) as answer:
                 async for batch in answer.batches():
                     found.extend(batch)
 

@@ -1,4 +1,4 @@
-"""Connections that exchanges keep: who may use them again, and for how long."""
+"""Connections that requests leave: which may use them again, and for how long."""
 
 import asyncio
 import ssl
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.kubeapi import Dropped, NotSent
-from edge_sidecars.kubeapi import request as exchange
-from edge_sidecars.kubeapi.request import KEPT_FOR_WRITES, ApiTransport
-from tests.integration.lib.kubeapi.exchanging import (
+from edge_sidecars.kubeapi import NotSent, Request, StaleConnection, transport
+from edge_sidecars.kubeapi.request import Identity
+from edge_sidecars.kubeapi.transport import POOLED_FOR_WRITES, ApiTransport
+from tests.integration.lib.kubeapi.sending import (
     ARRIVAL,
     CHUNKED,
     WRITES,
@@ -27,6 +27,8 @@ from tests.integration.lib.kubeapi.exchanging import (
 )
 from tools.harness.pods.raw_server import Connection, RawServer
 
+IDENTITIES: list[Identity] = ["own", "caller", "own", "caller"]
+
 
 def test_reads_share_a_connection(using: Run[None]) -> None:
     async def work(api: ApiTransport) -> None:
@@ -40,8 +42,8 @@ def test_reads_share_a_connection(using: Run[None]) -> None:
 
 def test_ours_and_callers_requests_never_share_a_connection(using: Run[None]) -> None:
     async def work(api: ApiTransport) -> None:
-        for as_caller in (False, True, False, True):
-            await ask(api, as_caller=as_caller)
+        for identity in IDENTITIES:
+            await ask(api, identity=identity)
 
     with RawServer(answer_all) as server:
         using(server.url, work)
@@ -57,8 +59,8 @@ def test_a_write_takes_a_kept_connection_only_while_it_is_certainly_alive(using:
             if server.connections == connections:
                 break
             # Once more where this machine stood still for longer than that.
-            assert time.monotonic() - answered_at >= KEPT_FOR_WRITES
-        await asyncio.sleep(KEPT_FOR_WRITES + 0.2)
+            assert time.monotonic() - answered_at >= POOLED_FOR_WRITES
+        await asyncio.sleep(POOLED_FOR_WRITES + 0.2)
         await ask(api, "PUT", body=b"{}")
         assert server.connections == connections + 1
 
@@ -72,7 +74,7 @@ def test_on_a_kept_connection_that_ends_unanswered_a_request_is_sent_once(
     using: Run[None], method: str, is_reset: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine is.
-    monkeypatch.setattr(exchange, "KEPT_FOR_WRITES", 60.0)
+    monkeypatch.setattr(transport, "POOLED_FOR_WRITES", 60.0)
 
     def serve(connection: Connection) -> None:
         connection.request()
@@ -83,7 +85,7 @@ def test_on_a_kept_connection_that_ends_unanswered_a_request_is_sent_once(
 
     async def work(api: ApiTransport) -> None:
         assert await ask(api) == b"whole"
-        assert await failure(ask(api, method, body=b"{}")) is Dropped
+        assert await failure(ask(api, method, body=b"{}")) is StaleConnection
         assert await ask(api) == b"whole"
 
     with RawServer(serve) as server:
@@ -156,7 +158,7 @@ def test_an_answer_that_is_not_read_to_its_end_closes_its_connection(using: Run[
         assert connection.sees_end(within=5)
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange("GET", "/x", header_timeout=5) as answer:
+        async with api.send(Request("GET", "/x", header_timeout=5)) as answer:
             async for content in answer.chunks():
                 assert content == b"begin"
                 break

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.kubeapi import Plain, Unreachable
-from edge_sidecars.kubeapi.request import ApiTransport
-from tests.integration.lib.kubeapi.exchanging import (
+from edge_sidecars.kubeapi import ApiTransport, Plain, Request, Unreachable
+from tests.integration.lib.kubeapi.sending import (
     CHUNKED,
     Run,
     Tls,
@@ -41,6 +40,11 @@ class Received(asyncio.Protocol):
 
 UPGRADE = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
 
+
+def upgrading(method: str) -> Request:
+    return Request(method, "/exec", header_timeout=5, headers=UPGRADE, connection="upgrade")
+
+
 SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 
 
@@ -57,14 +61,14 @@ def test_an_upgraded_connection_belongs_to_who_took_it_over(
         connection.send(b" and late")
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange(
-            "POST", "/exec", header_timeout=5, headers=UPGRADE, is_upgrade=True
+        async with api.send(
+            Request("POST", "/exec", header_timeout=5, headers=UPGRADE, connection="upgrade")
         ) as answer:
             assert answer.status == 101
             received = Received()
             transport = answer.take_over(received)
             assert received.transport is transport
-            api.cut()  # is no business of an upgraded connection
+            api.abort()  # is no business of an upgraded connection
             transport.write(b"hello")
             async with asyncio.timeout(5):
                 assert await received.lost is None
@@ -78,15 +82,15 @@ def test_an_upgraded_connection_belongs_to_who_took_it_over(
     assert seen == [b"hello"]
 
 
-def test_an_upgraded_connection_is_closed_with_its_exchange(using: Run[None]) -> None:
+def test_an_upgraded_connection_is_closed_with_its_request(using: Run[None]) -> None:
     def serve(connection: Connection) -> None:
         connection.request()
         connection.send(SWITCHING)
         assert connection.sees_end(within=5)
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange(
-            "GET", "/exec", header_timeout=5, headers=UPGRADE, is_upgrade=True
+        async with api.send(
+            Request("GET", "/exec", header_timeout=5, headers=UPGRADE, connection="upgrade")
         ) as answer:
             answer.take_over(Received())
 
@@ -100,8 +104,8 @@ def test_a_refused_upgrade_is_an_answer_like_others(using: Run[None]) -> None:
         connection.answer(b"no", status="403 Forbidden")
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange(
-            "POST", "/exec", header_timeout=5, headers=UPGRADE, is_upgrade=True
+        async with api.send(
+            Request("POST", "/exec", header_timeout=5, headers=UPGRADE, connection="upgrade")
         ) as answer:
             assert answer.status == 403
             assert await answer.read(limit=10) == b"no"

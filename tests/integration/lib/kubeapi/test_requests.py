@@ -1,4 +1,4 @@
-"""What an exchange sends: byte by byte what it was given, at most once, and whether at all."""
+"""What is sent of a request: byte by byte what it was given, at most once, and whether at all."""
 
 import asyncio
 import os
@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.kubeapi import NotSent, Plain, Unreachable
-from edge_sidecars.kubeapi.request import ApiTransport
-from tests.integration.lib.kubeapi.exchanging import (
+from edge_sidecars.kubeapi import ApiTransport, NotSent, Plain, Unreachable
+from tests.integration.lib.kubeapi.sending import (
     MEBIBYTE,
     WRITES,
     Run,
@@ -72,8 +71,8 @@ def test_who_asks_in_our_name_brings_no_token_and_a_caller_only_its_own(using: R
 
     async def work(api: ApiTransport) -> None:
         await ask(api, headers=theirs)
-        await ask(api, headers=theirs, as_caller=True)
-        await ask(api, as_caller=True)
+        await ask(api, headers=theirs, identity="caller")
+        await ask(api, identity="caller")
 
     with RawServer(answer_all) as server:
         using(WithToken(server.url), work)

@@ -7,10 +7,9 @@ import time
 
 import pytest
 
-from edge_sidecars.kubeapi import Unreachable
-from edge_sidecars.kubeapi.request import ApiTransport
+from edge_sidecars.kubeapi import ApiTransport, Request, Unreachable
 from edge_sidecars.kubeapi.response import TooLong
-from tests.integration.lib.kubeapi.exchanging import (
+from tests.integration.lib.kubeapi.sending import (
     CHUNKED,
     MEBIBYTE,
     Run,
@@ -32,7 +31,7 @@ def test_an_answer_comes_with_its_head_as_it_was_sent(using: Run[None]) -> None:
         )
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange("GET", "/x", header_timeout=5) as answer:
+        async with api.send(Request("GET", "/x", header_timeout=5)) as answer:
             assert (answer.status, answer.reason) == (409, "Own Words")
             assert answer.headers.getall("Warning") == ['299 - "one"', '299 - "two"']
             assert answer.headers["retry-after"] == "1"
@@ -47,7 +46,7 @@ def test_redirects_are_answers_like_others(using: Run[None]) -> None:
         connection.answer(b"", status="307 X", headers="Location: /other\r\n")
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange("GET", "/x", header_timeout=5) as answer:
+        async with api.send(Request("GET", "/x", header_timeout=5)) as answer:
             assert answer.status == 307
 
     with RawServer(serve) as server:
@@ -64,7 +63,9 @@ def test_bytes_stay_encoded_unless_they_are_to_be_decoded(using: Run[None]) -> N
             connection.answer(packed, headers="Content-Encoding: gzip\r\n")
 
     async def read(api: ApiTransport, *, is_decoded: bool) -> bytes:
-        async with api.exchange("GET", "/x", header_timeout=5, is_decoded=is_decoded) as answer:
+        async with api.send(
+            Request("GET", "/x", header_timeout=5, is_decoded=is_decoded)
+        ) as answer:
             return await answer.read(limit=MEBIBYTE)
 
     async def work(api: ApiTransport) -> None:
@@ -86,7 +87,7 @@ def test_a_chunk_arrives_before_the_next_one_is_sent(using: Run[None]) -> None:
         connection.send(chunk(b"two") + b"0\r\n\r\n")
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange("GET", "/x", header_timeout=5) as answer:
+        async with api.send(Request("GET", "/x", header_timeout=5)) as answer:
             found = []
             async for content in answer.chunks():
                 found.append(content)
@@ -144,7 +145,7 @@ def test_what_is_no_http_is_no_answer(using: Run[type[Unreachable]], answer: byt
 
 def test_an_answer_that_is_longer_than_wanted_is_given_up(using: Run[None]) -> None:
     async def work(api: ApiTransport) -> None:
-        async with api.exchange("GET", "/x", header_timeout=5) as answer:
+        async with api.send(Request("GET", "/x", header_timeout=5)) as answer:
             with pytest.raises(TooLong):
                 await answer.read(limit=4)
 
@@ -178,7 +179,7 @@ def test_a_head_has_a_length_and_no_body(using: Run[None]) -> None:
 
     async def work(api: ApiTransport) -> None:
         for _ in range(2):
-            async with api.exchange("HEAD", "/x", header_timeout=5) as answer:
+            async with api.send(Request("HEAD", "/x", header_timeout=5)) as answer:
                 assert answer.headers["Content-Length"] == "1000"
                 assert await answer.read(limit=1) == b""
 
@@ -202,7 +203,7 @@ def test_a_reader_that_does_not_read_stops_the_server_instead_of_filling_memory(
             sent += len(piece)
 
     async def work(api: ApiTransport) -> None:
-        async with api.exchange("GET", "/x", header_timeout=5) as answer:
+        async with api.send(Request("GET", "/x", header_timeout=5)) as answer:
             await asyncio.sleep(1)
             # What fits into both kernels' buffers, and ours.
             assert sent < 50 * MEBIBYTE

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.kubeapi import ApiServer, NotSent
-from tests.integration.lib.kubeapi.exchanging import Tls, tls_server
+from edge_sidecars.kubeapi import ApiClient, NotSent
+from tests.integration.lib.kubeapi.sending import Tls, tls_server
 from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.controlplane.settling import connections_closed
 from tools.harness.pods.raw_server import Connection, RawServer
 
-Work = Callable[[ApiServer, FaultProxy], Awaitable[None]]
+Work = Callable[[ApiClient, FaultProxy], Awaitable[None]]
 
 
 def answer_all(connection: Connection) -> None:
@@ -26,7 +26,7 @@ def over_tls(folder: Path, work: Work, serve: Callable[[Connection], None]) -> R
     with server, FaultProxy(server.port) as proxy:
 
         async def run() -> None:
-            api = ApiServer(Tls(proxy.url, folder / "ca.crt"), user_agent="test")
+            api = ApiClient(Tls(proxy.url, folder / "ca.crt"), user_agent="test")
             try:
                 await work(api, proxy)
             finally:
@@ -37,14 +37,14 @@ def over_tls(folder: Path, work: Work, serve: Callable[[Connection], None]) -> R
     return server
 
 
-async def ask(api: ApiServer, *, timeout: float, kept: bool = False) -> None:
-    await api.request("PUT", "/x", timeout=timeout, body={}, kept=kept)
+async def ask(api: ApiClient, *, timeout: float, pooled: bool = False) -> None:
+    await api.request("PUT", "/x", timeout=timeout, body={}, pooled=pooled)
 
 
 def test_the_time_of_a_request_counts_from_when_it_has_its_connection(tmp_path: Path) -> None:
     """A handshake and an answer, each as late as one request may take."""
 
-    async def work(api: ApiServer, proxy: FaultProxy) -> None:
+    async def work(api: ApiClient, proxy: FaultProxy) -> None:
         proxy.delay_response(2.0)
         await ask(api, timeout=3.0)
 
@@ -52,7 +52,7 @@ def test_the_time_of_a_request_counts_from_when_it_has_its_connection(tmp_path: 
 
 
 def test_a_set_up_that_outlasts_its_request_is_the_next_ones(tmp_path: Path) -> None:
-    async def work(api: ApiServer, proxy: FaultProxy) -> None:
+    async def work(api: ApiClient, proxy: FaultProxy) -> None:
         proxy.black_hole()
         with pytest.raises(NotSent, match="no connection"):
             await ask(api, timeout=0.5)
@@ -67,7 +67,7 @@ def test_a_set_up_that_outlasts_its_request_is_the_next_ones(tmp_path: Path) -> 
 def test_only_where_it_takes_long_a_connection_that_just_answered_is_used_again(
     tmp_path: Path,
 ) -> None:
-    async def work(api: ApiServer, proxy: FaultProxy) -> None:
+    async def work(api: ApiClient, proxy: FaultProxy) -> None:
         for _ in range(2):
             await ask(api, timeout=5.0)
         proxy.delay_response(0.8)
@@ -81,11 +81,11 @@ def test_only_where_it_takes_long_a_connection_that_just_answered_is_used_again(
 def test_a_set_up_that_takes_long_puts_no_other_connection_out_of_use(tmp_path: Path) -> None:
     """As a second attempt beside a late renewal."""
 
-    async def work(api: ApiServer, proxy: FaultProxy) -> None:
-        await ask(api, timeout=5.0, kept=True)
+    async def work(api: ApiClient, proxy: FaultProxy) -> None:
+        await ask(api, timeout=5.0, pooled=True)
         proxy.delay_response(1.0)
         with pytest.raises(NotSent):
             await ask(api, timeout=0.3)
-        await ask(api, timeout=5.0, kept=True)
+        await ask(api, timeout=5.0, pooled=True)
 
     assert over_tls(tmp_path, work, answer_all).connections == 2

@@ -1,4 +1,4 @@
-"""Exchanges with a server that a test scripts byte by byte: what they have in common."""
+"""Requests to a server that a test scripts byte by byte."""
 
 import asyncio
 import ssl
@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from edge_sidecars.kubeapi import Credentials, Plain, Unreachable
-from edge_sidecars.kubeapi.request import ApiTransport
+from edge_sidecars.kubeapi import ApiTransport, Credentials, Plain, Request, Unreachable
+from edge_sidecars.kubeapi.request import Identity
 from tools.harness.controlplane.certificates import Authority
 from tools.harness.pods.raw_server import Connection, RawServer
 
@@ -58,23 +58,24 @@ async def ask(
     timeout: float = 5,
     body: bytes | AsyncIterator[bytes] | None = None,
     headers: list[tuple[str, str]] | None = None,
-    as_caller: bool = False,
+    identity: Identity = "own",
 ) -> bytes:
-    async with api.exchange(
+    request = Request(
         method,
         target,
         header_timeout=timeout,
         headers=headers or [],
         body=body,
-        as_caller=as_caller,
-    ) as answer:
+        identity=identity,
+    )
+    async with api.send(request) as answer:
         return await answer.read(limit=100 * MEBIBYTE)
 
 
-async def failure(exchange: Awaitable[object]) -> type[Unreachable]:
+async def failure(request: Awaitable[object]) -> type[Unreachable]:
     """Of what kind it is, exactly."""
     with pytest.raises(Unreachable) as raised:
-        await exchange
+        await request
     return type(raised.value)
 
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 import aiohttp
 import pytest
 
-from edge_sidecars.kubeapi import ApiError, ApiServer, Plain, Unreachable
-from edge_sidecars.kubeapi.server import MAX_LINE
-from tests.integration.lib.kubeapi.exchanging import until
+from edge_sidecars.kubeapi import ApiClient, ApiError, Plain, Unreachable
+from edge_sidecars.kubeapi.client import MAX_LINE
+from tests.integration.lib.kubeapi.sending import until
 from tools.harness.pods.raw_server import Connection, RawServer
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -22,9 +22,9 @@ WRITES = ["PUT", "POST", "DELETE", "PATCH"]
 T = TypeVar("T")
 
 
-def with_server(url: str, work: Callable[[ApiServer], Awaitable[T]]) -> T:
+def with_server(url: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
     async def run() -> T:
-        server = ApiServer(Plain(url), user_agent="test")
+        server = ApiClient(Plain(url), user_agent="test")
         try:
             return await work(server)
         finally:
@@ -68,7 +68,7 @@ def test_a_second_write_has_a_connection_of_its_own_and_is_sent_once(method: str
             connection.answer(b"{}", headers="Connection: keep-alive\r\n")
             connection.request()
 
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         await api.request(method, "/first", timeout=5, body={})
         with pytest.raises(Unreachable):
             await api.request(method, "/second", timeout=5, body={})
@@ -130,7 +130,7 @@ def test_a_request_ends_at_its_deadline_and_its_connection_with_it(
 
 
 def test_a_cancelled_request_closes_its_connection() -> None:
-    async def work(api: ApiServer) -> None:
+    async def work(api: ApiClient) -> None:
         task = asyncio.create_task(api.request("PUT", "/x", timeout=30, body={}))
         await until(lambda: bool(server.requests))
         task.cancel()
@@ -226,7 +226,7 @@ def test_a_request_says_who_asks_and_what_it_sends() -> None:
 def lines(url: str, *, open_timeout: float = 5) -> tuple[list[bytes], Exception | None]:
     """All lines, and how the stream ended."""
 
-    async def work(api: ApiServer) -> tuple[list[bytes], Exception | None]:
+    async def work(api: ApiClient) -> tuple[list[bytes], Exception | None]:
         found: list[bytes] = []
         try:
             async with aclosing(api.lines("/w", open_timeout=open_timeout, params={})) as stream:
@@ -268,7 +268,7 @@ def test_a_line_arrives_before_the_next_one_is_sent() -> None:
         connection.send(CHUNKED + chunk(b"one\n"))
         assert connection.sees_end(within=10)
 
-    async def work(api: ApiServer) -> bytes:
+    async def work(api: ApiClient) -> bytes:
         async with aclosing(api.lines("/w", open_timeout=5, params={})) as found:
             return await anext(found)
 
@@ -370,8 +370,8 @@ def test_an_answer_without_end_does_not_use_up_the_memory() -> None:
         while not connection.sees_end(within=0.0001):
             connection.send(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
 
-    async def work(_: ApiServer) -> None:
-        bounded = ApiServer(Plain(server.url), user_agent="test", longest=1024 * 1024)
+    async def work(_: ApiClient) -> None:
+        bounded = ApiClient(Plain(server.url), user_agent="test", max_body=1024 * 1024)
         try:
             with pytest.raises(Unreachable, match="over 1048576 bytes"):
                 await bounded.fetch("GET", "/x", timeout=30)

@@ -1,0 +1,293 @@
+"""The transport: sends each request to the API server, over connections of one caller.
+
+The one place that decides on the Authorization header, deadlines, what a failure means, whether a
+connection is used again, and what an abort ends. Guarantees: a request is sent at most once; the
+failure says whether any of it was sent (`NotSent`) or not; after one, no connection of before is
+used again. Bytes of a response are those that were sent, unless they are to be decoded; one that
+breaks off raises, it never just ends. After `abort` nothing waits any more.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import cast
+from weakref import WeakSet
+
+import aiohttp
+from aiohttp.resolver import ThreadedResolver
+from multidict import CIMultiDict
+
+from edge_sidecars.kubeapi.aiohttp_private import (
+    TRANSPORT_ERRORS,
+    PinnedResponse,
+    describe,
+    end_with_connection,
+    never_resent,
+    read_at_once,
+)
+from edge_sidecars.kubeapi.background_connect import BackgroundConnects
+from edge_sidecars.kubeapi.connector import Connector
+from edge_sidecars.kubeapi.credentials import Credentials
+from edge_sidecars.kubeapi.errors import NotSent, StaleConnection, Unreachable
+from edge_sidecars.kubeapi.pool import ConnectionPool
+from edge_sidecars.kubeapi.request import PIECE, SAFE, Body, PacedBody, Request
+from edge_sidecars.kubeapi.resolver import Resolver
+from edge_sidecars.kubeapi.response import Response
+
+# Seconds; shorter than servers, proxies and address translation keep an idle connection.
+POOLED_FOR = 10.0
+# Seconds; a write that meets the end of a pooled connection has an unknown outcome, where a new one
+# would have shown that nothing was sent. No API server ends a connection so soon after an answer,
+# and a controller's writes follow each other closer than this.
+POOLED_FOR_WRITES = 0.2
+# So many idle connections at a time, of each kind: a controller has some dozens of requests on
+# their way, and makes the next ones when these are answered.
+MAX_IDLE = 32
+# Bytes; Go's servers and clients take 1 MiB of headers, one of which may be all of it.
+MAX_HEADER = 1024 * 1024
+# Bytes that wait for their reader, at most twice as many; a TLS connection reads as many at once.
+READ_BUFFER = 256 * 1024
+UNAUTHORIZED = 401
+# What aiohttp would add on its own.
+_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+
+
+class ApiTransport:
+    """`user_agent` is for requests that do not say who asks; `pooled_for` in seconds.
+
+    `background`: makes the connections, which outlast the requests that began them. Then the time
+    of a request counts from when it has its connection, for which it waits as long at most, and
+    its body is a part of it.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        user_agent: str,
+        pooled_for: float = POOLED_FOR,
+        max_idle: int = MAX_IDLE,
+        background: BackgroundConnects | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._user_agent = user_agent
+        self._pooled_for = pooled_for
+        self._background = background
+        self._resolver = Resolver(ThreadedResolver())
+        self._connectors: WeakSet[Connector] = WeakSet()
+        self._openings: set[_Opening] = set()
+        # The Authorization header that was sent last in our name.
+        self._authorization: str | None = None
+        # Apart: a connection with our certificate would lend our identity to a caller.
+        self._own = ConnectionPool(self._session, idle=pooled_for, max_idle=max_idle)
+        self._callers = ConnectionPool(self._session, idle=pooled_for, max_idle=max_idle)
+
+    @property
+    def url(self) -> str:
+        return self._credentials.server
+
+    async def close(self) -> None:
+        await self._own.close()
+        await self._callers.close()
+        if self._background is not None:
+            await self._background.close()
+        await self._resolver.close()
+
+    def retire(self) -> None:
+        """No present connection is used again."""
+        self._own.retire()
+        self._callers.retire()
+        if self._background is not None:
+            self._background.retire()
+
+    def abort(self) -> None:
+        """Ends every connection and whatever waits for one, but for upgraded ones and those of
+        responses that outlast it."""
+        self.retire()
+        for opening in self._openings:
+            opening.abort()
+        for connector in self._connectors:
+            if not connector.outlasts_abort:
+                connector.abort()
+
+    @asynccontextmanager
+    async def send(self, request: Request) -> AsyncIterator[Response]:
+        """The response; what is not read of it when the block ends is given up. Raises
+        `Unreachable`, `NotSent` where no connection came about."""
+        opening = _Opening(request, self.url, self._background)
+        is_own, is_callers = request.identity == "own", request.identity == "caller"
+        if is_own:
+            self._authorization = await opening.wait_for(self._credentials.authorization())
+        pool = self._callers if is_callers else self._own
+        tls = self._credentials.tls(is_anonymous=is_callers)
+        key = tls, None if is_callers else self._authorization
+        headers = self._headers(request, self._authorization)
+        async with pool.channel(key, idle=_max_idle(request)) as channel:
+            connector = cast(Connector, channel.session.connector)
+            connector.is_patient = request.is_streamed
+            send = partial(
+                channel.session.request,
+                request.method,
+                request.url(self.url),
+                headers=headers,
+                data=opening.paced(request.body),
+                ssl=tls or True,
+                server_hostname=self._credentials.tls_server_name,
+                auto_decompress=request.is_decoded,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=None, connect=request.connect_timeout),
+            )
+            self._openings.add(opening)
+            try:
+                async with await opening.until_head(connector, send) as response:
+                    if is_own and response.status == UNAUTHORIZED:
+                        self._credentials.refused()
+                    yield Response(response, connector, self.url, deadline=opening.deadline)
+                if request.connection == "pooled" and not request.is_streamed:
+                    channel.used(response)
+            except Unreachable as error:
+                self._retire_after(error, pool)
+                raise
+            finally:
+                self._openings.discard(opening)
+                connector.end()
+
+    def _retire_after(self, error: Unreachable, pool: ConnectionPool) -> None:
+        """Connections of a pool may lead to the same place."""
+        if self._background is None:
+            pool.retire()
+        elif not (isinstance(error, NotSent) and isinstance(error.__cause__, TimeoutError)):
+            # That connecting takes long says nothing of the others.
+            self.retire()
+
+    def _headers(self, request: Request, authorization: str | None) -> CIMultiDict[str]:
+        headers = CIMultiDict(request.headers)
+        if request.identity == "none":
+            return headers
+        headers.setdefault("User-Agent", self._user_agent)
+        if isinstance(request.body, bytes):
+            headers["Content-Length"] = str(len(request.body))
+        elif request.body is None:
+            # Else the next request over this connection would be taken for the body.
+            headers.popall("Content-Length", None)
+        if request.identity == "own":
+            headers.popall("Authorization", None)
+            if authorization is not None:
+                headers["Authorization"] = authorization
+        return headers
+
+    def _session(self) -> aiohttp.ClientSession:
+        connector = Connector(
+            keepalive_timeout=self._pooled_for, resolver=self._resolver, maker=self._background
+        )
+        self._connectors.add(connector)
+        return aiohttp.ClientSession(
+            connector=connector,
+            skip_auto_headers=_AUTOMATIC,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            middlewares=(never_resent,),
+            response_class=PinnedResponse,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=READ_BUFFER,
+            max_field_size=MAX_HEADER,
+            trust_env=False,
+        )
+
+
+def _max_idle(request: Request) -> float:
+    """Seconds."""
+    if request.connection != "pooled" or request.is_streamed:
+        return 0.0
+    if request.max_idle is not None:
+        return request.max_idle
+    return math.inf if request.method in SAFE else POOLED_FOR_WRITES
+
+
+class _Opening:
+    """The time until the head of a response, and what a failure in it means."""
+
+    def __init__(self, request: Request, url: str, background: BackgroundConnects | None) -> None:
+        self._seconds = request.header_timeout
+        self._url = url
+        self._restarts = background is not None
+        self._is_connected = False
+        self._is_aborted = False
+        self._timeout: asyncio.Timeout | None = None
+        # By the loop's clock.
+        self.deadline = self._in_time()
+
+    async def wait_for(self, authorization: Awaitable[str | None]) -> str | None:
+        """Raises `NotSent`."""
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                return await authorization
+        except TimeoutError as error:
+            late = f"no credentials for {self._url} within {self._seconds:g}s"
+            raise NotSent(late) from error
+        except Unreachable as error:
+            raise NotSent(str(error)) from error
+
+    async def until_head(
+        self, connector: Connector, send: Callable[[], Awaitable[aiohttp.ClientResponse]]
+    ) -> aiohttp.ClientResponse:
+        connector.on_connected = self._connected
+        try:
+            async with asyncio.timeout_at(self.deadline) as self._timeout:
+                response = await send()
+        except TimeoutError as error:
+            raise self._late() from error
+        except (Unreachable, *TRANSPORT_ERRORS) as error:
+            raise self._failure(error, is_reused=connector.is_reused) from error
+        finally:
+            self._timeout = None
+        end_with_connection(response)
+        read_at_once(response)
+        return response
+
+    def abort(self) -> None:
+        self._reschedule(asyncio.get_running_loop().time())
+        self._is_aborted = True
+
+    def paced(self, body: Body) -> Body:
+        """While it is sent, no deadline runs: how long that takes is up to its sender and to the
+        wire, whose end the kernel reports."""
+        is_short = isinstance(body, bytes) and (len(body) <= PIECE or self._restarts)
+        if body is None or is_short:
+            return body
+        return PacedBody(body, begin=partial(self._reschedule, None), end=self._restart)
+
+    def _connected(self) -> None:
+        self._is_connected = True
+        if self._restarts:
+            self._restart()
+
+    def _restart(self) -> None:
+        self.deadline = self._in_time()
+        self._reschedule(self.deadline)
+
+    def _in_time(self) -> float:
+        return asyncio.get_running_loop().time() + self._seconds
+
+    def _reschedule(self, deadline: float | None) -> None:
+        if self._timeout is not None and not self._timeout.expired() and not self._is_aborted:
+            self._timeout.reschedule(deadline)
+
+    def _late(self) -> Unreachable:
+        late = f"no answer from {self._url} within {self._seconds:g}s"
+        if self._is_aborted:
+            late = "the link was cut"
+        elif self._restarts and not self._is_connected:
+            late = f"no connection: {late}"
+        return Unreachable(late) if self._is_connected else NotSent(late)
+
+    def _failure(self, error: BaseException, *, is_reused: bool) -> Unreachable:
+        message = describe(error)
+        if not self._is_connected:
+            return NotSent(message)
+        cause = error.__cause__ if isinstance(error, Unreachable) else error
+        is_end = isinstance(cause, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+        if is_end and is_reused and not self._is_aborted:
+            return StaleConnection(message)
+        return Unreachable(message)
