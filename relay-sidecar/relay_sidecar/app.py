@@ -81,7 +81,7 @@ async def _serve(config: Config) -> None:
 
             relay = await _relay(config, credentials, stack, spawn)
             own = listening(
-                config.status_listen, OwnEndpoints(relay).handle, limit=STATUS_CONNECTIONS
+                config.status_listen, OwnEndpoints(relay.report).handle, limit=STATUS_CONNECTIONS
             )
             api = listening(config.listen, relay.api.handle, limit=limit, tls=tls)
             for listener in (api, own):
@@ -110,7 +110,7 @@ def _export(
         # The variable may be meant for another container of the pod.
         logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is not served", extra=fields(lack=error.msg))
         return
-    telemetry = Telemetry(relay, namespace=config.namespace, version=VERSION)
+    telemetry = Telemetry(relay.report, namespace=config.namespace, version=VERSION)
     stack.push_async_callback(telemetry.close)
     spawn(telemetry.run())
 
@@ -172,13 +172,13 @@ def _unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
 def _say_hello(config: Config, relay: "Relay | LocalRelay", api: Listener, own: Listener) -> None:
     for warning in config.warnings:
         logger.warning(warning)
-    note = relay.status().journal.note
+    note = relay.report.status().journal.note
     if note:
         logger.warning("data was set aside", extra=fields(why=note))
     logger.info(
         "relaying",
         extra=fields(
-            server=relay.status().link.server or "none: this is the origin",
+            server=relay.report.status().link.server or "none: this is the origin",
             listen=api.bound,
             status=own.bound,
             data=config.data_dir or "memory",

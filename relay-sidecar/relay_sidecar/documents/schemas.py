@@ -70,6 +70,8 @@ class Schemas:
         # Group versions that were asked for since the last poll, and lack what was looked for.
         self._missing: set[str] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Group versions of custom resources of which there is, or was, a stream.
+        self._followed: set[str] = set()
         self._woken = asyncio.Event()
 
     async def published(self, resource: ResourceName) -> frozenset[str] | None:
@@ -92,9 +94,17 @@ class Schemas:
                 async with asyncio.timeout(POLL_INTERVAL):
                     await self._woken.wait()
 
-    def wake(self) -> None:
-        """Upstream is in reach again, or objects of another resource are held."""
-        self._woken.set()
+    def link(self, is_up: bool) -> None:
+        """The link went or came back."""
+        if is_up:
+            self._woken.set()
+
+    def started(self, resource: ResourceName) -> None:
+        """A stream of it follows upstream: the schema of a custom resource is watched from the
+        first stream on."""
+        if known_fields(resource) is None and resource.api_version not in self._followed:
+            self._followed.add(resource.api_version)
+            self._woken.set()
 
     async def poll(self) -> None:
         """Looks at the schemas of what is held. Raises `kubeapi.Unreachable`."""

@@ -119,7 +119,7 @@ def everything(streams: Streams) -> Iterator[Record]:
             )
             if stream.equal_at:
                 yield _equal(stream)
-    for resource, item, at in streams.seen():
+    for resource, item, at in streams.seen:
         yield ObjectSeen(resource, item, at)
 
 
@@ -140,7 +140,7 @@ def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> None:
             now=used_at,
         )
     for seen in saved.seen:
-        streams.remember(seen.resource, seen.item, at=seen.seen_at)
+        streams.seen.remember(seen.resource, seen.item, at=seen.seen_at)
 
 
 def _equal(stream: Stream) -> Blob:

@@ -1,34 +1,89 @@
 """The sweep: from time to time streams that have no reader are closed, and later deleted; closed is
 also a stream that a wider one covers.
-
-Knows when, not how.
 """
 
 import asyncio
 import time
+from collections.abc import Iterable
 
+from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
 
 # Seconds between rounds.
 ROUND = 10.0
+# Seconds; precision enough for `--retain`.
+USE_PERSISTED_EVERY = 60.0
 
 
-async def sweep(streams: Streams, journal: StreamJournal) -> None:
-    """Until it is cancelled."""
-    told: dict[object, float] = {}
-    while True:
-        await asyncio.sleep(min(ROUND, max(streams.limits.idle_timeout / 4, 0.1)))
-        now = time.monotonic()
-        streams.close_covered(now=now)
-        streams.close_idle(now=now)
-        # While cut off nothing could take their place, and the clock may have been wrong.
-        unused = streams.unused(now=now) if streams.is_up else []
-        for stream in unused:
-            streams.drop(stream, None)
-        await journal.deleted(*unused)
-        # A minute's precision is plenty for `--retain`.
-        used = [s for s in streams if s.used_at - told.get(s, -60.0) >= 60.0]
-        told = {stream: told.get(stream, -60.0) for stream in streams}
-        told |= {stream: stream.used_at for stream in used}
-        await journal.touched(*used)
+class Sweep:
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._idle_timeout = streams.limits.idle_timeout
+        # Those that are watched as a whole, and since when.
+        self._whole_since: dict[Stream, float] = {}
+
+    async def run(self, journal: StreamJournal) -> None:
+        """Until it is cancelled."""
+        streams = self._streams
+        persisted: dict[Stream, float] = {}
+        while True:
+            await asyncio.sleep(min(ROUND, max(self._idle_timeout / 4, 0.1)))
+            now = time.monotonic()
+            self.close_covered(now=now)
+            self.close_idle(now=now)
+            # Offline nothing could take their place, and the clock may have been wrong.
+            unused = self._unused(now) if streams.is_up else []
+            for stream in unused:
+                streams.drop(stream, None)
+            await journal.deleted(*unused)
+            before = {stream: persisted.get(stream, -USE_PERSISTED_EVERY) for stream in streams}
+            used = [s for s in streams if s.used_at - before[s] >= USE_PERSISTED_EVERY]
+            persisted = before | {stream: stream.used_at for stream in used}
+            await journal.touched(*used)
+
+    def _unused(self, now: float) -> list[Stream]:
+        """Those that nobody has read for so long that they are to be deleted."""
+        retain = self._streams.limits.retain
+        return [stream for stream in self._streams if now - stream.used_at > retain]
+
+    def close_idle(self, *, now: float) -> None:
+        """Stops the streams that nobody reads; their data stays."""
+        for stream in self._streams:
+            if stream.is_read:
+                stream.used_at = now
+            elif now - stream.used_at > self._idle_timeout:
+                self._streams.reflectors.stop(stream)
+
+    def close_covered(self, *, now: float) -> list[Stream]:
+        """Stops the streams that a live wider one serves as well; their data stays. Their watchers
+        move there, if it has been watched as a whole for as long as an idle stream stays open: they
+        do not come back, and for them alone it would be wider than they need. Returns those
+        stopped."""
+        streams, since, closed = self._streams, self._whole_since, []
+        self._whole_since = {s: since.get(s, now) for s in streams if s.is_watched_whole}
+        # Of one name there is nothing to share.
+        wide = [s for s in streams if s.scope.name is None and streams.is_live(s)]
+        for stream in streams:
+            if streams.is_started(stream) and self._moves(stream, wide, now):
+                streams.reflectors.stop(stream)
+                closed.append(stream)
+        return closed
+
+    def _moves(self, stream: Stream, wide: Iterable[Stream], now: float) -> bool:
+        """Whether nobody reads it any more, but one of the others instead."""
+        scope = stream.scope
+        wider = [s for s in wide if s.scope.covers(scope) and not scope.covers(s.scope)]
+        if not wider or stream.is_waited_for:
+            return False
+        return not stream.watchers or any(
+            self._stays_whole(other, now)
+            and self._streams.is_live(other)
+            and stream.move_watchers(other)
+            for other in wider
+        )
+
+    def _stays_whole(self, stream: Stream, now: float) -> bool:
+        """Whoever watches all of it has done so for long, and is likely to go on."""
+        since = self._whole_since.get(stream, now)
+        return stream.is_watched_whole and now - since >= self._idle_timeout

@@ -34,6 +34,12 @@ class RelayCounters:
     relists: int = 0
     slow_watchers: int = 0
 
+    def received(self, size: int) -> None:
+        self.bytes_received += size
+
+    def link_changed(self, is_up: bool) -> None:
+        self.link_changes += 1
+
     def answered(self, method: str, code: int, source: Source) -> None:
         self.requests[method if method in METHODS else "other", code, source] += 1
 

@@ -28,12 +28,12 @@ OUTAGES_KEPT = 16
 
 
 class LinkProbe:
-    """`on_change` is called with each new verdict."""
+    """Each of `on_change` is called with each new verdict."""
 
     def __init__(self, transport: ApiTransport, link: UpstreamLink) -> None:
-        self.on_change: Callable[[bool], None] | None = None
+        self.on_change: list[Callable[[bool], None]] = []
         # Called when this process stood still for a while.
-        self.on_standstill: Callable[[], None] | None = None
+        self.on_standstill: list[Callable[[], None]] = []
         self._transport = transport
         self.link = link
         # Behind a path there is a gateway.
@@ -162,8 +162,8 @@ class LinkProbe:
         """Before anything that came after a standstill counts."""
         if self.is_behind:
             self.link.looked_back(boottime())
-            if self.on_standstill is not None:
-                self.on_standstill()
+            for observer in self.on_standstill:
+                observer()
 
     async def _probe(self) -> LinkEvidence:
         try:
@@ -212,8 +212,8 @@ class LinkProbe:
         self._told = is_up
         self._known.set()
         self._note_outage(is_up=is_up)
-        if self.on_change is not None:
-            self.on_change(is_up)
+        for observer in self.on_change:
+            observer(is_up)
 
     def _tell_state(self, *, is_up: bool) -> None:
         state: LinkState = "up" if is_up else "relayed" if self.is_relayed else "down"

@@ -5,13 +5,16 @@ no longer read. Knows neither requests of clients nor HTTP.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from edge_sidecars.apimachinery.objects import Key
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.log import fields, logger, sparing
+from relay_sidecar.core.link import UNAUTHORIZED
 from relay_sidecar.core.reflection import LinkVerdict
 from relay_sidecar.streams.stream import ListEvidence, Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
@@ -31,6 +34,22 @@ class ObservedLink(Protocol):
         ...
 
 
+class StreamOwner(Protocol):
+    """Has all streams, and decides what becomes of them."""
+
+    def refused(self, stream: Stream, failure: Failure, *, now: float) -> bool:
+        """Whether its data is gone."""
+        ...
+
+    def has_room(self, more: int) -> bool: ...
+
+    def went_back(
+        self, resource: ResourceName, version: int, but: Stream | None
+    ) -> tuple[list[Stream], list[Key]]:
+        """Returns what is forgotten besides `but`."""
+        ...
+
+
 class Reflectors:
     """`spawn` runs a coroutine whose failure ends the process."""
 
@@ -39,6 +58,7 @@ class Reflectors:
         source: Source,
         journal: StreamJournal,
         observed: ObservedLink,
+        owner: StreamOwner,
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         request_timeout: float,
@@ -46,11 +66,7 @@ class Reflectors:
         self._observed = observed
         # As reported last: what is done about the link waits for the report.
         self._may_ask = False
-        # Set once, by whoever owns the streams.
-        self.on_refused: Callable[[Stream, Failure], None] | None = None
-        self.on_start: Callable[[Stream], None] | None = None
-        self.on_back: Callable[[ResourceName, int, Stream | None], None] | None = None
-        self.has_room: Callable[[int], bool] = lambda more: True
+        self._owner = owner
         self._source = source
         self._journal = journal
         self._spawn = spawn
@@ -70,8 +86,6 @@ class Reflectors:
             request_timeout=self._timeout,
         )
         self._running[stream] = (reflector, self._spawn(reflector.run()))
-        if self.on_start is not None:
-            self.on_start(stream)
         logger.debug("stream opened", extra=fields(stream=stream.scope))
 
     def stop(self, stream: Stream) -> None:
@@ -142,10 +156,21 @@ class Reflectors:
 
     def _back(self, resource: ResourceName, version: int, but: Stream | None) -> None:
         logger.warning("upstream went back", extra=fields(resource=resource, version=version))
-        if self.on_back is not None:
-            self.on_back(resource, version, but)
+        streams, keys = self._owner.went_back(resource, version, but)
+        if but is not None:
+            streams.append(but)
+        self._journal.went_back(resource, streams, keys)
 
     def refused(self, stream: Stream, failure: Failure) -> None:
         stream.refuse(failure)
-        if self.on_refused is not None:
-            self.on_refused(stream, failure)
+        # Of its credentials, the link's probe tells once for all streams.
+        if failure.code != UNAUTHORIZED and sparing.allows(stream.scope, failure.code):
+            logger.warning(
+                "upstream refuses a stream",
+                extra=fields(stream=stream.scope, status=failure.code, why=failure.message),
+            )
+        if self._owner.refused(stream, failure, now=time.monotonic()):
+            self._spawn(self._journal.deleted(stream))
+
+    def has_room(self, more: int) -> bool:
+        return self._owner.has_room(more)

@@ -153,13 +153,13 @@ class Gets:
         if newest and newest < at_least:
             raise Refused(too_large_version(at_least, newest))
         if lacking is not None and (known is None or lacking.version > known[0].version):
-            confirmed_at = reading.streams.confirmed_at(lacking)
+            confirmed_at = reading.streams.reflectors.confirmed_at(lacking)
             return self._absent(info, reading.age_since(confirmed_at))
         if known is None or not takes_whole(wanted):
             raise reading.unreachable()
         item, source = known
         if isinstance(source, Stream):
-            source = reading.streams.confirmed_at(source)
+            source = reading.streams.reflectors.confirmed_at(source)
         return self._present(item, info, wanted, reading.age_since(source))
 
     def _reached(self, info: RequestInfo, known: tuple[Item, Stream | float] | None) -> int:

@@ -188,7 +188,7 @@ class Lists:
         is_latest = _is_latest(options)
         is_of_now = is_latest and "Age" not in fetched.headers
         if is_of_now and page.version < asked.floor:
-            reading.streams.stands_at(scope.resource, page.version)
+            reading.streams.reflectors.stands_at(scope.resource, page.version)
         reading.handed_out(scope.resource, page.version)
         whole = self._pages.joined(scope, wanted.form, options.continue_token, page)
         if whole is None:
@@ -199,7 +199,7 @@ class Lists:
         stream = reading.streams.exactly(scope)
         if stream is not None and is_of_now:
             told = ListEvidence(whole.version, fingerprint, asked.at, asked.at_wall, asked.version)
-            reading.streams.told(stream, told)
+            reading.streams.reflectors.told(stream, told)
         if wanted.form is Form.WHOLE:
             known_at = asked.at if is_of_now else -math.inf
             at = asked.at_wall - told_age(fetched.headers.get("Age")) if is_latest else 0.0
@@ -318,4 +318,4 @@ class _Passing:
         told = ListEvidence(
             self._version, self._fingerprint, asked.at, asked.at_wall, asked.version
         )
-        self._reading.streams.told(stream, told)
+        self._reading.streams.reflectors.told(stream, told)

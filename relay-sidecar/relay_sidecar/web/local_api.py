@@ -51,10 +51,10 @@ class NoReflectors:
         return True
 
     def is_open(self, stream: Stream) -> bool:
-        return True
+        return self.is_up
 
     def is_live(self, stream: Stream) -> bool:
-        return True
+        return self.is_up
 
     def confirmed_at(self, stream: Stream) -> float:
         return stream.confirmed_at
@@ -70,6 +70,12 @@ class NoReflectors:
 
     def stands_at(self, resource: ResourceName, version: int) -> None:
         """It never goes back."""
+
+    def link(self, is_up: bool) -> None:
+        """There is no link."""
+
+    def doubt(self) -> None:
+        """Nothing comes from elsewhere."""
 
 
 class LocalApi:

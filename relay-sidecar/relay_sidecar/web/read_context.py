@@ -145,7 +145,7 @@ class Reading:
         """
         if not stands_in and self.streams.is_current(stream, since):
             return {}
-        return self.age_since(self.streams.confirmed_at(stream))
+        return self.age_since(self.streams.reflectors.confirmed_at(stream))
 
     def age_since(self, confirmed_at: float) -> dict[str, str]:
         """Headers of an answer that upstream confirmed last at this wall time."""
@@ -173,7 +173,7 @@ class Reading:
         if not may_confirm:
             return False
         # Nothing is on its way, it seems: upstream can tell whether anything is missing.
-        self.streams.confirm(stream)
+        self.streams.reflectors.confirm(stream)
         return await stream.until(is_so, timeout=FLOOR_WAIT - FLOOR_PATIENCE)
 
     async def remember(
@@ -186,14 +186,14 @@ class Reading:
     ) -> None:
         """An object that upstream has answered with, `age` seconds old, before it is handed out;
         `asked_at`: the wall time at which it was asked for the newest there is."""
-        is_new = self.streams.remember(resource, item, at=self.wall() - age, asked_at=asked_at)
+        is_new = self.streams.seen.remember(resource, item, at=self.wall() - age, asked_at=asked_at)
         self.floor.raise_to(resource, item.version)
         if is_new:
             await self.journal.object_seen(resource, item)
 
     async def forget(self, resource: ResourceName, key: Key) -> None:
         """Upstream says that it is gone."""
-        if self.streams.forget(resource, key):
+        if self.streams.seen.forget(resource, key):
             await self.journal.object_evicted(resource, key)
 
     def passed_on(

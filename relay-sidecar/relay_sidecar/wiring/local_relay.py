@@ -1,7 +1,6 @@
 """`--origin local`, put together: the origin, its streams, and the API that answers from them."""
 
 import random
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
@@ -10,23 +9,18 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.local_apiserver.core.api_errors import not_served
 from edge_sidecars.local_apiserver.local_apiserver import Origin
 from edge_sidecars.local_apiserver.storage import Unusable
-from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.values import BadInput
-from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.walstore.directory import DirectoryInUse
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
-from relay_sidecar.telemetry.metrics import RelayCounters, measure
+from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import (
     JournalStatus,
-    RelayStatus,
-    StreamStatus,
     UpstreamLinkStatus,
 )
 from relay_sidecar.upstream.buffered_response import BufferedResponse
@@ -36,21 +30,17 @@ from relay_sidecar.web.local_api import LocalApi, NoReflectors
 from relay_sidecar.web.read_context import Reading
 from relay_sidecar.web.watches import Watches
 from relay_sidecar.wiring.limits import limits_of, settings_of
+from relay_sidecar.wiring.report import RelayReport
 
 
 class LocalRelay:
     def __init__(self, config: Config, origin: Origin) -> None:
-        self.counters = RelayCounters()
-        self._config = config
-        self._origin = origin
-        self._started_at = time.monotonic()
-        self._lack = "starting"
-        self._streams = Streams(
-            NoReflectors(), MinResourceVersion(), limits_of(config), self.counters
+        streams = Streams(
+            lambda _: NoReflectors(), MinResourceVersion(), limits_of(config), RelayCounters()
         )
         reading = Reading(
-            self._streams,
-            self._streams.floor,
+            streams,
+            streams.floor,
             _NoUpstream(),
             _LocalFields(origin),
             # All objects are in the origin.
@@ -68,6 +58,16 @@ class LocalRelay:
             lists=Lists(reading),
             gets=Gets(reading),
             watches=Watches(reading, chance=random.random),
+        )
+        self.report = RelayReport(
+            config,
+            streams,
+            link=lambda: UpstreamLinkStatus(server=None, state="up", down_for=None),
+            journal=lambda: JournalStatus(
+                directory=None if config.data_dir is None else str(config.data_dir),
+                failure=origin.failure,
+                note=None,
+            ),
         )
 
     @classmethod
@@ -89,29 +89,7 @@ class LocalRelay:
 
     def start(self) -> None:
         """The listener is open."""
-        self._lack = ""
-
-    def measured(self) -> list[Metric]:
-        return measure(self.status(), self.counters)
-
-    def status(self) -> RelayStatus:
-        config = self._config
-        return RelayStatus(
-            version=VERSION,
-            uptime=time.monotonic() - self._started_at,
-            lack=self._lack,
-            access="own",
-            link=UpstreamLinkStatus(server=None, state="up", down_for=None),
-            journal=JournalStatus(
-                directory=None if config.data_dir is None else str(config.data_dir),
-                failure=self._origin.failure,
-                note=None,
-            ),
-            streams=[_stream_status(stream) for stream in self._streams],
-            watchers=self._streams.watchers,
-            max_watchers=config.max_watchers,
-            max_objects=config.max_objects,
-        )
+        self.report.lack = ""
 
 
 class _NoUpstream:
@@ -155,20 +133,3 @@ class _LocalFields:
     async def published(self, resource: ResourceName) -> frozenset[str] | None:
         known = self._origin.resource(resource)
         return None if known is None else frozenset(known.selectable)
-
-
-def _stream_status(stream: Stream) -> StreamStatus:
-    collection = stream.collection
-    return StreamStatus(
-        resource=str(stream.scope.resource),
-        namespace="",
-        label_selector="",
-        field_selector="",
-        state="live",
-        refusal="",
-        objects=len(collection.objects),
-        size_bytes=collection.size_bytes,
-        resource_version=collection.cursor,
-        age=0.0,
-        watchers=stream.watchers,
-    )

@@ -52,7 +52,7 @@ class Probed:
         self.probe = LinkProbe(
             transport, UpstreamLink(probe_interval=interval, probe_timeout=TIMEOUT)
         )
-        self.probe.on_change = self._changed
+        self.probe.on_change.append(self._changed)
         self.told: list[bool] = []
         self._event = asyncio.Event()
 

@@ -233,7 +233,7 @@ def test_it_polls_by_itself_when_it_is_woken(control_plane: ControlPlane) -> Non
         polling = asyncio.create_task(watcher.schemas.run())
         await asyncio.to_thread(widgets.change_schema, COLORED)
         while not watcher.told:
-            watcher.schemas.wake()
+            watcher.schemas.link(True)
             await asyncio.sleep(0.1)
         polling.cancel()
         await asyncio.wait([polling])

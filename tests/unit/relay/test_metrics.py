@@ -94,7 +94,7 @@ def unread_streams(*, max_objects: int = 10) -> Streams:
     )
     upstream = NoReflectors()
     upstream.is_up = False  # what is live would answer by itself
-    return Streams(upstream, MinResourceVersion(), limits, RelayCounters())
+    return Streams(lambda _: upstream, MinResourceVersion(), limits, RelayCounters())
 
 
 def test_the_document_is_plain_json_with_versions_as_text() -> None:

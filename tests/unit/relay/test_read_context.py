@@ -70,10 +70,10 @@ class Reflectors(NoReflectors):
         stream.is_failing = self.is_failing
 
     def is_open(self, stream: Stream) -> bool:
-        return not self.is_failing
+        return self.is_up and not self.is_failing
 
     def is_live(self, stream: Stream) -> bool:
-        return not self.is_failing
+        return self.is_up and not self.is_failing
 
     def confirm(self, stream: Stream) -> None:
         self.confirmed += 1
@@ -96,7 +96,7 @@ class World:
     def __init__(self) -> None:
         self.reflectors = Reflectors()
         self.floor = MinResourceVersion()
-        self.streams = Streams(self.reflectors, self.floor, LIMITS, RelayCounters())
+        self.streams = Streams(lambda _: self.reflectors, self.floor, LIMITS, RelayCounters())
         self.answers: list[tuple[int, dict[str, str]]] = []
         self.asked = 0
         self.ticks = 1000.0
@@ -208,7 +208,7 @@ def test_only_upstreams_newest_replaces_a_newer_object(
 def test_a_late_answer_does_not_replace_a_write_in_the_journal() -> None:
     async def scene(world: World) -> None:
         def write() -> None:
-            world.streams.remember(PODS, item("a", 105), at=world._wall())
+            world.streams.seen.remember(PODS, item("a", 105), at=world._wall())
 
         world.answers, world.while_asked = [(100, {})], write
         await world.get()

@@ -16,6 +16,7 @@ from relay_sidecar.streams.fanout import Watcher
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Limits, Streams
+from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.streams.view import ObjectView
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.reflectors import Reflectors
@@ -91,17 +92,22 @@ class FakeObservedLink:
 class Scene:
     def __init__(self, source: FakeSource) -> None:
         self.source, self.journal = source, SlowJournal()
-        self.upstream = Reflectors(
-            source, self.journal, FakeObservedLink(), spawn=asyncio.create_task, request_timeout=5.0
-        )
-        self.upstream.link(True)
         limits = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
-        self.streams = Streams(self.upstream, MinResourceVersion(), limits, RelayCounters())
-
-        def went_back(resource: ResourceName, version: int, but: Stream | None) -> None:
-            self.streams.went_back(resource, version, but)
-
-        self.upstream.on_back = went_back
+        self.streams = Streams(
+            lambda owner: Reflectors(
+                source,
+                self.journal,
+                FakeObservedLink(),
+                owner,
+                spawn=asyncio.create_task,
+                request_timeout=5.0,
+            ),
+            MinResourceVersion(),
+            limits,
+            RelayCounters(),
+        )
+        self.upstream = self.streams.reflectors
+        self.upstream.link(True)
         self.stream = self.streams.open(PODS, now=0.0)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
@@ -181,7 +187,7 @@ def test_events_that_are_being_kept_when_their_history_is_forgotten_are_not_show
         await it.until(lambda: it.streams.is_open(it.stream))
         it.source.lines.put_nowait(line("ADDED", pod("lost", 1005)))
         await it.journal.is_committing.wait()
-        it.streams.stands_at(PODS.resource, 520)
+        it.streams.reflectors.stands_at(PODS.resource, 520)
         assert not it.stream.collection.is_synced
         it.journal.gate.set()
         await it.until(lambda: it.stream.collection.is_synced)
@@ -204,18 +210,19 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
     async def play() -> None:
         it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
         it.upstream.stop(it.stream)
+        sweep = Sweep(it.streams)
         narrow = it.streams.open(narrow_scope, now=0.0)
         it.streams.use(it.stream, now=0.0)
         await it.until(lambda: all(map(it.streams.is_live, it.streams)))
         watcher, whole = watch(narrow), watch(it.stream)
-        assert not it.streams.close_covered(now=0.0)
-        assert not it.streams.close_covered(now=599.0)
+        assert not sweep.close_covered(now=0.0)
+        assert not sweep.close_covered(now=599.0)
         it.stream.feed(ObjectView()).leave(whole)
-        assert not it.streams.close_covered(now=605.0)
+        assert not sweep.close_covered(now=605.0)
         watch(it.stream)
-        assert not it.streams.close_covered(now=610.0)
+        assert not sweep.close_covered(now=610.0)
         turns = it.stream.turns
-        assert it.streams.close_covered(now=1210.0) == [narrow]
+        assert sweep.close_covered(now=1210.0) == [narrow]
         it.stream.forget(gone=expired())
         assert (watcher.moved_at, narrow.successor_turns) == (10, turns)
         it.upstream.stop(it.stream)

@@ -1,0 +1,81 @@
+"""What `/status`, `/metrics` and OpenTelemetry show about a relay, as of now."""
+
+import time
+from collections.abc import Callable
+
+from edge_sidecars.runtime.metrics import Metric
+from edge_sidecars.runtime.version import VERSION
+from relay_sidecar.config.config import Config
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.telemetry.metrics import measure
+from relay_sidecar.telemetry.status import (
+    JournalStatus,
+    RelayStatus,
+    StreamState,
+    StreamStatus,
+    UpstreamLinkStatus,
+)
+
+
+class RelayReport:
+    """`lack`: what is missing before requests can be answered, "" when nothing is."""
+
+    def __init__(
+        self,
+        config: Config,
+        streams: Streams,
+        *,
+        link: Callable[[], UpstreamLinkStatus],
+        journal: Callable[[], JournalStatus],
+    ) -> None:
+        self.lack = "starting"
+        self.counters = streams.counters
+        self._config = config
+        self._streams = streams
+        self._link = link
+        self._journal = journal
+        self._started_at = time.monotonic()
+
+    def measured(self) -> list[Metric]:
+        return measure(self.status(), self.counters)
+
+    def status(self) -> RelayStatus:
+        return RelayStatus(
+            version=VERSION,
+            uptime=time.monotonic() - self._started_at,
+            lack=self.lack,
+            access="caller" if self._config.asks_callers else "own",
+            link=self._link(),
+            journal=self._journal(),
+            streams=[self._stream_status(stream) for stream in self._streams],
+            watchers=self._streams.watchers,
+            max_watchers=self._config.max_watchers,
+            max_objects=self._config.max_objects,
+        )
+
+    def _stream_status(self, stream: Stream) -> StreamStatus:
+        scope, collection = stream.scope, stream.collection
+        is_live = self._streams.is_live(stream)
+        confirmed_at = self._streams.reflectors.confirmed_at(stream)
+        age = 0.0 if is_live else max(time.time() - confirmed_at, 0.0)
+        return StreamStatus(
+            resource=str(scope.resource),
+            namespace=scope.namespace,
+            label_selector=str(scope.labels),
+            field_selector=str(scope.fields),
+            state=self._state(stream, is_live=is_live),
+            refusal=stream.refusal.message if stream.refusal else "",
+            objects=len(collection.objects),
+            size_bytes=collection.size_bytes,
+            resource_version=stream.version if collection.is_synced else None,
+            age=age if collection.is_synced else None,
+            watchers=stream.watchers,
+        )
+
+    def _state(self, stream: Stream, *, is_live: bool) -> StreamState:
+        if is_live:
+            return "live"
+        if not self._streams.is_started(stream):
+            return "idle"
+        return "catching up" if self._streams.is_up else "offline"

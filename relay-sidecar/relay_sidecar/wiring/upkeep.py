@@ -1,0 +1,86 @@
+"""What a relay does by itself, so that it can answer while it is offline: it keeps the streams of
+`--preload` open and discovery's documents fresh.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+
+import msgspec
+
+from edge_sidecars.apimachinery.resources import known_fields
+from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.kubeapi import Unreachable
+from relay_sidecar.config.preload import Preload
+from relay_sidecar.documents.documents import JSON, Documents
+from relay_sidecar.documents.prefetch import Upstream, prefetch
+from relay_sidecar.streams.streams import Streams
+
+# Seconds between two looks at which version of a group upstream prefers.
+PRELOAD_RETRY = 0.5
+# Seconds; as a stream asks that was refused.
+PRELOAD_INTERVAL = 60.0
+# Seconds; what has not changed costs some hundred bytes.
+DOCUMENTS_INTERVAL = 300.0
+
+
+class _PreferredVersion(msgspec.Struct):
+    version: str
+
+
+class _PreferredGroup(msgspec.Struct, rename="camel"):
+    preferred_version: _PreferredVersion
+
+
+async def keep_preloaded(streams: Streams, documents: Documents, wanted: Preload) -> None:
+    """Keeps a stream open, once it is known which version upstream prefers: also while nobody
+    reads it, and again where upstream refused it or there was no room."""
+    version = wanted.version or ("v1" if not wanted.group else _preferred(documents, wanted.group))
+    while version is None:
+        await asyncio.sleep(PRELOAD_RETRY)
+        version = _preferred(documents, wanted.group)
+    while True:
+        with suppress(Refused):
+            streams.open(wanted.scope(version), now=time.monotonic())
+        await asyncio.sleep(min(PRELOAD_INTERVAL, max(streams.limits.idle_timeout / 4, 0.1)))
+
+
+class DocumentRefresh:
+    """The documents that kubectl needs while upstream cannot be reached."""
+
+    def __init__(self, documents: Documents, upstream: Upstream, streams: Streams) -> None:
+        self._documents = documents
+        self._upstream = upstream
+        self._streams = streams
+        self._is_up = asyncio.Event()
+
+    def link(self, is_up: bool) -> None:
+        """The link went or came back."""
+        if is_up:
+            self._is_up.set()
+        else:
+            self._is_up.clear()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await self._is_up.wait()
+            # Those of built-in ones are megabytes, and come with the API server's release.
+            custom = {
+                stream.scope.resource.api_version
+                for stream in self._streams
+                if known_fields(stream.scope.resource) is None
+            }
+            with suppress(Unreachable):
+                await prefetch(self._documents, self._upstream, custom)
+            await asyncio.sleep(DOCUMENTS_INTERVAL)
+
+
+def _preferred(documents: Documents, group: str) -> str | None:
+    document = documents.recall(f"/apis/{group}", JSON)
+    if document is None:
+        return None
+    try:
+        return msgspec.json.decode(document.body(), type=_PreferredGroup).preferred_version.version
+    except ValueError:
+        return None
