@@ -92,7 +92,7 @@ def command_line(config: type, *, prog: str, description: str, epilog: str) -> P
     """The flags of a `Config`, in the order and the groups of its fields."""
     parser = Parser(prog=prog, allow_abbrev=False, description=description, epilog=epilog)
     group: argparse._ActionsContainer = parser
-    for _, each in _declared(config):
+    for _, each in declared(config):
         if each.group:
             group = parser.add_argument_group(each.group)
         group.add_argument(flag(each.name), metavar=each.value, help=each.text, **each.arguments)
@@ -101,7 +101,7 @@ def command_line(config: type, *, prog: str, description: str, epilog: str) -> P
 
 def option_values(config: type, options: Options) -> dict[str, Any]:
     """The fields of a `Config` that are options, by name. Raises `BadInput`."""
-    return {field: _value(each, options) for field, each in _declared(config)}
+    return {field: _value(each, options) for field, each in declared(config)}
 
 
 def _value(it: Option, options: Options) -> Any:
@@ -111,7 +111,8 @@ def _value(it: Option, options: Options) -> Any:
     return options.parsed(it.name, it.parse, default)
 
 
-def _declared(config: type) -> Iterator[tuple[str, Option]]:
+def declared(config: type) -> Iterator[tuple[str, Option]]:
+    """The options of a `Config` in their order, each with the name of its field."""
     for field in dataclasses.fields(config):
         found = field.metadata.get(_KEY)
         if found is not None:

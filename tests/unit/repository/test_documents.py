@@ -1,8 +1,6 @@
 """The documents are true: commands, flags, paths, tests and manifests that they name exist."""
 
-import ast
 import re
-from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -74,28 +72,6 @@ def test_every_promise_names_tests_of_its_number(letter: str, last: int) -> None
         assert named
         for test in named:
             assert test.startswith(f"test_{letter.lower()}{number}_"), test
-
-
-def test_the_table_of_flags_is_the_command_line() -> None:
-    text = section("README.md", "Flags")
-    named = set(re.findall(r"`(--[a-z-]+)`", text))
-    assert named == _long_flags()
-
-
-def test_the_defaults_in_the_table_are_the_real_ones() -> None:
-    rows = re.findall(r"^\| `--([a-z-]+)` \| `([^`]+)` \|", section("README.md", "Flags"), re.M)
-    written = {f"--{name}": value for name, value in rows}
-    assert len(written) >= 12
-    # A flag that is given its documented default changes nothing.
-    switches = [part for name, value in written.items() for part in (name, value)]
-    assert (
-        load(
-            ["--lease", "a", "--namespace", "b", "--server", "https://api.example", *switches],
-            {},
-            hostname="host",
-        )
-        == _config()
-    )
 
 
 def test_the_help_lists_every_flag_of_the_table() -> None:
@@ -172,32 +148,3 @@ def test_the_sidecars_arguments_are_accepted() -> None:
         asked = sidecar[probe]["httpGet"]
         assert asked["path"] in PROBE_PATHS
         assert asked["port"] == port["name"]
-
-
-def test_every_message_of_the_electors_log_is_explained_and_no_other() -> None:
-    text = section("docs/elector.md", "Watching it")
-    first = re.findall(r"^\| (`.+?) \|", text, re.M)
-    assert set(re.findall(r"`([^`]+)`", " ".join(first))) == set(_messages())
-
-
-def _messages() -> Iterator[str]:
-    """What is logged above DEBUG, in so many words, by what it shares with others too."""
-    folders = [
-        ROOT / each
-        for each in (
-            "elector-sidecar/elector_sidecar",
-            "lib/edge_sidecars/runtime",
-            "lib/edge_sidecars/kubeapi",
-        )
-    ]
-    paths = (path for folder in folders for path in folder.rglob("*.py"))
-    # GM's and LC's.
-    for path in (path for path in paths if path.name != "reflector.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in TELLERS and node.args:
-                if isinstance(node.args[0], ast.Constant):
-                    yield str(node.args[0].value)
-            # One of two is logged under a name.
-            elif isinstance(node, ast.IfExp) and ast.unparse(node.test) == "status.is_leader":
-                either = (node.body, node.orelse)
-                yield from (str(it.value) for it in either if isinstance(it, ast.Constant))

@@ -1,6 +1,5 @@
 """The manual is true of gm: flags, endpoints, fields, metrics, messages, modules."""
 
-import ast
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -63,21 +62,6 @@ def _status() -> GmStatus:
     )
 
 
-def test_the_table_of_flags_is_the_command_line() -> None:
-    named = [re.fullmatch(r"`(--[a-z-]+)`", row[0]) for row in _rows("Flags")]
-    told = [found[1] for found in named if found]
-    assert len(told) == len(set(told))
-    assert set(told) == _flags()
-
-
-def test_the_defaults_in_the_table_are_the_real_ones() -> None:
-    rows = [(row[0].strip("`"), row[1]) for row in _rows("Flags")]
-    told = {flag: value.strip("`") for flag, value in rows if re.fullmatch("`[^` ]+`", value)}
-    assert len(told) >= 12
-    for flag, value in told.items():
-        assert _config(flag, value) == _config(), flag
-
-
 def test_the_manual_names_no_flag_that_is_not_there() -> None:
     named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
     # Of the elector, of kubectl, of `gm status`, of the benchmark.
@@ -107,27 +91,3 @@ def test_every_field_of_the_status_is_told_and_no_other() -> None:
 
     told = {name for row in _rows("The status") for name in re.findall(r"`([\w.\[\]]+)`", row[0])}
     assert told == set(names(_status().document()))
-
-
-def test_every_message_of_the_log_is_explained() -> None:
-    explained = section(MANUAL, "Troubleshooting")
-    said = set(_messages())
-    assert len(said) >= 25
-    for message in said:
-        assert f"`{message}`" in explained, message
-
-
-def _messages() -> Iterator[str]:
-    """What is logged above DEBUG by GM, and by what it shares with LC, in so many words."""
-    library = ROOT / "lib" / "edge_sidecars"
-    shared = (library / "kubeapi" / "reflector.py", *(library / "leader_client").glob("*.py"))
-    for path in (
-        *PACKAGE.rglob("*.py"),
-        *shared,
-        *(library / "runtime").rglob("*.py"),
-    ):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in (*LEVELS, "level"):
-                # `logger.log` has the level before its message.
-                words = [it.value for it in node.args[:2] if isinstance(it, ast.Constant)]
-                yield from map(str, words[:1])

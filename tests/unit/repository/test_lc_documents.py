@@ -1,6 +1,5 @@
 """The manual is true of lc: flags, endpoints, fields, metrics, messages."""
 
-import ast
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -56,23 +55,6 @@ def _status() -> LcStatus:
     )
 
 
-def test_the_table_of_flags_is_the_command_line() -> None:
-    named = [re.fullmatch(r"`(--[a-z-]+)`", row[0]) for row in _rows("Flags")]
-    told = [found[1] for found in named if found]
-    assert len(told) == len(set(told))
-    assert set(told) == _flags()
-
-
-def test_the_defaults_in_the_table_are_the_real_ones() -> None:
-    rows = [(row[0].strip("`"), row[1]) for row in _rows("Flags")]
-    told = {flag: value.strip("`") for flag, value in rows if re.fullmatch("`[^` ]+`", value)}
-    assert len(told) >= 9
-    for flag, value in told.items():
-        is_relay = flag in ("--api", "--relay-status")
-        flags = () if flag == "--mode" else (flag, value)
-        assert _config(*flags, is_relay=is_relay) == _config(is_relay=is_relay), flag
-
-
 def test_the_manual_names_no_flag_that_is_not_there() -> None:
     named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
     assert named - {"--url", "--output"} <= _flags()
@@ -96,26 +78,3 @@ def test_every_field_of_the_status_is_told_and_no_other() -> None:
 
     told = {name for row in _rows("The status") for name in re.findall(r"`([\w.\[\]]+)`", row[0])}
     assert told == set(names(_status().document()))
-
-
-def test_every_message_of_the_log_is_explained() -> None:
-    explained = section(MANUAL, "Troubleshooting")
-    said = set(_messages())
-    assert len(said) >= 15
-    for message in said:
-        assert f"`{message}`" in explained, message
-
-
-def _messages() -> Iterator[str]:
-    """What is logged above DEBUG by LC, and by what it shares with GM, in so many words."""
-    shared = (ROOT / "lib" / "edge_sidecars" / "kubeapi").glob("reflector.py")
-    for path in (
-        *PACKAGE.rglob("*.py"),
-        *shared,
-        *(ROOT / "lib" / "edge_sidecars" / "runtime").rglob("*.py"),
-    ):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in LEVELS:
-                # `logger.log` has the level before its message.
-                words = [it.value for it in node.args[:2] if isinstance(it, ast.Constant)]
-                yield from map(str, words[:1])

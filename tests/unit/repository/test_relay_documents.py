@@ -86,23 +86,6 @@ def _status() -> RelayStatus:
 # ── the command line ──
 
 
-def test_the_table_of_flags_is_the_command_line() -> None:
-    named = [re.fullmatch(r"`(--[a-z-]+)`", row[0]) for row in _rows("Flags")]
-    told = [found[1] for found in named if found]
-    assert len(told) == len(set(told))
-    assert set(told) == _flags()
-
-
-def test_the_defaults_in_the_table_are_the_real_ones() -> None:
-    rows = [(row[0].strip("`"), row[1]) for row in _rows("Flags")]
-    told = {flag: value.strip("`") for flag, value in rows if re.fullmatch("`[^`]+`", value)}
-    assert len(told) >= 18
-    for flag, value in told.items():
-        # It means nothing beside others.
-        beside = ("--access=caller",) if flag.startswith("--access-") else ()
-        assert _config(*beside, flag, value) == _config(*beside), flag
-
-
 def test_no_document_names_a_flag_that_is_not_there() -> None:
     texts = [document(MANUAL), section("README.md", "relay-sidecar")]
     named = {flag for text in texts for flag in re.findall(r"(?<![\w#-])--[a-z][a-z-]+", text)}
@@ -132,29 +115,6 @@ def test_every_field_of_the_status_is_told_and_no_other() -> None:
 
     told = {name for row in _rows("The status") for name in re.findall(r"`([\w.\[\]]+)`", row[0])}
     assert told == set(names(_status().document()))
-
-
-def test_every_message_of_the_log_is_explained() -> None:
-    explained = section(MANUAL, "Troubleshooting")
-    said = set(_messages())
-    assert len(said) >= 15
-    for message in said:
-        assert message in explained, message
-
-
-def _messages() -> Iterator[str]:
-    """What is logged above DEBUG, in so many words, by what it shares with others too."""
-    shared = (ROOT / each for each in ("lib/edge_sidecars/runtime", "lib/edge_sidecars/kubeapi"))
-    paths = (path for each in (PACKAGE, *shared) for path in each.rglob("*.py"))
-    # GM's and LC's.
-    for path in (path for path in paths if path.name != "reflector.py" or PACKAGE in path.parents):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if (
-                isinstance(node, ast.Call)
-                and ast.unparse(node.func) in ("logger.info", "logger.warning", "level")
-                and isinstance(node.args[0], ast.Constant)
-            ):
-                yield str(node.args[0].value)
 
 
 def test_what_is_never_kept_is_told() -> None:

@@ -1,0 +1,69 @@
+"""Tables of the documents are what the source says, with the prose that stood there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.unit.repository.checkout import ROOT, document
+from tools.docs import interface
+from tools.docs.source import PROGRAMS, flags, logged, metrics
+from tools.docs.tables import TABLES, Table, documents
+
+# What each program has at least, so that nothing passes because nothing was found.
+LEAST = {"elector": (26, 8, 12), "relay": (27, 20, 20), "gm": (19, 15, 25), "lc": (20, 14, 15)}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_flags_metrics_and_messages_of_each_program_are_found(name: str) -> None:
+    program = PROGRAMS[name]
+    found = (
+        len(list(flags(program))),
+        len(list(metrics(ROOT, program))),
+        len({it.message for it in logged(ROOT, program) if it.level != "debug"}),
+    )
+    assert all(each >= least for each, least in zip(found, LEAST[name], strict=True)), found
+
+
+def test_every_generated_row_says_what_it_means() -> None:
+    for text in documents(ROOT).values():
+        for body in re.findall(
+            r"<!-- generated: .*? -->\n(.*?)<!-- end of generated -->", text, re.S
+        ):
+            for line in body.strip().splitlines()[2:]:
+                assert line.rstrip("|").split("|")[-1].strip(), line
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda it: it.name)
+def test_a_row_that_is_gone_goes_and_a_missing_one_comes(table: Table) -> None:
+    text = document(table.document)
+    begin = text.index(f"<!-- generated: {table.name} -->")
+    lines = text[begin : text.index("<!-- end of generated -->", begin)].strip().splitlines()[2:]
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", it)[1:-1]] for it in lines[2:]]
+    assert len(rows) > 5
+    gone = ["`--gone_flag nobody has`", *["x"] * (len(rows[0]) - 1)]
+    made = list(table.rows(ROOT, [gone, *rows[1:]]))
+    assert gone not in made
+    assert all(row in made for row in rows[1:])
+    missing = set(re.findall(r"`([^`]+)`", rows[0][0]))
+    assert missing <= {name for row in made for name in re.findall(r"`([^`]+)`", row[0])}
+
+
+def test_a_document_without_a_marker_is_refused(tmp_path: Path) -> None:
+    for table in TABLES:
+        (tmp_path / table.document).parent.mkdir(exist_ok=True)
+        (tmp_path / table.document).write_text("| flag | default | meaning |\n")
+    with pytest.raises(ValueError, match=r"README\.md: no <!-- generated: elector flags -->"):
+        documents(tmp_path)
+
+
+def test_the_recorded_interface_has_flags_variables_metrics_logs_and_sql() -> None:
+    lines = interface.text(ROOT).splitlines()
+    for start in (
+        "elector flag --lease NAME (ELECTOR_LEASE): ",
+        "relay metric relay_link_up gauge: ",
+        'log info "became leader" ',
+        "sql CREATE TABLE ",
+        "variable POD_NAME",
+    ):
+        assert any(line.startswith(start) for line in lines), start

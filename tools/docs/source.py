@@ -1,0 +1,255 @@
+"""What the sources of the four programs say of their interface.
+
+Flags are the declared options of each `Config`. Metrics, log messages and tables of SQL are read
+from the syntax trees, without running anything.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from edge_sidecars.runtime.flags import Parser, flag
+from edge_sidecars.runtime.options import declared
+from elector_sidecar.config import PREFIX as ELECTOR_PREFIX
+from elector_sidecar.config.config import Config as ElectorConfig
+from elector_sidecar.config.config import parser as elector_parser
+from gm.config import PREFIX as GM_PREFIX
+from gm.config.config import Config as GmConfig
+from gm.config.config import parser as gm_parser
+from lc.config import PREFIX as LC_PREFIX
+from lc.config.config import Config as LcConfig
+from lc.config.config import parser as lc_parser
+from relay_sidecar.config import PREFIX as RELAY_PREFIX
+from relay_sidecar.config.config import Config as RelayConfig
+from relay_sidecar.config.config import parser as relay_parser
+
+LIBRARY = "lib/edge_sidecars"
+# What GM and LC alone use of kubeapi.
+REFLECTOR = "kubeapi/reflector.py"
+# `level` is a method of `logger` under a name.
+_LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log", "level"}
+_METRIC = re.compile(r"(leader_election|elector|relay|gm|lc)_[a-z0-9_]+")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+
+
+@dataclass(frozen=True)
+class Program:
+    """`package`: its folder; `metrics`: the module that makes them; `shares`: what it logs by, of
+    the library."""
+
+    package: str
+    config: type
+    parser: Parser
+    prefix: str
+    metrics: str
+    shares: tuple[str, ...]
+
+
+PROGRAMS = {
+    "elector": Program(
+        "elector-sidecar/elector_sidecar",
+        ElectorConfig,
+        elector_parser(),
+        ELECTOR_PREFIX,
+        "metrics.py",
+        ("runtime", "kubeapi"),
+    ),
+    "relay": Program(
+        "relay-sidecar/relay_sidecar",
+        RelayConfig,
+        relay_parser(),
+        RELAY_PREFIX,
+        "telemetry/metrics.py",
+        ("runtime", "kubeapi", "walstore", "local_apiserver"),
+    ),
+    "gm": Program(
+        "gm/gm",
+        GmConfig,
+        gm_parser(),
+        GM_PREFIX,
+        "telemetry/metrics.py",
+        ("runtime", REFLECTOR, "leader_client"),
+    ),
+    "lc": Program(
+        "lc/lc",
+        LcConfig,
+        lc_parser(),
+        LC_PREFIX,
+        "telemetry/metrics.py",
+        ("runtime", REFLECTOR, "walstore"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class FlagLine:
+    """`default`: "" where the value without the flag is no constant. `options`: --flag, and other
+    spellings."""
+
+    options: tuple[str, ...]
+    value: str
+    default: str
+    text: str
+
+
+def flags(program: Program) -> Iterator[FlagLine]:
+    """The flags in the order of `--help`, which is left out itself."""
+    defaults = {flag(it.name): it.default or "" for _, it in declared(program.config)}
+    for action in program.parser._actions:
+        if "--help" not in action.option_strings:
+            options, text = tuple(action.option_strings), action.help or ""
+            written = re.search(r"default ([^\s<;]*[/:][^\s<;]*)", text)
+            default = defaults.get(options[0], "") or (written[1] if written else "")
+            yield FlagLine(options, str(action.metavar or ""), default, text)
+
+
+@dataclass(frozen=True)
+class MetricLine:
+    name: str
+    kind: str
+    text: str
+
+
+def metrics(root: Path, program: Program) -> Iterator[MetricLine]:
+    """From the calls that make them: `gauge(NAME, TEXT, …)`, `Metric(NAME, Kind.GAUGE, TEXT, …)`
+    and `_labelled(Kind.GAUGE, NAME, TEXT, …)`."""
+    for node in ast.walk(_tree(root / program.package / program.metrics)):
+        if not isinstance(node, ast.Call):
+            continue
+        texts = [str(it.value) for it in node.args if isinstance(it, ast.Constant)]
+        kinds = [ast.unparse(it) for it in node.args if ast.unparse(it).startswith("Kind.")]
+        made_by = ast.unparse(node.func).removeprefix("_")
+        if made_by in ("gauge", "counter"):
+            kinds = [made_by]
+        if kinds and len(texts) > 1 and _METRIC.fullmatch(texts[0]):
+            yield MetricLine(texts[0], kinds[0].removeprefix("Kind.").lower(), texts[1])
+
+
+@dataclass(frozen=True)
+class LogLine:
+    level: str
+    message: str
+    fields: tuple[str, ...]
+
+
+def logged(root: Path, program: Program) -> Iterator[LogLine]:
+    """What a program logs, by what it shares with others too."""
+    for path in _paths(root, program):
+        if path.name != Path(REFLECTOR).name or REFLECTOR in program.shares:
+            yield from _logged_in(path)
+
+
+def all_logged(root: Path) -> Iterator[LogLine]:
+    for path in _modules(root):
+        yield from _logged_in(path)
+
+
+def texts(root: Path, program: Program) -> set[str]:
+    """All texts of the code that `logged` reads."""
+    return {it for path in _paths(root, program) for it in _texts_in(path)}
+
+
+@cache
+def _texts_in(path: Path) -> tuple[str, ...]:
+    tree = _tree(path)
+    exported = {
+        id(text)
+        for it in tree.body
+        if isinstance(it, ast.Assign) and ast.unparse(it.targets[0]) == "__all__"
+        for text in ast.walk(it.value)
+    }
+    return tuple(
+        str(it.value)
+        for it in ast.walk(tree)
+        if isinstance(it, ast.Constant) and id(it) not in exported
+    )
+
+
+@cache
+def _logged_in(path: Path) -> tuple[LogLine, ...]:
+    return tuple(_log_calls(_tree(path)))
+
+
+def _log_calls(tree: ast.Module) -> Iterator[LogLine]:
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            level = _log_level(node.func) if isinstance(node, ast.Call) else ""
+            if isinstance(node, ast.Call) and level:
+                # `logger.log` has the level before its message.
+                for message in (it for arg in node.args[:2] for it in _words(arg, function, tree)):
+                    yield LogLine(level, message, tuple(sorted(_fields(node))))
+
+
+def _log_level(called: ast.expr) -> str:
+    """The level of a call of `logger` or `level`, "" of any other."""
+    match called:
+        case ast.Attribute(ast.Name("logger"), name) | ast.Name("level" as name):
+            return name if name in _LEVELS else ""
+    return ""
+
+
+def _words(
+    node: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef, tree: ast.Module
+) -> Iterator[str]:
+    """A text; what is assigned to a name; what callers give for a parameter."""
+    yield from _texts(node)
+    if not isinstance(node, ast.Name):
+        return
+    for it in ast.walk(function):
+        if isinstance(it, ast.Assign) and ast.unparse(it.targets[0]) == node.id:
+            yield from _texts(it.value)
+    parameters = [it.arg for it in function.args.args if it.arg != "self"]
+    if node.id in parameters:
+        index = parameters.index(node.id)
+        for it in ast.walk(tree):
+            if isinstance(it, ast.Call) and ast.unparse(it.func).endswith(function.name):
+                yield from (text for arg in it.args[index : index + 1] for text in _texts(arg))
+
+
+def _texts(node: ast.expr) -> Iterator[str]:
+    """A text, or both of `a if … else b`."""
+    match node:
+        case ast.Constant(str(text)):
+            yield text
+        case ast.IfExp():
+            yield from _texts(node.body)
+            yield from _texts(node.orelse)
+
+
+def _fields(node: ast.Call) -> Iterator[str]:
+    for keyword in node.keywords:
+        for each in ast.walk(keyword.value) if keyword.arg == "extra" else ():
+            if isinstance(each, ast.Call) and ast.unparse(each.func).endswith("fields"):
+                yield from (it.arg or "**" for it in each.keywords)
+
+
+def constants(root: Path) -> Iterator[str]:
+    """Tables of SQL, variables of the environment, options: what the code names as a text."""
+    for text in (" ".join(it.split()) for path in _modules(root) for it in _texts_in(path)):
+        if "CREATE TABLE" in text:
+            yield f"sql {text}"
+        elif _VARIABLE.fullmatch(text):
+            yield f"variable {text}"
+        elif re.fullmatch(r"--[a-z][a-z0-9-]+", text):
+            yield f"option {text}"
+
+
+def _modules(root: Path) -> Iterator[Path]:
+    for folder in (LIBRARY, *(it.package for it in PROGRAMS.values())):
+        yield from (it for it in sorted((root / folder).rglob("*.py")) if "_pb2" not in it.name)
+
+
+def _paths(root: Path, program: Program) -> Iterator[Path]:
+    """The modules of a program, and those that it logs by."""
+    for path in (root / program.package, *(root / LIBRARY / it for it in program.shares)):
+        yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))

@@ -1,0 +1,110 @@
+"""Tables of flags, metrics and log messages, between markers in the documents.
+
+A row's first columns come from the source. Its other columns are prose, which stays where the row
+stays; a new row has the help's text, or nothing, until somebody writes it. Rows of flags and
+metrics have the source's order, those of messages the document's.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tools.docs.source import PROGRAMS, Program, flags, logged, metrics, texts
+
+Row = list[str]
+Rows = Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Table:
+    """`rows` makes the new rows of what the document has. The markers have `name`."""
+
+    document: str
+    name: str
+    rows: Callable[[Path, Rows], Iterable[Row]]
+
+
+def _flag_rows(program: Program, _: Path, found: Rows) -> Iterable[Row]:
+    known = {row[0]: row for row in found}
+    for it in flags(program):
+        if len(it.options) > 1:
+            continue  # Contrib's, which stand in the text.
+        key = f"`{it.options[0]}`"
+        prose = known.get(key, [key, "none", it.text])
+        yield [key, f"`{it.default}`" if it.default else prose[1], prose[2]]
+
+
+def _metric_rows(program: Program, root: Path, found: Rows) -> Iterable[Row]:
+    known = {row[0]: row for row in found}
+    for it in metrics(root, program):
+        key = f"`{it.name}`"
+        yield [key, it.kind, known.get(key, ["", "", it.text])[2]]
+
+
+def _message_rows(program: Program, root: Path, found: Rows) -> Iterable[Row]:
+    """A row may explain several messages."""
+    said = {it.message: None for it in logged(root, program) if it.level != "debug"}
+    written = texts(root, program)
+    explained = set[str]()
+    for row in found:
+        named = re.findall(r"`([^`]+)`", row[0])
+        messages = [it for it in named if any(text.startswith(it) for text in written)]
+        explained.update(messages)
+        if messages:
+            yield [", ".join(f"`{it}`" for it in messages), *row[1:]]
+    for message in said:
+        if message not in explained:
+            yield [f"`{message}`", *[""] * (len(found[0]) - 1)]
+
+
+_FLAGS = {
+    "elector": "README.md",
+    "relay": "docs/relay.md",
+    "gm": "docs/gm.md",
+    "lc": "docs/lc.md",
+}
+_MESSAGES = {**_FLAGS, "elector": "docs/elector.md"}
+TABLES = [
+    *(
+        Table(_FLAGS[name], f"{name} flags", partial(_flag_rows, it))
+        for name, it in PROGRAMS.items()
+    ),
+    *(
+        Table("docs/operations.md", f"{name} metrics", partial(_metric_rows, it))
+        for name, it in PROGRAMS.items()
+    ),
+    *(
+        Table(_MESSAGES[name], f"{name} messages", partial(_message_rows, it))
+        for name, it in PROGRAMS.items()
+    ),
+]
+
+
+def documents(root: Path) -> dict[str, str]:
+    """The text of each document with its tables as the source has them. Raises ValueError where
+    a document lacks a marker."""
+    texts: dict[str, str] = {}
+    for it in TABLES:
+        text = texts.get(it.document) or (root / it.document).read_text(encoding="utf-8")
+        texts[it.document] = _filled(text, it, root)
+    return texts
+
+
+def _filled(text: str, table: Table, root: Path) -> str:
+    begin, end = f"<!-- generated: {table.name} -->\n", "<!-- end of generated -->\n"
+    before, marker, rest = text.partition(begin)
+    body, closing, after = rest.partition(end)
+    if not (marker and closing):
+        raise ValueError(f"{table.document}: no {begin.strip()} … {end.strip()}")
+    # A blank line on both sides, or the table is none in Markdown.
+    head, ruler, *lines = body.strip().splitlines()
+    rows = table.rows(root, [_cells(line) for line in lines])
+    made = [head, ruler, *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)]
+    return before + marker + "\n" + "\n".join(made) + "\n\n" + closing + after
+
+
+def _cells(line: str) -> Row:
+    cells = re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))
+    return [cell.strip() for cell in cells]
