@@ -105,12 +105,12 @@ def _export(
 ) -> None:
     """Metrics and spans, over OTLP."""
     try:
-        from relay_sidecar.telemetry.otel import Telemetry
+        from relay_sidecar.telemetry.otel import RelayTelemetry
     except ImportError as error:
         # The variable may be meant for another container of the pod.
         logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is not served", extra=fields(lack=error.msg))
         return
-    telemetry = Telemetry(relay.report, namespace=config.namespace, version=VERSION)
+    telemetry = RelayTelemetry(relay.report, namespace=config.namespace, version=VERSION)
     stack.push_async_callback(telemetry.close)
     spawn(telemetry.run())
 

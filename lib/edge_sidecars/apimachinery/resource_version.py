@@ -40,7 +40,7 @@ class _RawVersion(Struct, rename="camel", gc=False):
     resource_version: Raw
 
 
-class _Versioned(Struct, gc=False):
+class _VersionedObject(Struct, gc=False):
     metadata: _RawVersion
 
 
@@ -48,7 +48,7 @@ class _RawMetadata(Struct, gc=False):
     metadata: Raw
 
 
-_VERSIONED: Final = msgspec.json.Decoder(_Versioned)
+_VERSIONED: Final = msgspec.json.Decoder(_VersionedObject)
 _RAW_METADATA: Final = msgspec.json.Decoder(_RawMetadata)
 
 

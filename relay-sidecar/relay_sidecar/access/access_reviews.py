@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from edge_sidecars.kubeapi import ApiError, ApiTransport, Request, TooLong, Unreachable, api_error
-from relay_sidecar.core.authorization import UserInfo
+from relay_sidecar.core.authorization_verdict import UserInfo
 from relay_sidecar.core.resource_attributes import Attributes
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

@@ -23,14 +23,16 @@ from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.core.authorization import (
+    AuthorizationCache,
+    saved_clock,
+)
+from relay_sidecar.core.authorization_verdict import (
     Allowed,
     Authorization,
-    AuthorizationCache,
     Denied,
     NeedsReview,
     TokenRejected,
     UserInfo,
-    saved_clock,
 )
 from relay_sidecar.core.offline_clock import OfflineClock
 from relay_sidecar.core.resource_attributes import Attributes

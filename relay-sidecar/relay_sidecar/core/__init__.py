@@ -15,7 +15,8 @@ answer_age            how old an answer of another relay was when it came
 
 Who may (`--access caller`)
 resource_attributes   what a caller wants to do, as authorizers see it
-authorization         what upstream answered about callers, and for how long it holds
+authorization         what upstream answered about callers, and for how long it holds;
+                      authorization_verdict: what is answered from that
 expiring_map          facts with their age, bounded, persisted
 offline_clock         for how long the machine has run, and since upstream answered
 tokens                bearer tokens

@@ -34,6 +34,15 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from edge_sidecars.apimachinery.lru import lru
+from relay_sidecar.core.authorization_verdict import (
+    Allowed,
+    Authorization,
+    Denied,
+    NeedsReview,
+    TokenRejected,
+    Unverifiable,
+    UserInfo,
+)
 from relay_sidecar.core.expiring_map import ExpiringEntry, ExpiringMap
 from relay_sidecar.core.offline_clock import OfflineClock
 from relay_sidecar.core.resource_attributes import Attributes
@@ -52,52 +61,6 @@ _OBSOLETE = ("identity/", "decision/")
 
 V = TypeVar("V")
 F = TypeVar("F")
-
-
-@dataclass(frozen=True, slots=True)
-class UserInfo:
-    """The userInfo of a SelfSubjectReview; `extra` is sorted by key."""
-
-    name: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """`until` a moment of the boot clock."""
-
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class Denied:
-    """`user` is the name, `reason` the authorizer's."""
-
-    user: str
-    reason: str
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class NeedsReview:
-    """`who`: whose the token is has to be asked too."""
-
-    who: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRejected:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Unverifiable:
-    pass
-
-
-Authorization = Allowed | Denied | NeedsReview | TokenRejected | Unverifiable
 
 
 @dataclass(frozen=True, slots=True)

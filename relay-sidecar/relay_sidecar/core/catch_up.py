@@ -9,6 +9,20 @@ shows.
 
 import math
 
+from msgspec import Struct
+
+
+class ListEvidence(Struct, frozen=True):
+    """A list of upstream: its version, and the fingerprint of its objects, None where it did not
+    tell all. When it was asked for: by the clock that nobody sets, and as wall time; and where the
+    stream stood then."""
+
+    version: int
+    fingerprint: int | None
+    asked_at: float
+    asked_at_wall: float
+    cursor: int
+
 
 class CatchUp:
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable
 
 from edge_sidecars.apimachinery.store import ObjectChange
-from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
 
 # Seconds that lines wait for company, for each watcher: one write costs some 10 µs, so that writing
@@ -73,7 +73,7 @@ class Watcher:
 class Feed:
     """The live watchers of one view. What is published reaches whoever joined before."""
 
-    def __init__(self, view: ObjectView, counters: RelayCounters) -> None:
+    def __init__(self, view: StreamView, counters: RelayCounters) -> None:
         self.view = view
         self.watchers: set[Watcher] = set()
         self._counters = counters

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from edge_sidecars.apimachinery.objects import Item
-from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.streams.view import StreamView
 
 # k8s.io/apiserver: defaultGzipContentEncodingLevel.
 GZIP_LEVEL = 1
@@ -23,7 +23,7 @@ class ListBody:
     """`length` in bytes, uncompressed."""
 
     def __init__(
-        self, items: Sequence[Item], view: ObjectView, *, kind: str, api_version: str, version: int
+        self, items: Sequence[Item], view: StreamView, *, kind: str, api_version: str, version: int
     ) -> None:
         self.version = version
         # So API servers in Go begin an object of a type of their own, and in a list they leave it

@@ -8,33 +8,20 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
-
 from edge_sidecars.apimachinery.objects import Event, Item, Page
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.apimachinery.store import Collection, ObjectChange
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
+from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.streams.fanout import Feed
 from relay_sidecar.streams.list_encoder import ListBody
-from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
 
 # Bodies of lists that are kept for whoever asks for the same: of few views, since selectors are
 # the clients', and while the link is cut nothing moves that would make them old.
 MAX_BODIES = 8
-
-
-class ListEvidence(Struct, frozen=True):
-    """A list of upstream: its version, and the fingerprint of its objects, None where it did not
-    tell all. When it was asked for: by the clock that nobody sets, and as wall time; and where the
-    stream stood then."""
-
-    version: int
-    fingerprint: int | None
-    asked_at: float
-    asked_at_wall: float
-    cursor: int
 
 
 class Stream:
@@ -73,11 +60,11 @@ class Stream:
         # Told of the version that watchers are told next.
         self.on_told: Callable[[int], None] | None = None
         self._counters = counters
-        self._feeds: dict[ObjectView, Feed] = {}
+        self._feeds: dict[StreamView, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
         # What was asked of this very state: the objects in order, and the bodies of lists.
         self._sorted: list[Item] | None = None
-        self._bodies: dict[ObjectView, ListBody] = {}
+        self._bodies: dict[StreamView, ListBody] = {}
 
     @property
     def kind(self) -> str:
@@ -126,7 +113,7 @@ class Stream:
             self._sorted = [objects[key] for key in sorted(objects, key="/".join)]
         return self._sorted
 
-    def body(self, view: ObjectView) -> ListBody:
+    def body(self, view: StreamView) -> ListBody:
         """The list as of now; made once for all that ask for the same."""
         body = self._bodies.get(view)
         if body is None or body.version != self.version:
@@ -264,7 +251,7 @@ class Stream:
 
     # ── readers ──
 
-    def feed(self, view: ObjectView) -> Feed:
+    def feed(self, view: StreamView) -> Feed:
         if view not in self._feeds:
             self._feeds = {v: feed for v, feed in self._feeds.items() if feed.watchers}
             self._feeds[view] = Feed(view, self._counters)

@@ -5,7 +5,6 @@ exactly one stream; while the link is up only from one that is live. What an obj
 state is, it tells from everything that the relay has seen. Knows no HTTP.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -22,29 +21,9 @@ from relay_sidecar.streams.seen_objects import SeenObjects
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 
-# Seconds for a first list, as kube-apiserver's --request-timeout: a bad link takes its time.
-LONGEST_LIST = 60.0
-# Seconds for a stream that follows upstream to prove that it has caught up: contract of the floor.
-PROOF_WAIT = 1.0
 # Seconds for which nobody asks again for what upstream has refused.
 REFUSAL_TTL = 10.0
 MAX_REFUSALS = 1000
-
-
-class StreamDenied(Exception):
-    """Upstream did not let the relay read this: what the caller may, only upstream can say."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-
-
-class NotCached(Exception):
-    """Nothing is known here that could answer, and upstream is out of reach."""
-
-
-class UpstreamFailing(NotCached):
-    """Upstream can be reached, but its last answer to the stream's first list was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +104,17 @@ class Streams:
     def exactly(self, scope: Scope) -> Stream | None:
         return self._streams.get(scope.resource, {}).get(scope)
 
+    def refusal(self, scope: Scope, *, now: float) -> Failure | None:
+        """Upstream's, or for want of room, of a moment ago."""
+        found = self._refusals.get(scope)
+        return found[0] if found is not None and now < found[1] else None
+
     # ── which stream ──
 
     def covering(self, scope: Scope) -> list[Stream]:
         """The synced streams that hold all of `scope`, the newest first."""
-        scopes = self._streams.get(scope.resource, {})
-        found = [
-            stream
-            for stream in scopes.values()
-            if stream.collection.is_synced and stream.scope.covers(scope)
-        ]
+        streams = self.of(scope.resource)
+        found = [s for s in streams if s.collection.is_synced and s.scope.covers(scope)]
         found.sort(key=lambda stream: stream.version, reverse=True)
         return found
 
@@ -145,55 +125,6 @@ class Streams:
             found = [stream for stream in found if self.reflectors.is_live(stream)]
         return found[0] if found else None
 
-    async def ready(self, scope: Scope, *, now: float, since: float) -> Stream:
-        """The stream that answers whoever asked at `since` (of the clock that nobody sets), opened
-        or reopened where that is needed. It need not be current: upstream may be slow.
-
-        Raises `NotCached` when there is none to be had, `UpstreamFailing` as soon as upstream does
-        not manage to tell what there is, `StreamDenied` when it refuses.
-        """
-        stream = self.at_hand(scope)
-        if stream is None and self.reflectors.is_up:
-            opened = await self.opened(scope, now=now, since=since)
-            if not self.is_current(opened, since):
-                self.reflectors.confirm(opened)
-                await opened.until(
-                    lambda: self.is_current(opened, since) or not self.reflectors.is_up,
-                    timeout=PROOF_WAIT,
-                )
-            # Where upstream is slow, what is known is better than nothing.
-            found = self.covering(scope)
-            current = (stream for stream in found if self.is_current(stream, since))
-            stream = next(current, None) or next(iter(found), None)
-        if stream is None:
-            raise NotCached
-        self.use(stream, now=now)
-        return stream
-
-    async def opened(self, scope: Scope, *, now: float, since: float = math.inf) -> Stream:
-        """The stream that holds `scope`, once it follows upstream, or as far as it got; or once it
-        is current. Raises as `ready`."""
-        refusal = self._refusals.get(scope)
-        if refusal is not None and now < refusal[1]:
-            raise StreamDenied(refusal[0])
-        opened = self.open(scope, now=now)
-        is_known = bool(self.covering(scope))
-        await opened.until(
-            lambda: (
-                self.reflectors.is_open(opened)
-                or self.is_current(opened, since)
-                or opened.refusal is not None
-                or (opened.is_failing and not is_known)
-                or not self.reflectors.is_up
-            ),
-            timeout=self.limits.open_timeout if is_known else LONGEST_LIST,
-        )
-        if opened.refusal is not None:
-            raise StreamDenied(opened.refusal)
-        if opened.is_failing and not self.covering(scope) and self.reflectors.is_up:
-            raise UpstreamFailing
-        return opened
-
     def use(self, stream: Stream, *, now: float) -> None:
         """Somebody reads it: it runs, while the link is down as soon as that is back."""
         stream.used_at = now
@@ -201,37 +132,32 @@ class Streams:
 
     def open(self, scope: Scope, *, now: float) -> Stream:
         """Lets the stream for `scope` run: a covering one that is in use, else one of its own."""
-        scopes = self._streams.get(scope.resource, {})
-        own = scopes.get(scope)
+
+        def recent(stream: Stream) -> bool:
+            """It ran when the relay ended."""
+            is_recent = now - stream.used_at <= self.limits.idle_timeout
+            return stream.collection.is_synced and is_recent
+
+        own = self.exactly(scope)
         if own is not None and self.reflectors.runs(own):
             stream = own
         else:
-            others = [s for s in scopes.values() if s is not own and s.scope.covers(scope)]
-            is_used = self._in_use if own is None else self._runs
-            used = next((s for s in others if is_used(s, now)), None)
-            stream = used or own or self._added(scope, now=now)
+            others = (s for s in self.of(scope.resource) if s is not own and s.scope.covers(scope))
+            # After a restart the first client may be one that wants less than the others.
+            used = (s for s in others if self.reflectors.runs(s) or (own is None and recent(s)))
+            stream = next(used, None) or own or self._added(scope, now=now)
         stream.used_at = now
         stream.refusal = None
         self._start(stream)
         return stream
 
-    def _in_use(self, stream: Stream, now: float) -> bool:
-        """It runs, or did when the relay ended: after a restart the first client may be one that
-        wants less than the others."""
-        is_recent = now - stream.used_at <= self.limits.idle_timeout
-        return self.reflectors.runs(stream) or (stream.collection.is_synced and is_recent)
-
-    def _runs(self, stream: Stream, now: float) -> bool:
-        return self.reflectors.runs(stream)
-
     def seed(
         self, scope: Scope, page: Page, *, known_at: float, at: float, now: float
     ) -> Stream | None:
-        """A whole list that a client asked upstream for at `known_at` (of the clock that nobody
-        sets), wall time `at`. The stream that begins
-        from it is to be kept at once, before it moves on; None where none does. Raises `Refused`
-        where there is no room."""
-        stream = self._streams.get(scope.resource, {}).get(scope)
+        """A whole list that a client asked upstream for at `known_at` (boot clock), wall time `at`.
+        The stream that begins from it is to be persisted at once, before it moves on; None where
+        none does. Raises `Refused` where there is no room."""
+        stream = self.exactly(scope)
         if stream is None and not any(map(self.is_open, self.covering(scope))):
             stream = self._added(scope, now=now, more=len(page.items))
         if stream is not None and not stream.collection.is_synced:

@@ -17,7 +17,7 @@ _HEADS: Final = {each: b'{"type":"%s","object":' % each.encode() for each in Eve
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectView:
+class StreamView:
     """`only` keeps what matches (None: all); `metadata` is meta.k8s.io's version to project to."""
 
     only: Predicate | None = None

@@ -42,7 +42,7 @@ class Measured(Protocol):
         ...
 
 
-class Telemetry:
+class RelayTelemetry:
     """Exports from `run` until `close`, which flushes."""
 
     def __init__(self, relay: Measured, *, namespace: str, version: str) -> None:

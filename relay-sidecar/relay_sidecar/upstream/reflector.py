@@ -20,6 +20,7 @@ from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
+from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.confirmation import Confirming
 from relay_sidecar.core.list_decoder import ArrivingList
 from relay_sidecar.core.reflection import LinkVerdict, Reflection
@@ -30,7 +31,7 @@ from relay_sidecar.core.stream_commands import (
     Wait,
     WatchRequest,
 )
-from relay_sidecar.streams.stream import ListEvidence, Stream
+from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.upstream.reflector_ports import Owner, Source
 

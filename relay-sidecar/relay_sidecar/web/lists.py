@@ -25,11 +25,12 @@ from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.answer_age import told_age
+from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.streams.list_encoder import Comparison, ListBody
-from relay_sidecar.streams.stream import ListEvidence, Stream
-from relay_sidecar.streams.streams import NotCached, StreamDenied, UpstreamFailing
-from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, ready
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.view import StreamView
 from relay_sidecar.upstream.buffered_response import BufferedResponse
 from relay_sidecar.upstream.streaming import PATIENCE
 from relay_sidecar.web.list_pages import PageSets
@@ -226,7 +227,7 @@ class Lists:
             return await self._send(
                 request, stream, scope, wanted, since, stands_in=stands_in, version=asked
             )
-        stream = await reading.streams.ready(scope, now=reading.now(), since=since)
+        stream = await ready(reading.streams, scope, now=reading.now(), since=since)
         if not await reading.is_new_enough(stream, scope):
             answer = await self._from_upstream(request, scope, options, wanted, is_last_resort=True)
             if answer is None:
@@ -302,7 +303,7 @@ class _Passing:
         stream = self._stream
         if stream is not None and stream.collection.cursor < version:
             self._fingerprint = stream.collection.fingerprint
-            self._comparison = Comparison(stream.body(ObjectView()))
+            self._comparison = Comparison(stream.body(StreamView()))
         return True
 
     def more(self, passed: bytes) -> None:

@@ -13,7 +13,7 @@ from relay_sidecar.telemetry.metrics import RelayCounters, measure
 from relay_sidecar.telemetry.status import RelayStatus
 
 
-class Relay(Protocol):
+class ReportedRelay(Protocol):
     @property
     def counters(self) -> RelayCounters: ...
 
@@ -23,7 +23,7 @@ class Relay(Protocol):
 
 
 class OwnEndpoints:
-    def __init__(self, relay: Relay) -> None:
+    def __init__(self, relay: ReportedRelay) -> None:
         self._relay = relay
         self._routes: dict[str, Route] = {
             "/livez": ("GET", self._livez),

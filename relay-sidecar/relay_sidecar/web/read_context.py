@@ -30,7 +30,7 @@ from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
-from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.streams.view import StreamView
 from relay_sidecar.upstream.buffered_response import BufferedResponse
 from relay_sidecar.web.responses import age_headers
 
@@ -135,8 +135,8 @@ class Reading:
             raise
         return scope
 
-    def view(self, stream: Stream, scope: Scope, wanted: Representation) -> ObjectView:
-        return ObjectView(stream.scope.only(scope), metadata_version(wanted))
+    def view(self, stream: Stream, scope: Scope, wanted: Representation) -> StreamView:
+        return StreamView(stream.scope.only(scope), metadata_version(wanted))
 
     def age(self, stream: Stream, *, since: float, stands_in: bool = False) -> dict[str, str]:
         """Headers that tell whoever asked at `since` (by `clock`) how old an answer of this stream

@@ -18,9 +18,9 @@ from edge_sidecars.apimachinery.store import Expired
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.fanout import Watcher
 from relay_sidecar.streams.list_encoder import PART
+from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, opened, ready
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import NotCached, StreamDenied, UpstreamFailing
-from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.streams.view import StreamView
 from relay_sidecar.web.read_context import VERSION_WAIT, Reading, is_made_here, takes_whole
 from relay_sidecar.web.responses import JSON
 
@@ -88,7 +88,7 @@ class Watches:
         asked = options.resource_version
         if asked and not options.send_initial_events:
             return await self._holding(scope, asked)
-        stream = await reading.streams.ready(scope, now=reading.now(), since=since)
+        stream = await ready(reading.streams, scope, now=reading.now(), since=since)
         if not await reading.is_new_enough(stream, scope):
             return None
         if asked and not await stream.until(lambda: stream.version >= asked, timeout=VERSION_WAIT):
@@ -104,7 +104,7 @@ class Watches:
         stream = self._that_holds(scope, version)
         if stream is None and reading.above.is_up and not self._followed(scope):
             with suppress(NotCached):  # where the link went meanwhile
-                await streams.opened(scope, now=reading.now())
+                await opened(streams, scope, now=reading.now())
             stream = self._that_holds(scope, version)
         if stream is not None:
             streams.use(stream, now=reading.now())
@@ -173,7 +173,7 @@ class _Telling:
         self,
         request: web.BaseRequest,
         stream: Stream,
-        see: Callable[[Stream], ObjectView],
+        see: Callable[[Stream], StreamView],
         options: ListOptions,
         *,
         limit: int,

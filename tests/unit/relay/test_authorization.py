@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 from relay_sidecar.core.authorization import (
     MAX_TOKENS,
     REJECTED_TTL,
+    AuthorizationCache,
+    saved_clock,
+)
+from relay_sidecar.core.authorization_verdict import (
     Allowed,
     Authorization,
-    AuthorizationCache,
     Denied,
     NeedsReview,
     TokenRejected,
     Unverifiable,
     UserInfo,
-    saved_clock,
 )
 from relay_sidecar.core.expiring_map import KEEPS_PER_LIFE, ExpiringMap
 from relay_sidecar.core.offline_clock import OfflineClock

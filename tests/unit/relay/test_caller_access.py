@@ -10,7 +10,9 @@ from edge_sidecars.kubeapi import ApiError
 from relay_sidecar.access import caller
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.access.caller import CallerAccess
-from relay_sidecar.core.authorization import UserInfo
+from relay_sidecar.core.authorization_verdict import (
+    UserInfo,
+)
 from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.journal import Journal
 

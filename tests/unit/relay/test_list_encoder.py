@@ -4,12 +4,12 @@ import pytest
 
 from edge_sidecars.apimachinery.objects import Item
 from relay_sidecar.streams.list_encoder import PART, Comparison, ListBody
-from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.streams.view import StreamView
 from tests.unit.relay.samples import item
 
 
 def listed(*items: Item, version: int = 10) -> ListBody:
-    return ListBody(items, ObjectView(), kind="PodList", api_version="v1", version=version)
+    return ListBody(items, StreamView(), kind="PodList", api_version="v1", version=version)
 
 
 def bytes_of(body: ListBody) -> bytes:

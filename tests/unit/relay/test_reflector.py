@@ -17,7 +17,7 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.streams.sweep import Sweep
-from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.reflectors import Reflectors
 from tests.unit.relay.link import FixedLink
@@ -204,7 +204,7 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
     def watch(stream: Stream) -> Watcher:
         transport = asyncio.WriteTransport()
         watcher = Watcher(transport, is_chunked=False, allows_bookmarks=False, limit=1000)
-        stream.feed(ObjectView()).join(watcher)
+        stream.feed(StreamView()).join(watcher)
         return watcher
 
     async def play() -> None:
@@ -217,7 +217,7 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
         watcher, whole = watch(narrow), watch(it.stream)
         assert not sweep.close_covered(now=0.0)
         assert not sweep.close_covered(now=599.0)
-        it.stream.feed(ObjectView()).leave(whole)
+        it.stream.feed(StreamView()).leave(whole)
         assert not sweep.close_covered(now=605.0)
         watch(it.stream)
         assert not sweep.close_covered(now=610.0)

@@ -10,10 +10,11 @@ from edge_sidecars.apimachinery.objects import Item, Page
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
+from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.fanout import Watcher
-from relay_sidecar.streams.stream import MAX_BODIES, ListEvidence, Stream
-from relay_sidecar.streams.view import ObjectView
+from relay_sidecar.streams.stream import MAX_BODIES, Stream
+from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.samples import bookmark, event, item
 
@@ -99,7 +100,7 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
         watched.apply([event("ADDED", "b", 50)])
         assert told == [], "nobody watches"
         watcher = Watcher(transport, is_chunked=False, allows_bookmarks=True, limit=1000)
-        watched.feed(ObjectView()).join(watcher)
+        watched.feed(StreamView()).join(watcher)
         watched.apply([event("ADDED", "c", 60), event("ADDED", "d", 61)])
         watched.apply([bookmark(70)])
         assert told == [61, 70], "a bookmark tells a version as well"
@@ -130,7 +131,7 @@ def test_of_lists_that_nobody_asks_for_again_only_a_few_are_kept() -> None:
     still = stream()
     asked = [
         weakref.ref(
-            still.body(ObjectView(PODS.only(Scope(PODS.resource, namespace=f"ns-{number}"))))
+            still.body(StreamView(PODS.only(Scope(PODS.resource, namespace=f"ns-{number}"))))
         )
         for number in range(100)
     ]

@@ -14,6 +14,7 @@ from edge_sidecars.apimachinery.scope import ResourceName, Scope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from edge_sidecars.apimachinery.watch_events import EventType
+from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.confirmation import Confirming
 from relay_sidecar.core.reflection import Reflection
 from relay_sidecar.core.stream_commands import (
@@ -23,7 +24,7 @@ from relay_sidecar.core.stream_commands import (
     Wait,
     WatchRequest,
 )
-from relay_sidecar.streams.stream import ListEvidence, Stream
+from relay_sidecar.streams.stream import Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.informer import Informer
 from tests.unit.relay.link import FixedLink

@@ -23,7 +23,14 @@ from edge_sidecars.local_apiserver import storage
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from lc.store import Store, open_store
 from relay_sidecar.access import caller
-from relay_sidecar.core.authorization import Allowed, AuthorizationCache, Denied, saved_clock
+from relay_sidecar.core.authorization import (
+    AuthorizationCache,
+    saved_clock,
+)
+from relay_sidecar.core.authorization_verdict import (
+    Allowed,
+    Denied,
+)
 from relay_sidecar.core.offline_clock import OfflineClock
 from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.journal import Saved

@@ -1,0 +1,80 @@
+"""Waits until a stream can answer: opened, current, or as far as it gets in time."""
+
+import math
+
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.watch_events import Failure
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.streams import Streams
+
+# Seconds for a first list, as kube-apiserver's --request-timeout: a bad link takes its time.
+LONGEST_LIST = 60.0
+# Seconds for a stream that follows upstream to prove that it has caught up: contract of the floor.
+PROOF_WAIT = 1.0
+
+
+class StreamDenied(Exception):
+    """Upstream did not let the relay read this: what the caller may, only upstream can say."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class NotCached(Exception):
+    """Nothing is known here that could answer, and upstream is out of reach."""
+
+
+class UpstreamFailing(NotCached):
+    """Upstream can be reached, but its last answer to the stream's first list was none."""
+
+
+async def ready(streams: Streams, scope: Scope, *, now: float, since: float) -> Stream:
+    """The stream that answers whoever asked at `since` (of the clock that nobody sets), opened
+    or reopened where that is needed. It need not be current: upstream may be slow.
+
+    Raises `NotCached` when there is none to be had, `UpstreamFailing` as soon as upstream does
+    not manage to tell what there is, `StreamDenied` when it refuses.
+    """
+    stream = streams.at_hand(scope)
+    if stream is None and streams.reflectors.is_up:
+        reopened = await opened(streams, scope, now=now, since=since)
+        if not streams.is_current(reopened, since):
+            streams.reflectors.confirm(reopened)
+            await reopened.until(
+                lambda: streams.is_current(reopened, since) or not streams.reflectors.is_up,
+                timeout=PROOF_WAIT,
+            )
+        # Where upstream is slow, what is known is better than nothing.
+        found = streams.covering(scope)
+        current = (stream for stream in found if streams.is_current(stream, since))
+        stream = next(current, None) or next(iter(found), None)
+    if stream is None:
+        raise NotCached
+    streams.use(stream, now=now)
+    return stream
+
+
+async def opened(streams: Streams, scope: Scope, *, now: float, since: float = math.inf) -> Stream:
+    """The stream that holds `scope`, once it follows upstream, or as far as it got; or once it
+    is current. Raises as `ready`."""
+    refusal = streams.refusal(scope, now=now)
+    if refusal is not None:
+        raise StreamDenied(refusal)
+    stream = streams.open(scope, now=now)
+    is_known = bool(streams.covering(scope))
+    await stream.until(
+        lambda: (
+            streams.reflectors.is_open(stream)
+            or streams.is_current(stream, since)
+            or stream.refusal is not None
+            or (stream.is_failing and not is_known)
+            or not streams.reflectors.is_up
+        ),
+        timeout=streams.limits.open_timeout if is_known else LONGEST_LIST,
+    )
+    if stream.refusal is not None:
+        raise StreamDenied(stream.refusal)
+    if stream.is_failing and not streams.covering(scope) and streams.reflectors.is_up:
+        raise UpstreamFailing
+    return stream
