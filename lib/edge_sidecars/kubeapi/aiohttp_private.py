@@ -13,50 +13,20 @@ from functools import partial
 from typing import Protocol
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.client_proto import ResponseHandler as ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey as ConnectionKey
 from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
+from aiohttp.tracing import Trace as Trace
 
 from edge_sidecars.kubeapi.errors import Unreachable
 
-__all__ = [
-    "TRANSPORT_ERRORS",
-    "Connect",
-    "ConnectionKey",
-    "ConnectionMaker",
-    "DelegatingConnector",
-    "PinnedResponse",
-    "Receiver",
-    "ResponseHandler",
-    "Trace",
-    "describe",
-    "end_with_connection",
-    "handler_of",
-    "is_reusable",
-    "missing_in_aiohttp",
-    "never_resent",
-    "read_at_once",
-    "take_over",
-]
-
 # Each class with the attributes that this module and the connector use of it.
-_USED: tuple[tuple[type, tuple[str, ...]], ...] = (
-    (aiohttp.TCPConnector, ("_create_connection", "connect")),
-    (aiohttp.ClientResponse, ("start", "connection")),
-    (aiohttp.StreamReader, ("_low_water", "on_eof", "set_exception", "exception", "is_eof")),
-    (
-        ResponseHandler,
-        (
-            "closed",
-            "should_close",
-            "is_connected",
-            "set_parser",
-            "connection_lost",
-            "data_received",
-        ),
-    ),
-)
+_USED: dict[type, tuple[str, ...]] = {
+    aiohttp.TCPConnector: ("_create_connection", "connect"),
+    aiohttp.ClientResponse: ("start", "connection"),
+    aiohttp.StreamReader: ("_low_water", "on_eof", "set_exception", "exception", "is_eof"),
+    ResponseHandler: ("closed", "should_close", "is_connected", "set_parser", "connection_lost"),
+}
 _CONNECTS_WITH = "self, req, traces, timeout"
 # What a failed connection or a broken answer may raise below us; UnicodeError: a host name that
 # cannot be one.
@@ -69,7 +39,7 @@ def missing_in_aiohttp() -> list[str]:
     """What this package uses and the installed aiohttp lacks, by name."""
     missing = [
         f"{owner.__name__}.{name}"
-        for owner, names in _USED
+        for owner, names in _USED.items()
         for name in names
         if not hasattr(owner, name)
     ]
@@ -183,18 +153,9 @@ def read_at_once(response: aiohttp.ClientResponse) -> None:
     response.content._low_water = 1
 
 
-class Receiver(Protocol):
-    """What asyncio calls the owner of a connection with: `asyncio.Protocol`."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
-    def data_received(self, data: bytes) -> None: ...
-    def eof_received(self) -> bool | None: ...
-    def pause_writing(self) -> None: ...
-    def resume_writing(self) -> None: ...
-    def connection_lost(self, exc: Exception | None) -> None: ...
-
-
-def take_over(response: aiohttp.ClientResponse, receiver: Receiver) -> asyncio.Transport | None:
+def take_over(
+    response: aiohttp.ClientResponse, receiver: asyncio.Protocol
+) -> asyncio.Transport | None:
     """Hands the connection of a 101 to `receiver`, the first bytes before this returns; None if it
     is gone already."""
     handler = handler_of(response)
@@ -229,7 +190,7 @@ class _EarlyBytes:
 class _Heir(asyncio.Protocol):
     """Receives for `receiver`; aiohttp learns only that the connection ended, and can forget it."""
 
-    def __init__(self, receiver: Receiver, handler: ResponseHandler) -> None:
+    def __init__(self, receiver: asyncio.Protocol, handler: ResponseHandler) -> None:
         self._handler = handler
         self._receiver = receiver
 

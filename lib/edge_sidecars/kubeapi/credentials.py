@@ -48,8 +48,10 @@ class InCluster:
     Raises `UnusableCredentials` where the folder lacks either.
     """
 
+    tls_server_name: str | None = None
+
     def __init__(self, server: str, folder: Path = SERVICE_ACCOUNT_DIR) -> None:
-        self._server = server.rstrip("/")
+        self.server = server.rstrip("/")
         try:
             token, authorities = folder / "token", folder / "ca.crt"
             self._token = WatchedFiles([token], lambda: read_token(token))
@@ -61,14 +63,6 @@ class InCluster:
                 f"service account in {folder}: {describe_failure(error)}; run in a pod whose "
                 "service account token is mounted, or name a --kubeconfig"
             ) from error
-
-    @property
-    def server(self) -> str:
-        return self._server
-
-    @property
-    def tls_server_name(self) -> str | None:
-        return None
 
     def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         return self._tls.get()
@@ -83,16 +77,10 @@ class InCluster:
 class Plain:
     """Plain HTTP and no credentials: a relay or `kubectl proxy` on this machine."""
 
+    tls_server_name: str | None = None
+
     def __init__(self, server: str) -> None:
-        self._server = server.rstrip("/")
-
-    @property
-    def server(self) -> str:
-        return self._server
-
-    @property
-    def tls_server_name(self) -> str | None:
-        return None
+        self.server = server.rstrip("/")
 
     def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         return None
@@ -101,7 +89,7 @@ class Plain:
         return None
 
     def refused(self) -> None:
-        """Nothing was said."""
+        """There is nothing to renew."""
 
 
 def trusting(ca_file: Path) -> ssl.SSLContext:
@@ -111,20 +99,22 @@ def trusting(ca_file: Path) -> ssl.SSLContext:
 
 def read_token(path: Path) -> str:
     """Raises OSError, or ValueError that names the file and not the token."""
+    refusal = f"{path} is not a token"
     try:
-        return checked_token(path.read_text())
-    except ValueError as error:
-        told = "not text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise ValueError(f"{path} is not a token: {told}") from None
+        text = path.read_text()
+    except UnicodeDecodeError:
+        raise ValueError(f"{refusal}: not text") from None
+    return checked_token(text, refusal=refusal)
 
 
-def checked_token(text: str) -> str:
-    """Without the white space around it. Raises ValueError for what would break the header."""
+def checked_token(text: str, *, refusal: str) -> str:
+    """Without the white space around it. Raises ValueError, which begins with `refusal`, for what
+    would break the header."""
     token = text.strip()
     if not token:
-        raise ValueError("it is empty")
+        raise ValueError(f"{refusal}: it is empty")
     if not (token.isascii() and token.isprintable()):
-        raise ValueError("it has control characters, or others than ASCII, within")
+        raise ValueError(f"{refusal}: it has control characters, or others than ASCII, within")
     if " " in token:
-        raise ValueError("it has spaces within")
+        raise ValueError(f"{refusal}: it has spaces within")
     return token

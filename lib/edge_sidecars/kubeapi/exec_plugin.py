@@ -185,17 +185,10 @@ def _parsed(output: bytes, spec: ExecSpec) -> ExecCredential:
     if token is None and certificate is None:
         raise ValueError("it gives neither a token nor a client certificate")
     return ExecCredential(
-        token=None if token is None else _token(token),
+        token=token and checked_token(token, refusal="what it gives is not a token"),
         pair=None if certificate is None or key is None else (certificate.encode(), key.encode()),
         expires_at=_moment(_text(status, "expirationTimestamp")),
     )
-
-
-def _token(text: str) -> str:
-    try:
-        return checked_token(text)
-    except ValueError as error:
-        raise ValueError(f"what it gives is not a token: {error}") from None
 
 
 def _text(status: Mapping[str, object], name: str) -> str | None:

@@ -7,18 +7,17 @@ running sidecar does not move to another cluster. A token that cannot be read is
 request, not of the start: what is known offline is answered without one.
 """
 
-import base64
 import ssl
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from edge_sidecars.kubeapi.credentials import UnusableCredentials, checked_token, read_token
+from edge_sidecars.kubeapi.credentials import UnusableCredentials, read_token
 from edge_sidecars.kubeapi.errors import Unreachable
 from edge_sidecars.kubeapi.exec_plugin import ExecPlugin
 from edge_sidecars.kubeapi.file_watcher import WatchedFiles, describe_failure, logger
 from edge_sidecars.kubeapi.kubeconfig_file import (
-    Context,
+    KubeContext,
     MissingPackage,
     kubeconfig_paths,
     read_context,
@@ -27,22 +26,19 @@ from edge_sidecars.kubeapi.tls import client_context, present
 from edge_sidecars.runtime.log import fields
 
 
-@dataclass(frozen=True)
-class _Contexts:
+class _TlsContexts(NamedTuple):
     """`anonymous` is without a client certificate; it is `own` where there is none."""
 
     own: ssl.SSLContext
     anonymous: ssl.SSLContext
 
 
-@dataclass(frozen=True)
-class _User:
-    """What stands in the kubeconfig, and what is made of the files that it names."""
+class _User(NamedTuple):
+    """What the kubeconfig has, and what is made of the files that it names."""
 
-    context: Context
-    contexts: WatchedFiles[_Contexts]
+    context: KubeContext
+    tls: WatchedFiles[_TlsContexts]
     token: WatchedFiles[str] | None
-    constant: str | None  # the Authorization header without a tokenFile
     plugin: ExecPlugin | None
 
 
@@ -57,12 +53,10 @@ class Kubeconfig:
     ) -> None:
         self._paths = kubeconfig_paths(path)
         self._name = context
-        self._override = server is not None
-        self._server = (server or "").rstrip("/")
-        self._is_made = False
+        self._fixed_server: str | None = None
         self._told = ""  # the latest problem that was logged
         self._plugin: ExecPlugin | None = None
-        self._of_plugin: tuple[_Contexts, tuple[bytes, bytes], ssl.SSLContext] | None = None
+        self._of_plugin: tuple[_TlsContexts, tuple[bytes, bytes], ssl.SSLContext] | None = None
         self._user = WatchedFiles(self._paths, self._read)
         try:
             found = self._user.get().context
@@ -71,13 +65,10 @@ class Kubeconfig:
             told = describe_failure(error)
             raise UnusableCredentials(f"--kubeconfig {path}: {told}{check}") from error
         self._name = found.name
-        self._server = self._server or found.server
-        self._is_made = True
-        self.namespace: str | None = found.namespace
-
-    @property
-    def server(self) -> str:
-        return self._server
+        self.server = (server or found.server).rstrip("/")
+        self._fixed_server = found.server if server is None else None
+        self.namespace = found.namespace
+        self._is_tls = self.server.startswith("https:")
 
     @property
     def tls_server_name(self) -> str | None:
@@ -87,7 +78,7 @@ class Kubeconfig:
         if not self._is_tls:
             return None
         user = self._user.get()
-        contexts = user.contexts.get()
+        contexts = user.tls.get()
         if is_anonymous:
             return contexts.anonymous
         if user.plugin is None or user.plugin.newest is None or user.plugin.newest.pair is None:
@@ -106,7 +97,7 @@ class Kubeconfig:
                 self._told = str(error)
                 logger.warning(
                     "no credentials for the API server",
-                    extra=fields(server=self._server, why=self._told),
+                    extra=fields(server=self.server, why=self._told),
                 )
             raise
         self._told = ""
@@ -117,46 +108,38 @@ class Kubeconfig:
             try:
                 return f"Bearer {user.token.get()}"
             except (OSError, ValueError) as error:
-                if user.constant is None:
+                if user.context.authorization is None:
                     raise Unreachable(f"no token: {describe_failure(error)}") from error
-        if user.constant is not None or user.plugin is None:
-            return user.constant
+        if user.context.authorization is not None or user.plugin is None:
+            return user.context.authorization
         credential = await user.plugin.credential()
         if credential.pair is not None:
             # A pair that cannot be used is known now, not in the middle of a request.
-            self._with_pair(user, user.contexts.get(), credential.pair)
+            self._with_pair(user, user.tls.get(), credential.pair)
         return None if credential.token is None else f"Bearer {credential.token}"
 
     def refused(self) -> None:
         if self._plugin is not None:
             self._plugin.refused()
 
-    @property
-    def _is_tls(self) -> bool:
-        return self._server.startswith("https:")
-
     def _read(self) -> _User:
         """Raises OSError or ValueError."""
         context = read_context(self._paths, self._name)
-        if self._is_made and not self._override and context.server != self._server:
-            raise ValueError(f"{self._server} became another server: restart to go there")
-        files = [
-            source.path
-            for source in (context.authorities, context.certificate, context.key)
-            if source is not None and source.path is not None
-        ]
-        contexts = WatchedFiles(files, partial(_contexts, context))
-        contexts.get()
+        if self._fixed_server not in (None, context.server):
+            raise ValueError(f"{self.server} became another server: restart to go there")
+        sources = [context.authorities, *(context.pair or ())]
+        files = [it.path for it in sources if it is not None and it.path is not None]
+        tls = WatchedFiles(files, partial(_tls_contexts, context))
+        tls.get()
         token = None
         if context.token_file is not None:
             token = WatchedFiles([context.token_file], partial(read_token, context.token_file))
-        constant = _constant(context)
         if self._plugin is None or self._plugin.spec != context.plugin:
             self._plugin = None if context.plugin is None else ExecPlugin(context.plugin)
-        return _User(context, contexts, token, constant, self._plugin)
+        return _User(context, tls, token, self._plugin)
 
     def _with_pair(
-        self, user: _User, contexts: _Contexts, pair: tuple[bytes, bytes]
+        self, user: _User, contexts: _TlsContexts, pair: tuple[bytes, bytes]
     ) -> ssl.SSLContext:
         """Raises `Unreachable` for a pair that cannot be used."""
         made = self._of_plugin
@@ -173,29 +156,17 @@ class Kubeconfig:
         return context
 
 
-def _contexts(context: Context) -> _Contexts:
+def _tls_contexts(context: KubeContext) -> _TlsContexts:
     try:
-        anonymous = _trusting(context)
-        if context.certificate is None or context.key is None:
-            return _Contexts(anonymous, anonymous)
-        own = _trusting(context)
-        present(own, context.certificate.read(), context.key.read())
+        own = anonymous = _trusting(context)
+        if context.pair is not None:
+            own = _trusting(context)
+            present(own, *(source.read() for source in context.pair))
     except (ssl.SSLError, ValueError) as error:
         raise ValueError(f"its certificates: {describe_failure(error)}") from error
-    return _Contexts(own, anonymous)
+    return _TlsContexts(own, anonymous)
 
 
-def _trusting(context: Context) -> ssl.SSLContext:
+def _trusting(context: KubeContext) -> ssl.SSLContext:
     authorities = None if context.authorities is None else context.authorities.read()
     return client_context(authorities, is_insecure=context.is_insecure)
-
-
-def _constant(context: Context) -> str | None:
-    if context.token is not None:
-        try:
-            return f"Bearer {checked_token(context.token)}"
-        except ValueError as error:
-            raise ValueError(f"token of its user: {error}") from None
-    if context.basic is None:
-        return None
-    return "Basic " + base64.b64encode(":".join(context.basic).encode()).decode()

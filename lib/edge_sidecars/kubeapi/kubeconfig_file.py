@@ -1,8 +1,8 @@
-"""What kubeconfig files say: several merged into one, and of that one context.
+"""One context of one kubeconfig, or of several that are merged.
 
 Follows client-go (tools/clientcmd): of several files the first to name a cluster, user, context or
 current-context wins; relative paths are relative to the file that they are in. Only reads; what
-the files that it names hold, and which fields exclude each other, is the business of `kubeconfig`.
+the files that it names hold is the business of `kubeconfig`.
 JSON needs no package, YAML needs PyYAML.
 """
 
@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.exec_plugin import ExecSpec
 
 # Of the cluster, which plugins that want it get (client.authentication.k8s.io, ExecConfig.Cluster).
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-_LISTS = ("clusters", "users", "contexts")
 
 _Mapping = Mapping[str, object]
 
@@ -27,8 +27,8 @@ class MissingPackage(ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
-    """Content that stands in the kubeconfig, or the file that has it."""
+class FileOrInline:
+    """Content of a field of the kubeconfig, or the file that has it."""
 
     path: Path | None
     inline: bytes = b""
@@ -39,20 +39,18 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Context:
-    """One cluster as one user sees it."""
+class KubeContext:
+    """One cluster as one user sees it. `authorization`: the header, where no file has its token."""
 
     name: str
-    server: str
     namespace: str | None
-    authorities: Source | None
-    is_insecure: bool
+    server: str
     tls_server_name: str | None
-    certificate: Source | None
-    key: Source | None
-    token: str | None
+    is_insecure: bool
+    authorities: FileOrInline | None
+    pair: tuple[FileOrInline, FileOrInline] | None  # certificate and key
+    authorization: str | None
     token_file: Path | None
-    basic: tuple[str, str] | None  # username and password
     plugin: ExecSpec | None
 
 
@@ -64,13 +62,13 @@ def kubeconfig_paths(path: Path) -> tuple[Path, ...]:
     return tuple(Path(each).expanduser() for each in text.split(os.pathsep) if each)
 
 
-def read_context(paths: Sequence[Path], name: str | None) -> Context:
+def read_context(paths: Sequence[Path], name: str | None) -> KubeContext:
     """Of the context `name`, or of the current one. Raises OSError, or ValueError naming the field.
 
     Of several files some may be missing, as with KUBECONFIG.
     """
-    merged: dict[str, dict[str, tuple[_Mapping, Path]]] = {kind: {} for kind in _LISTS}
-    current = ""
+    found: dict[str, dict[str, _Fields]] = {"cluster": {}, "user": {}, "context": {}}
+    current: str | None = None
     for path in paths:
         try:
             text = path.read_text(encoding="utf-8")
@@ -78,35 +76,27 @@ def read_context(paths: Sequence[Path], name: str | None) -> Context:
             if len(paths) == 1:
                 raise
             continue
-        content = _parsed(text, path)
-        current = current or _text(content, "current-context", f"{path}") or ""
-        for kind in _LISTS:
-            for key, entry in _named(content, kind, path).items():
-                merged[kind].setdefault(key, (entry, path.absolute().parent))
+        content = _Fields(_parsed(text, path), str(path), path.absolute().parent)
+        current = current or content.text("current-context")
+        for kind, entries in found.items():
+            found[kind] = content.entries(kind) | entries
     chosen = name or current
     if not chosen:
         raise ValueError("it has no current-context")
-    context, _ = _entry(merged["contexts"], chosen, "context")
-    cluster_name = _text(context, "cluster", f"context {chosen}")
-    if not cluster_name:
+    context = _entry(found, "context", chosen)
+    cluster_name, user_name = context.text("cluster"), context.text("user")
+    if cluster_name is None:
         raise ValueError(f"context {chosen} names no cluster")
-    cluster, folder = _entry(merged["clusters"], cluster_name, "cluster")
-    user_name = _text(context, "user", f"context {chosen}") or ""
-    user: tuple[_Mapping, Path] = ({}, folder)
-    if user_name:
-        user = _entry(merged["users"], user_name, "user")
-    return _context(
-        chosen,
-        _Fields(cluster, f"cluster {cluster_name}", folder),
-        _Fields(user[0], f"user {user_name}", user[1]),
-        _text(context, "namespace", f"context {chosen}"),
-    )
+    cluster = _entry(found, "cluster", cluster_name)
+    user = _Fields({}, "", cluster.folder)
+    if user_name is not None:
+        user = _entry(found, "user", user_name)
+    return _context(chosen, context.text("namespace"), cluster, user)
 
 
 def _parsed(text: str, path: Path) -> _Mapping:
-    content: object = None
     try:
-        content = json.loads(text)
+        content: object = json.loads(text)
     except (ValueError, RecursionError):
         try:
             # Not where JSON is enough: an image for pods does not have it.
@@ -127,43 +117,44 @@ def _parsed(text: str, path: Path) -> _Mapping:
     return content
 
 
-def _named(content: _Mapping, kind: str, path: Path) -> dict[str, _Mapping]:
-    """The entries of a list by name; each holds its mapping under the singular of the list."""
-    entries = content.get(kind) or []
-    if not isinstance(entries, list):
-        raise ValueError(f"{kind} of {path} is no list")
-    found: dict[str, _Mapping] = {}
-    for entry in entries:
-        inner = entry.get(kind.removesuffix("s")) or {} if isinstance(entry, dict) else None
-        if not isinstance(entry, dict) or not isinstance(inner, dict):
-            raise ValueError(f"{kind} of {path} has an entry that is no mapping")
-        name = entry.get("name")
-        if not isinstance(name, str):
-            raise ValueError(f"{kind} of {path} has an entry without a name")
-        if name in found:
-            raise ValueError(f"{kind} of {path} has {name} twice")
-        found[name] = inner
-    return found
-
-
-def _entry(
-    entries: Mapping[str, tuple[_Mapping, Path]], name: str, kind: str
-) -> tuple[_Mapping, Path]:
-    if name not in entries:
+def _entry(found: Mapping[str, Mapping[str, "_Fields"]], kind: str, name: str) -> "_Fields":
+    if name not in found[kind]:
         raise ValueError(f"{kind} {name} does not exist")
-    return entries[name]
+    return found[kind][name]
 
 
 @dataclass(frozen=True)
 class _Fields:
-    """Those of a cluster or a user; `folder` is where its kubeconfig is."""
+    """Those of a kubeconfig or one of its entries; `owner` for messages, `folder` is where the
+    kubeconfig is."""
 
     values: _Mapping
     owner: str
     folder: Path
 
+    def entries(self, kind: str) -> dict[str, "_Fields"]:
+        """Those of a list by name; each holds its mapping under the singular of the list."""
+        entries, owner = self.values.get(f"{kind}s") or [], f"{kind}s of {self.owner}"
+        if not isinstance(entries, list):
+            raise ValueError(f"{owner} is no list")
+        found: dict[str, _Fields] = {}
+        for entry in entries:
+            values = entry.get(kind) or {} if isinstance(entry, dict) else None
+            if not isinstance(values, dict):
+                raise ValueError(f"{owner} has an entry that is no mapping")
+            name = entry.get("name")
+            if not isinstance(name, str):
+                raise ValueError(f"{owner} has an entry without a name")
+            if name in found:
+                raise ValueError(f"{owner} has {name} twice")
+            found[name] = _Fields(values, f"{kind} {name}", self.folder)
+        return found
+
     def text(self, name: str) -> str | None:
-        return _text(self.values, name, self.owner) or None
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"{name} of {self.owner} is not text")
+        return value or None
 
     def path(self, name: str) -> Path | None:
         text = self.text(name)
@@ -175,13 +166,13 @@ class _Fields:
             raise ValueError(f"{name} of {self.owner} is neither true nor false")
         return value
 
-    def source(self, name: str) -> Source | None:
+    def source(self, name: str) -> FileOrInline | None:
         """Data wins over a path, as client-go has it."""
         data, path = self.text(f"{name}-data"), self.path(name)
         if data is None:
-            return None if path is None else Source(path)
+            return None if path is None else FileOrInline(path)
         try:
-            return Source(None, base64.b64decode("".join(data.split()), validate=True))
+            return FileOrInline(None, base64.b64decode("".join(data.split()), validate=True))
         except ValueError as error:
             raise ValueError(f"{name}-data of {self.owner} is not base64") from error
 
@@ -191,14 +182,7 @@ class _Fields:
                 raise ValueError(f"{name} of {self.owner} is not supported: {remedy}")
 
 
-def _text(values: _Mapping, name: str, owner: str) -> str | None:
-    value = values.get(name)
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"{name} of {owner} is not text")
-    return value
-
-
-def _context(name: str, cluster: _Fields, user: _Fields, namespace: str | None) -> Context:
+def _context(name: str, namespace: str | None, cluster: _Fields, user: _Fields) -> KubeContext:
     cluster.refuse(["proxy-url"], "name a --server that can be reached directly")
     user.refuse(["auth-provider"], "use an exec plugin, such as kubelogin for OIDC")
     user.refuse(
@@ -208,10 +192,8 @@ def _context(name: str, cluster: _Fields, user: _Fields, namespace: str | None) 
     server = cluster.text("server")
     if server is None:
         raise ValueError(f"{cluster.owner} names no server")
-    authorities, is_insecure = (
-        cluster.source("certificate-authority"),
-        cluster.switch("insecure-skip-tls-verify"),
-    )
+    authorities = cluster.source("certificate-authority")
+    is_insecure = cluster.switch("insecure-skip-tls-verify")
     if is_insecure and authorities is not None:
         raise ValueError(
             f"{cluster.owner} has a certificate-authority and insecure-skip-tls-verify: drop one"
@@ -219,27 +201,33 @@ def _context(name: str, cluster: _Fields, user: _Fields, namespace: str | None) 
     certificate, key = user.source("client-certificate"), user.source("client-key")
     if (certificate is None) != (key is None):
         raise ValueError(f"{user.owner} has client-certificate or client-key without the other")
-    token, token_file, user_name = user.text("token"), user.path("tokenFile"), user.text("username")
-    if user_name is not None and (token is not None or token_file is not None):
-        raise ValueError(f"{user.owner} has a token and a username: drop one")
-    return Context(
+    return KubeContext(
         name=name,
+        namespace=namespace,
         server=server.rstrip("/"),
-        namespace=namespace or None,
-        authorities=authorities,
-        is_insecure=is_insecure,
         tls_server_name=cluster.text("tls-server-name"),
-        certificate=certificate,
-        key=key,
-        token=token,
-        token_file=token_file,
-        basic=None if user_name is None else (user_name, user.text("password") or ""),
+        is_insecure=is_insecure,
+        authorities=authorities,
+        pair=None if certificate is None or key is None else (certificate, key),
+        authorization=_authorization(user),
+        token_file=user.path("tokenFile"),
         plugin=_plugin(user, cluster, server, authorities),
     )
 
 
+def _authorization(user: _Fields) -> str | None:
+    token, user_name = user.text("token"), user.text("username")
+    if user_name is None:
+        refusal = "token of its user"
+        return None if token is None else f"Bearer {checked_token(token, refusal=refusal)}"
+    if token is not None or user.path("tokenFile") is not None:
+        raise ValueError(f"{user.owner} has a token and a username: drop one")
+    pair = f"{user_name}:{user.text('password') or ''}"
+    return "Basic " + base64.b64encode(pair.encode()).decode()
+
+
 def _plugin(
-    user: _Fields, cluster: _Fields, server: str, authorities: Source | None
+    user: _Fields, cluster: _Fields, server: str, authorities: FileOrInline | None
 ) -> ExecSpec | None:
     values = user.values.get("exec")
     if values is None:
@@ -255,6 +243,7 @@ def _plugin(
     arguments = values.get("args") or []
     if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
         raise ValueError(f"args of {it.owner} is no list of texts")
+    wants_cluster = it.switch("provideClusterInfo")
     return ExecSpec(
         owner=user.owner,
         command=command,
@@ -263,9 +252,7 @@ def _plugin(
         api_version=it.text("apiVersion") or "",
         interactive_mode=it.text("interactiveMode") or "",
         install_hint=it.text("installHint") or "",
-        cluster=(
-            _cluster(cluster, server, authorities) if it.switch("provideClusterInfo") else None
-        ),
+        cluster=_cluster(cluster, server, authorities) if wants_cluster else None,
     )
 
 
@@ -279,7 +266,7 @@ def _environ(values: object, owner: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _cluster(cluster: _Fields, server: str, authorities: Source | None) -> str:
+def _cluster(cluster: _Fields, server: str, authorities: FileOrInline | None) -> str:
     """The Cluster of an ExecCredential's spec, as JSON."""
     told: dict[str, object] = {"server": server}
     if name := cluster.text("tls-server-name"):

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, Self
+from typing import Literal
 
 from yarl import URL
 
@@ -62,34 +62,15 @@ class Request:
         )
 
 
-class PacedBody:
-    """A body in pieces; calls `begin` when the first one is taken, `end` after the last one."""
-
-    def __init__(
-        self,
-        body: bytes | AsyncIterable[bytes],
-        *,
-        begin: Callable[[], None],
-        end: Callable[[], None],
-    ) -> None:
-        self._pieces = _pieces(body) if isinstance(body, bytes) else aiter(body)
-        self._begin: Callable[[], None] | None = begin
-        self._end = end
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if self._begin is not None:
-            self._begin()
-            self._begin = None
-        try:
-            return await anext(self._pieces)
-        except StopAsyncIteration:
-            self._end()
-            raise
-
-
-async def _pieces(body: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), PIECE):
-        yield body[start : start + PIECE]
+async def paced(
+    body: bytes | AsyncIterable[bytes], *, begin: Callable[[], None], end: Callable[[], None]
+) -> AsyncIterator[bytes]:
+    """The body in pieces; calls `begin` when the first one is taken, `end` after the last one."""
+    begin()
+    if isinstance(body, bytes):
+        for start in range(0, len(body), PIECE):
+            yield body[start : start + PIECE]
+    else:
+        async for piece in body:
+            yield piece
+    end()

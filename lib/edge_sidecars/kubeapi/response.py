@@ -14,7 +14,6 @@ from multidict import CIMultiDictProxy
 
 from edge_sidecars.kubeapi.aiohttp_private import (
     TRANSPORT_ERRORS,
-    Receiver,
     describe,
     handler_of,
     take_over,
@@ -134,7 +133,7 @@ class Response:
         if size:
             raise Unreachable(f"{self._url} ended its answer within a line")
 
-    def take_over(self, receiver: Receiver) -> asyncio.Transport:
+    def take_over(self, receiver: asyncio.Protocol) -> asyncio.Transport:
         """After a 101, when the connection speaks another protocol than HTTP.
 
         From here on its bytes go to `receiver`, the first ones before this returns, and the caller

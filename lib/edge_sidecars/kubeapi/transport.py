@@ -32,7 +32,7 @@ from edge_sidecars.kubeapi.connector import Connector
 from edge_sidecars.kubeapi.credentials import Credentials
 from edge_sidecars.kubeapi.errors import NotSent, StaleConnection, Unreachable
 from edge_sidecars.kubeapi.pool import ConnectionPool
-from edge_sidecars.kubeapi.request import PIECE, SAFE, Body, PacedBody, Request
+from edge_sidecars.kubeapi.request import PIECE, SAFE, Body, Request, paced
 from edge_sidecars.kubeapi.resolver import Resolver
 from edge_sidecars.kubeapi.response import Response
 
@@ -256,7 +256,7 @@ class _Opening:
         is_short = isinstance(body, bytes) and (len(body) <= PIECE or self._restarts)
         if body is None or is_short:
             return body
-        return PacedBody(body, begin=partial(self._reschedule, None), end=self._restart)
+        return paced(body, begin=partial(self._reschedule, None), end=self._restart)
 
     def _connected(self) -> None:
         self._is_connected = True
