@@ -10,6 +10,10 @@ A watch that upstream has accepted is open; it is live once it is known to have 
 suspend neither is true, before anything was reported. What is begun and ended follows the reports
 (`link`), since connections are given up with them.
 
+GM and LC reflect by `edge_sidecars.kubeapi.reflector`, which has no such rules: it reads a relay on
+localhost that has proved all this, and gets its lists as watches (WatchList), which an API server
+may lack.
+
     listing ──(last page)──► watching ◄──┐ ended, cut off, silent: again from the last version
        ▲  ▲                   │  │  └────┘
        │  └─(token expired)   │  └─ 410, 404, a version that went back, relist

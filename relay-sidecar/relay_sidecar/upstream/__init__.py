@@ -1,1 +1,1 @@
-"""Everything that is asked of upstream: list+watch, probes, requests that are passed on."""
+"""All requests to upstream: `reflector/` (list+watch), probes, requests that are passed on."""

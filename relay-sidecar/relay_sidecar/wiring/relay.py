@@ -34,9 +34,9 @@ from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import JournalStatus, UpstreamLinkStatus
 from relay_sidecar.upstream.link_probe import LinkProbe
-from relay_sidecar.upstream.list_watch import UpstreamSource
 from relay_sidecar.upstream.proxy import Proxy
-from relay_sidecar.upstream.reflectors import Reflectors
+from relay_sidecar.upstream.reflector.reflectors import Reflectors
+from relay_sidecar.upstream.reflector.source import UpstreamSource
 from relay_sidecar.web.api import Api
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.gets import Gets

@@ -7,7 +7,7 @@ import pytest
 
 from edge_sidecars.kubeapi import ApiError, ApiTransport, Plain
 from relay_sidecar.core.link import LinkEvidence
-from relay_sidecar.upstream.list_watch import UpstreamSource
+from relay_sidecar.upstream.reflector.source import UpstreamSource
 from tools.harness.pods.raw_server import Connection, RawServer
 
 TIMEOUT = 5.0

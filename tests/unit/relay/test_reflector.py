@@ -19,7 +19,7 @@ from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.upstream.reflectors import Reflectors
+from relay_sidecar.upstream.reflector.reflectors import Reflectors
 from tests.unit.relay.link import FixedLink
 from tests.unit.relay.samples import line, pod
 

@@ -19,8 +19,8 @@ from relay_sidecar.core.link import UNAUTHORIZED
 from relay_sidecar.core.reflection import LinkVerdict
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
-from relay_sidecar.upstream.reflector import Reflector
-from relay_sidecar.upstream.reflector_ports import Source
+from relay_sidecar.upstream.reflector.ports import Source
+from relay_sidecar.upstream.reflector.reflector import Reflector
 
 
 class ObservedLink(Protocol):

@@ -4,10 +4,13 @@ Knows none of those that do this.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from edge_sidecars.apimachinery.watch_events import Failure
 from relay_sidecar.streams.stream import Stream
+
+# HTTP 429; what a stream is refused with that the relay has no room for.
+FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
 
 
 class Source(Protocol):

@@ -1,0 +1,137 @@
+"""What upstream holds, asked for beside the watch: the proof that the watch has caught up.
+
+When it is asked, and how much, says `core/confirmation.py`.
+"""
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Callable
+from typing import Final
+
+from edge_sidecars.apimachinery.objects import Malformed, Page, read_page
+from edge_sidecars.apimachinery.store import fingerprint_of
+from edge_sidecars.kubeapi import ApiError, Unreachable
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
+from relay_sidecar.core.catch_up import ListEvidence
+from relay_sidecar.core.confirmation import Confirming
+from relay_sidecar.upstream.reflector.ports import Source
+from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
+
+# Whole objects serve as well: an aggregated API server may know nothing else.
+METADATA: Final = (
+    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json;q=0.5"
+)
+# HTTP 406 and 415: upstream does not serve objects in the form that was asked for.
+NOT_IN_THIS_FORM: Final = frozenset({406, 415})
+
+
+class Confirmer:
+    """Of one stream; one question at a time."""
+
+    def __init__(self, steps: StreamSteps, source: Source, *, request_timeout: float) -> None:
+        self._steps = steps
+        self._source = source
+        self._timeout = request_timeout
+        self._confirming = Confirming()
+        self._question: asyncio.Task[None] | None = None
+        # Upstream has no metadata of these objects by itself.
+        self._serves_metadata = True
+
+    @property
+    def due_at(self) -> float:
+        return self._confirming.at if self._steps.reflection.may_ask else math.inf
+
+    def watch_opened(self) -> None:
+        """It is to be proved from now on."""
+        self._confirming.opened(boottime(), random.random())
+
+    def watch_ended(self) -> None:
+        self._confirming.ended()
+
+    def wanted(self) -> None:
+        """Somebody waits for what upstream holds now."""
+        self._confirming.wanted(boottime())
+
+    def ask_if_due(self) -> None:
+        now = boottime()
+        if self._question is not None and self._question.done():
+            self._question.result()
+            self._question = None
+        if now >= self.due_at:
+            stream = self._steps.stream
+            limit = self._confirming.asking(
+                now, objects=len(stream.collection.objects), selects=bool(stream.scope.params)
+            )
+            self._question = asyncio.create_task(self._ask(limit))
+
+    async def stop(self) -> None:
+        if self._question is not None:
+            self._question.cancel()
+            await asyncio.wait([self._question])
+
+    def told(self, told: ListEvidence) -> None:
+        """What upstream held, as this question or a client's list showed it."""
+        steps, stream = self._steps, self._steps.stream
+        is_back = steps.reflection.listed(
+            told.version, boottime(), asked_at=told.asked_at, at_least=told.cursor
+        )
+        if is_back:
+            steps.go_back(told.version)
+            return
+        if told.version < told.cursor:
+            # Upstream is to say that again before it is believed.
+            if steps.reflection.is_watching(boottime()):
+                self.watch_opened()
+            steps.wake()
+            stream.nudge()
+            return
+        stream.expect(told)
+        steps.persist_equal()
+        stream.nudge()
+
+    async def _ask(self, limit: int) -> None:
+        steps, stream, ages = self._steps, self._steps.stream, list[float]()
+        asked_at, asked_at_wall, version = boottime(), time.time(), stream.version
+        page, why, retry_after = None, "upstream itself is behind", 0.0
+        try:
+            page = await self._listed(limit, ages.append)
+        except (ApiError, Unreachable, Malformed) as error:
+            why = str(error)
+            retry_after = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
+        if page is None or ages:
+            logger.debug("not confirmed", extra=fields(stream=stream.scope, why=why))
+            is_needed = steps.reflection.is_watching(boottime()) and not steps.was_live()
+            self._confirming.failed(
+                boottime(), random.random(), is_needed=is_needed, retry_after=retry_after
+            )
+        else:
+            self._confirming.answered(boottime())
+            fingerprint = None if page.continue_token else fingerprint_of(page.items)
+            self.told(ListEvidence(page.version, fingerprint, asked_at, asked_at_wall, version))
+        steps.wake()
+
+    async def _listed(self, limit: int, aged: Callable[[float], None]) -> Page:
+        """Where metadata alone is refused, or something else comes, one whole object, whose list
+        has a version all the same. Raises as `Source.page`, and `Malformed`."""
+        if self._serves_metadata:
+            try:
+                return await self._page(limit, METADATA, aged)
+            except ApiError as error:
+                if error.status not in NOT_IN_THIS_FORM:
+                    raise
+            except Malformed:
+                scope = self._steps.stream.scope
+                logger.debug("no list of metadata", extra=fields(stream=scope))
+            self._serves_metadata = False
+        return await self._page(1, "application/json", aged)
+
+    async def _page(self, limit: int, accept: str, aged: Callable[[float], None]) -> Page:
+        scope = self._steps.stream.scope
+        params = scope.params | ({"limit": str(limit)} if limit else {})
+        body = await self._source.page(
+            scope.path, params, timeout=self._timeout, accept=accept, aged=aged
+        )
+        return read_page(body)

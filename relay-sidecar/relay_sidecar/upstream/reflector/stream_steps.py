@@ -1,0 +1,131 @@
+"""What a stream takes in of lists and watches, one step after another.
+
+Guarantees: a step is persisted before it is delivered, and taken whole or not at all, also where
+the request that brought it is cancelled; a step of a history that was evicted meanwhile is none.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+
+from edge_sidecars.apimachinery.objects import Event, Page
+from edge_sidecars.apimachinery.status import expired
+from edge_sidecars.runtime.clock import boottime
+from relay_sidecar.core.reflection import Reflection
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.stream_journal import StreamJournal
+from relay_sidecar.upstream.reflector.ports import Owner
+
+
+class StreamSteps:
+    """Of one stream. `wake` makes its reflector look at what is to be done next."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        reflection: Reflection,
+        journal: StreamJournal,
+        owner: Owner,
+        *,
+        wake: Callable[[], None],
+    ) -> None:
+        self.stream = stream
+        self.reflection = reflection
+        self.journal = journal
+        self.owner = owner
+        self.wake = wake
+        self._taking: asyncio.Task[None] | None = None
+        # The last equality that is in the journal.
+        self._persisted_equal = 0
+
+    def is_live(self) -> bool:
+        """Upstream's watch brings what happens, and nothing from before is missing."""
+        return self.reflection.is_live(boottime(), equal_at=self.stream.equal_at)
+
+    def was_live(self) -> bool:
+        """The same as of upstream's latest answer."""
+        return self.reflection.was_live(boottime(), equal_at=self.stream.equal_at)
+
+    def note_confirmed(self) -> None:
+        """It was live at upstream's latest answer, and may be no more from now on."""
+        if self.was_live():
+            self.stream.known(known_at=-math.inf, confirmed_at=self.owner.answered_at)
+
+    # ── one step after another ──
+
+    async def begin(self, step: Coroutine[None, None, None]) -> None:
+        """After the step before. A request that is cancelled meanwhile does not tear it in two."""
+        with ExitStack() as stack:
+            stack.callback(step.close)
+            await self.settled()
+            stack.pop_all()
+        self._taking = asyncio.create_task(step)
+
+    async def settled(self) -> None:
+        """The step before is taken; whatever went wrong with it is raised."""
+        if self._taking is not None and not self._taking.done():
+            await asyncio.shield(self._taking)
+        elif self._taking is not None:
+            self._taking.result()
+
+    async def ended(self) -> None:
+        """The step before is taken, or has failed."""
+        if self._taking is not None:
+            await asyncio.wait([self._taking])
+            self._taking = None
+
+    # ── steps ──
+
+    async def replace(
+        self, whole: Page, *, lists: int, known_at: float, confirmed_at: float
+    ) -> None:
+        """A list that was asked for when the stream had been listed `lists` times."""
+        stream = self.stream
+        while not self._is_overtaken(whole, lists):
+            if whole.version < stream.collection.cursor:
+                self.go_back(whole.version)
+            listed, turns = stream.lists, stream.turns
+            await self.journal.list_replaced(stream, whole, at=confirmed_at)
+            if stream.turns != turns:
+                return  # what was forgotten meanwhile is listed again
+            if stream.lists == listed:
+                stream.known(known_at=known_at, confirmed_at=confirmed_at)
+                stream.replace(whole, gone=expired())
+                return
+
+    def _is_overtaken(self, whole: Page, lists: int) -> bool:
+        """Whether a list that a client was given has begun the stream meanwhile, at this version
+        or a newer one: then the watch, from here on, brings nothing twice."""
+        return self.stream.lists != lists and self.stream.collection.cursor >= whole.version
+
+    async def apply(self, events: Sequence[Event]) -> None:
+        stream = self.stream
+        if not stream.collection.is_synced:
+            return
+        if self.is_live():
+            stream.known(known_at=boottime(), confirmed_at=time.time())
+        turns = stream.turns
+        await self.journal.events_applied(stream, events)
+        if stream.turns != turns:
+            return  # these are of the history that was forgotten meanwhile
+        was_live = self.is_live()
+        stream.apply(events)
+        if self.reflection.received(events[-1].version, boottime()):
+            self.go_back(events[-1].version)
+        self.persist_equal()
+        if not was_live and self.is_live():
+            stream.nudge()
+
+    def go_back(self, version: int) -> None:
+        """Upstream is at `version`, which the stream was beyond."""
+        self.stream.forget(gone=expired())
+        self.owner.went_back(self.stream, version)
+        self.wake()
+
+    def persist_equal(self) -> None:
+        equal_at = self.stream.equal_at
+        if equal_at > max(self.stream.collection.cursor, self._persisted_equal):
+            self._persisted_equal = equal_at
+            self.journal.equal(self.stream)
