@@ -83,9 +83,5 @@ def _node(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 main = StatusCommand(
-    program="gm",
-    document=_DOCUMENT,
-    url_of="--listen",
-    listen=_listen,
-    table=table,
+    program="gm", document=_DOCUMENT, url_of="--listen", listen=_listen, table=table
 ).run

@@ -46,7 +46,6 @@ from gm.telemetry.status import (
     CollectionStatus,
     GmStatus,
     LeaderStatus,
-    NodeStatus,
     ReportCounts,
     StateCount,
 )
@@ -66,12 +65,7 @@ class GlobalManager:
     """`api` and `relay` are this pod's relay."""
 
     def __init__(
-        self,
-        config: Config,
-        *,
-        api: ApiClient,
-        relay: ApiClient | None,
-        instance: str,
+        self, config: Config, *, api: ApiClient, relay: ApiClient | None, instance: str
     ) -> None:
         timeout = config.request_timeout
         self.config = config
@@ -100,9 +94,7 @@ class GlobalManager:
                 changed=self.informers.appeared,
             ),
             settings=WorkerSettings(
-                config.lc_server,
-                config.kb_server,
-                refused_namespaces=config.refused_namespaces,
+                config.lc_server, config.kb_server, refused_namespaces=config.refused_namespaces
             ),
             concurrency=config.concurrency,
         )
@@ -233,21 +225,21 @@ class GlobalManager:
         return "" if self.link.is_up else "the relay does not reach the API server"
 
     def status(self) -> GmStatus:
-        now = boottime()
         leader, report_queue = self.leader, self.report_queue
         counts = self.informers.state_counts.counts()
         return GmStatus(
             version=VERSION,
             mode=self.config.mode.value,
-            uptime=now - self._began,
-            lack=self.lack,
+            uptime_seconds=boottime() - self._began,
+            is_ready=not self.lack,
+            lack=self.lack or None,
             leader=LeaderStatus(
                 is_leader=leader.is_leader,
                 may_act=leader.may_act(),
                 holder=leader.holder,
                 term=leader.term,
                 terms=leader.terms,
-                remaining=leader.remaining,
+                remaining_seconds=leader.remaining,
             ),
             is_link_up=self.link.is_up,
             backlog=Backlog(
@@ -264,32 +256,15 @@ class GlobalManager:
                 without_effect=self.controller.refused,
                 refused=report_queue.refused,
                 lost=report_queue.lost_reports,
-                last_refusal=report_queue.last_refusal,
+                last_refusal=report_queue.last_refusal or None,
             ),
-            nodes=self._nodes(),
+            nodes=[] if self.hub is None else self.hub.connected(),
             jobs=[StateCount(kind, state, n) for (kind, state), n in sorted(counts.items())],
             collections=[
                 CollectionStatus(kind, len(it), it.version, it.is_synced)
                 for kind, it in self.informers.collections.items()
             ],
         )
-
-    def _nodes(self) -> list[NodeStatus]:
-        if self.hub is None:
-            return []
-        return [
-            NodeStatus(
-                node=it.node,
-                transport=it.transport,
-                version=it.version,
-                age=it.age,
-                is_serving=it.is_serving,
-                backlog=it.backlog,
-                reports=it.reports,
-                last_report_age=it.last_report_age,
-            )
-            for it in self.hub.connected()
-        ]
 
     def counters(self) -> GmCounters:
         return GmCounters(

@@ -82,9 +82,5 @@ def _refusal(it: Mapping[str, Any]) -> str:
 
 
 main = StatusCommand(
-    program="lc",
-    document=_DOCUMENT,
-    url_of="this node's LC",
-    listen=_listen,
-    table=table,
+    program="lc", document=_DOCUMENT, url_of="this node's LC", listen=_listen, table=table
 ).run

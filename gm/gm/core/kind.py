@@ -2,10 +2,10 @@
 
 A kind is data: where its templates stand, which workers it makes from them with which environment,
 what it refers to, by which rule its state follows from its children, and how reports about it take
-effect. One file in `kinds/` is one row. Nothing here decides anything.
+effect. A row is in one file of `kinds/`. Nothing here decides anything.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -82,6 +82,11 @@ class Mounted:
     sources: tuple[Source, ...]
     is_downloaded: bool = False
     is_directory: bool = False
+
+
+def downloaded(name: str, *sources: Source) -> Mounted:
+    """What a worker gets as files, wherever it is."""
+    return Mounted(name, sources, is_downloaded=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,4 +207,4 @@ class SednaKind:
     merge: Merge = Merge.NOTHING
     words: Words = Words("Starting", "Running", "Completed")
     times: tuple[str, ...] = ("lastHeartbeatTime", "lastTransitionTime")
-    check: Callable[[Json], tuple[Problem, ...]] = unchecked
+    check: Callable[[Json], Iterable[Problem]] = unchecked

@@ -111,9 +111,7 @@ def _template_problems(kind: SednaKind, object_: Json) -> Iterator[Problem]:
             for index, one in enumerate(containers):
                 if not text(one, "name") or not text(one, "image"):
                     yield Problem(
-                        f"{field}.containers[{index}]",
-                        "has no name or no image",
-                        "give both",
+                        f"{field}.containers[{index}]", "has no name or no image", "give both"
                     )
             if worker.needs_node and not text(part, "template", "spec", "nodeName"):
                 yield Problem(

@@ -165,7 +165,7 @@ class Hub:
         """Reports refused for good since the process began."""
         return self._reports_refused + sum(stream.refused for stream in self._present)
 
-    # The objects's listener
+    # As a NodeListener
 
     def concerns(self, node: str, document: Document) -> None:
         if stream := self._streams.get(node):
@@ -209,8 +209,7 @@ class Hub:
             is_rewound = True
             known = dict(session.hello.known)
             logger.warning(
-                "the API's history is behind an LC's for good",
-                extra=fields(node=node, known=known),
+                "the API's history is behind an LC's for good", extra=fields(node=node, known=known)
             )
         else:
             self._restore_detection.reached(node)

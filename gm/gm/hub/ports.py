@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.messages import Ack, Refused
 from edge_sidecars.sedna_api.core.report import Report
 from gm.cache.node_listener import NodeListener
 
@@ -54,24 +55,10 @@ class Unresolved:
         return replace(self.completed(self.report, document), is_late=self.is_over())
 
 
-@dataclass(frozen=True, slots=True)
-class Acked:
-    """This report stands in a NodeReport, and so do all of its object and store with a lower seq
-    that were taken before it. Whoever cannot store one may not acknowledge a later one."""
-
-    store_id: str
-    uid: str
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedForGood:
-    """This report will never be stored; `reason` is for people."""
-
-    store_id: str
-    uid: str
-    seq: int
-    reason: str
+# An `Ack`: the report is in a NodeReport, and so are all of its object and store with a lower seq
+# that were taken before it; a sink that cannot store one acknowledges no later one. A `Refused`:
+# it will never be stored.
+Answer: TypeAlias = Callable[[Ack | Refused], None]
 
 
 class ReportSink(Protocol):
@@ -81,7 +68,7 @@ class ReportSink(Protocol):
         self,
         node: str,
         report: Report | Unresolved,
-        answer: Callable[[Acked | RefusedForGood], None],
+        answer: Answer,
     ) -> bool:
         """False where it is full: nothing was taken, ask again after `room`. The answer may come
         never (LC sends the report again) or after the stream's end."""

@@ -20,7 +20,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.messages import Hello
 from edge_sidecars.sedna_api.core.report import unnumbered_store
-from gm.hub.core.sedna_messages import NotAMessage, Translator
+from gm.hub.core.sedna_messages import NotASednaMessage, Translator
 from gm.hub.core.session import SessionEnded
 from gm.hub.hub import Hub
 from gm.hub.stream import NodeStream
@@ -143,7 +143,7 @@ async def _read_all(
             continue
         try:
             report = translator.up(frame.data)
-        except NotAMessage as error:
+        except NotASednaMessage as error:
             stream.refused += 1
             logger.warning(
                 "a message is ignored", extra=fields(node=stream.node, transport="sedna", why=error)

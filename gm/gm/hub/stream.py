@@ -7,28 +7,28 @@ until it is None, hands reports to `deliver`, and watches `ending`.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.messages import Hello, ToNode
+from edge_sidecars.sedna_api.core.messages import Ack, Hello, Refused, ToNode
 from edge_sidecars.sedna_api.core.report import Malformed, Report, check
 from gm.hub.core.session import EndCause, HubSession, SessionEnded
-from gm.hub.ports import Acked, RefusedForGood, ReportSink, Unresolved
+from gm.hub.ports import ReportSink, Unresolved
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
-    """What `gm status` tells of one stream; times in seconds."""
+class Connected(msgspec.Struct, frozen=True, rename="camel"):
+    """One stream in the /status document; `last_report_seconds` None: without any."""
 
     node: str
     transport: str
     version: str
-    age: float
+    age_seconds: float
     is_serving: bool
     backlog: int
     reports: int
-    # Since the last report; None without any.
-    last_report_age: float | None
+    last_report_seconds: float | None
 
 
 class NodeStream:
@@ -105,7 +105,7 @@ class NodeStream:
         try:
             check(report, is_resolved=report is it)
         except Malformed as error:
-            self.answer(RefusedForGood(report.store_id, report.uid, report.seq, str(error)))
+            self.answer(Refused(report.store_id, report.uid, report.seq, str(error)))
             return
         self.note_report()
         is_taken = False
@@ -120,12 +120,9 @@ class NodeStream:
         self._reports += 1
         self._last_report_at = asyncio.get_running_loop().time()
 
-    def answer(self, answer: Acked | RefusedForGood) -> None:
-        if isinstance(answer, Acked):
-            self._session.acked(answer.store_id, answer.uid, answer.seq)
-        else:
-            self.refused += 1
-            self._session.refused(answer.store_id, answer.uid, answer.seq, answer.reason)
+    def answer(self, answer: Ack | Refused) -> None:
+        self.refused += isinstance(answer, Refused)
+        self._session.answer(answer)
         self._wake.set()
 
     def connected(self, now: float) -> Connected:
@@ -134,9 +131,9 @@ class NodeStream:
             node=self.node,
             transport=self._transport,
             version=self._session.hello.version,
-            age=now - self._session.since,
+            age_seconds=now - self._session.since,
             is_serving=self._session.is_serving,
             backlog=self._session.backlog,
             reports=self._reports,
-            last_report_age=None if last is None else now - last,
+            last_report_seconds=None if last is None else now - last,
         )

@@ -7,11 +7,11 @@ read.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from edge_sidecars.kubeapi import NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, kind_named
+from edge_sidecars.sedna_api.core.node_report import RefusedReport
 from edge_sidecars.sedna_api.core.report import Malformed, Report, check
 from gm.cache.informers import Informers
 from gm.cache.node_index import MISSHAPEN, relations_of
@@ -27,13 +27,6 @@ def malformed(report: Report) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRefusal:
-    """Why a report is refused for good."""
-
-    reason: str
-
-
 class ReportAuthorization:
     """`namespaces`: those that are looked after; none for all."""
 
@@ -44,29 +37,29 @@ class ReportAuthorization:
         self._writes = writes
         self._namespaces = namespaces
 
-    async def subject(self, node: str, report: Report) -> Document | ReportRefusal:
+    async def subject(self, node: str, report: Report) -> Document | RefusedReport:
         """The object that the report is about; a report without a uid is about whichever has the
         name now. The same for all reports about one object. Raises `ApiError`, `Unreachable`."""
         if self._namespaces and report.namespace not in self._namespaces:
-            return ReportRefusal(f"namespace {report.namespace} is not looked after by this GM")
+            return RefusedReport(f"namespace {report.namespace} is not looked after by this GM")
         key = ObjectKey(report.kind, report.namespace, report.name)
         document = self._informers.concerned(node, key)
         if document is not None and report.uid in ("", document.uid):
             return document
         return await self._live(node, key, report.uid)
 
-    async def _live(self, node: str, key: ObjectKey, uid: str) -> Document | ReportRefusal:
+    async def _live(self, node: str, key: ObjectKey, uid: str) -> Document | RefusedReport:
         document = await self._read(key)
         name = _described(key)
         if document is None:
-            return ReportRefusal(f"{name} is gone")
+            return RefusedReport(f"{name} is gone")
         if uid and document.uid != uid:
-            return ReportRefusal(f"{name} with uid {uid} is gone")
+            return RefusedReport(f"{name} with uid {uid} is gone")
         try:
             is_concerned = await self._concerns(node, document)
         except MISSHAPEN as error:
-            return ReportRefusal(f"{name} cannot be understood: {error!r}")
-        return document if is_concerned else ReportRefusal(f"{name} does not concern node {node}")
+            return RefusedReport(f"{name} cannot be understood: {error!r}")
+        return document if is_concerned else RefusedReport(f"{name} does not concern node {node}")
 
     async def _concerns(self, node: str, document: Document) -> bool:
         place = relations_of(document, self._informers.reference)

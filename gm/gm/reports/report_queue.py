@@ -12,7 +12,7 @@ and logged.
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -20,6 +20,7 @@ from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, NotADocument
+from edge_sidecars.sedna_api.core.messages import Ack, Refused
 from edge_sidecars.sedna_api.core.node_report import (
     AlreadyStored,
     Full,
@@ -30,9 +31,9 @@ from edge_sidecars.sedna_api.core.node_report import (
 )
 from edge_sidecars.sedna_api.core.report import Malformed, Report
 from gm.controller.api_writes import NotLeading
-from gm.hub.ports import Acked, MayServe, RefusedForGood, Unresolved
+from gm.hub.ports import Answer, MayServe, Unresolved
 from gm.reports.node_report_writer import Contended, NodeReportWriter
-from gm.reports.report_authorization import ReportAuthorization, ReportRefusal, malformed
+from gm.reports.report_authorization import ReportAuthorization, malformed
 
 # Reports in all queues; each is 64 KiB at most, some hundred bytes mostly.
 MAX_REPORTS = 10_000
@@ -46,8 +47,6 @@ LAPSE_POLL = 0.2
 LONGEST_RETRY = 4.0
 # Seconds at the end of the process for what nobody sends again.
 FAREWELL = 2.0
-
-Answer = Callable[[Acked | RefusedForGood], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +183,7 @@ class ReportQueue:
         outcomes: Iterator[Outcome] = iter(())
         if wanted:
             outcomes = iter(await writer.store(queue.namespace, queue.node, wanted))
-        told = [
-            RefusedReport(it.reason) if isinstance(it, ReportRefusal) else next(outcomes)
-            for it in decided
-        ]
+        told = [it if isinstance(it, RefusedReport) else next(outcomes) for it in decided]
         # Whatever came meanwhile stands behind these.
         for _ in batch:
             self._leave(queue.waiting.popleft())
@@ -197,21 +193,21 @@ class ReportQueue:
             self._enter(it)
         return FULL_POLL if kept else 0.0
 
-    async def _decided(self, node: str, batch: list[_Waiting]) -> list[Report | ReportRefusal]:
+    async def _decided(self, node: str, batch: list[_Waiting]) -> list[Report | RefusedReport]:
         """What is to be stored of each; an object is asked about once."""
-        decided: list[Report | ReportRefusal] = []
-        subjects: dict[tuple[str, str, str], Document | ReportRefusal] = {}
+        decided: list[Report | RefusedReport] = []
+        subjects: dict[tuple[str, str, str], Document | RefusedReport] = {}
         for waiting in batch:
             report, it = waiting.report, waiting.it
             why = "" if report is not it else malformed(report)
             if why:
-                decided.append(ReportRefusal(why))
+                decided.append(RefusedReport(why))
                 continue
             about = (report.uid, report.kind, report.name)
             if about not in subjects:
                 subjects[about] = await self._authorization.subject(node, report)
             subject = subjects[about]
-            if isinstance(subject, ReportRefusal):
+            if isinstance(subject, RefusedReport):
                 decided.append(subject)
             else:
                 decided.append(it.about(subject) if isinstance(it, Unresolved) else report)
@@ -227,7 +223,7 @@ class ReportQueue:
             match outcome:
                 case Stored() | AlreadyStored():
                     self.stored += 1
-                    it.answer(Acked(report.store_id, report.uid, report.seq))
+                    it.answer(Ack(report.store_id, report.uid, report.seq))
                 case RefusedReport(reason):
                     self._refuse(queue, it, reason)
                 case Full():
@@ -253,7 +249,7 @@ class ReportQueue:
                 why=reason,
             ),
         )
-        it.answer(RefusedForGood(report.store_id, report.uid, report.seq, reason))
+        it.answer(Refused(report.store_id, report.uid, report.seq, reason))
 
     def _lose(self, node: str, count: int, why: str) -> None:
         self.lost_reports += count

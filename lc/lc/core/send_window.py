@@ -17,7 +17,7 @@ from edge_sidecars.sedna_api.core.report import Report
 RESEND_AFTER: Final = 30.0
 
 
-class Upstream:
+class SendWindow:
     """One connection's."""
 
     def __init__(self) -> None:

@@ -35,13 +35,6 @@ class Incarnation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PutObject:
-    """To be stored in place of what has its key."""
-
-    document: Document
-
-
-@dataclass(frozen=True, slots=True)
 class RemoveObject:
     key: ObjectKey
     uid: str
@@ -54,40 +47,8 @@ class KeepOnly:
     objects: frozenset[tuple[ObjectKey, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class ReportAcked:
-    """Reports of this object up to this seq need not be kept."""
-
-    uid: str
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReportRefused:
-    """This report will never be taken."""
-
-    uid: str
-    seq: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class RedialAsked:
-    """GM asks to go elsewhere."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Paced:
-    """The next dial is to be spread over so many seconds."""
-
-    seconds: float
-
-
-Effect: TypeAlias = (
-    PutObject | RemoveObject | KeepOnly | ReportAcked | ReportRefused | RedialAsked | Paced
-)
+# GM's message is the effect where nothing is to be judged: a `Put` replaces what has its key.
+Effect: TypeAlias = Put | RemoveObject | KeepOnly | Ack | Refused | Drain | Pace
 
 
 class Session:
@@ -104,8 +65,8 @@ class Session:
     def received(self, message: ToNode) -> tuple[Effect, ...]:
         """What is to be done, in this order."""
         match message:
-            case Put(document):
-                return self._put(document)
+            case Put():
+                return self._put(message)
             case Delete():
                 return self._delete(message)
             case SnapshotEnd():
@@ -113,26 +74,23 @@ class Session:
             case Rewound():
                 self._is_rewound = True
                 return ()
-            case Ack(store_id, uid, seq):
-                return (ReportAcked(uid, seq),) if store_id == self._store_id else ()
-            case Refused(store_id, uid, seq, reason):
-                return (ReportRefused(uid, seq, reason),) if store_id == self._store_id else ()
-            case Drain(reason):
-                return (RedialAsked(reason),)
-            case Pace(seconds):
-                return (Paced(seconds),)
+            case Ack(store_id) | Refused(store_id):
+                return (message,) if store_id == self._store_id else ()
+            case Drain() | Pace():
+                return (message,)
 
-    def _put(self, document: Document) -> tuple[Effect, ...]:
-        key, held = document.key, self._held(document.key)
+    def _put(self, put: Put) -> tuple[Effect, ...]:
+        document, key = put.document, put.document.key
+        held = self._held(key)
         new = Incarnation(document.uid, document.resource_version)
         if held is not None and held.uid == new.uid and not self._is_rewound:
             self._decided[key] = max(held, new, key=lambda one: one.resource_version)
             is_newer = new.resource_version > held.resource_version
-            return (PutObject(document),) if is_newer else ()
+            return (put,) if is_newer else ()
         self._decided[key] = new
         if held is not None and held.uid != new.uid:
-            return (RemoveObject(key, held.uid), PutObject(document))
-        return (PutObject(document),)
+            return (RemoveObject(key, held.uid), put)
+        return (put,)
 
     def _delete(self, delete: Delete) -> tuple[Effect, ...]:
         key = ObjectKey(delete.kind, delete.namespace, delete.name)

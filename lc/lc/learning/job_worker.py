@@ -176,8 +176,7 @@ class JobWorker:
                 await self._job_state.save(self.document, event)
         if event.samples:
             logger.info(
-                "samples gathered",
-                extra=fields(job=str(self.document.key), samples=event.samples),
+                "samples gathered", extra=fields(job=str(self.document.key), samples=event.samples)
             )
         if reading.is_all:
             self._pace = replace(self._pace, gathered=now)

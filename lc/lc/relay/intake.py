@@ -58,9 +58,7 @@ class Intake:
                 self.is_listed = self.is_listed or whole is not None
 
     async def _store_all(
-        self,
-        whole: Sequence[Document] | None,
-        changes: dict[ObjectKey, tuple[Document, bool]],
+        self, whole: Sequence[Document] | None, changes: dict[ObjectKey, tuple[Document, bool]]
     ) -> None:
         store = self._store
         asked: list[Awaitable[object]] = []
@@ -74,9 +72,7 @@ class Intake:
             await each
 
     def _put_back(
-        self,
-        whole: Sequence[Document] | None,
-        changes: dict[ObjectKey, tuple[Document, bool]],
+        self, whole: Sequence[Document] | None, changes: dict[ObjectKey, tuple[Document, bool]]
     ) -> None:
         """Behind what has come since. Taking it twice does no harm."""
         if self._whole is None:

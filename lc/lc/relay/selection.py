@@ -24,12 +24,7 @@ _FIELDS: Final = {
     JOINT_INFERENCE_SERVICE: "spec.edgeWorker.template.spec.nodeName",
     FEATURE_EXTRACTION_SERVICE: "spec.template.spec.nodeName",
 }
-_LABELLED: Final = (
-    MODEL,
-    FEDERATED_LEARNING_JOB,
-    INCREMENTAL_LEARNING_JOB,
-    LIFELONG_LEARNING_JOB,
-)
+_LABELLED: Final = (MODEL, FEDERATED_LEARNING_JOB, INCREMENTAL_LEARNING_JOB, LIFELONG_LEARNING_JOB)
 
 
 @dataclass(frozen=True, slots=True)

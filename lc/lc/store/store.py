@@ -127,10 +127,7 @@ class Store:
         return self._writer.ask(lambda draft: draft.delete(key, uid))
 
     def keep_only(
-        self,
-        kept: Collection[tuple[ObjectKey, str]],
-        *,
-        kinds: Collection[str] | None = None,
+        self, kept: Collection[tuple[ObjectKey, str]], *, kinds: Collection[str] | None = None
     ) -> Awaitable[int]:
         """Drops whatever else is here, of these kinds only; returns how many went."""
         return self._writer.ask(lambda draft: draft.keep_only(kept, kinds))

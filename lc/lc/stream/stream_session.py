@@ -19,22 +19,11 @@ import grpc.aio
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.sedna_api.core.messages import FromNode
+from edge_sidecars.sedna_api.core.messages import Ack, Drain, FromNode, Pace, Put, Refused
 from edge_sidecars.sedna_api.core.node_report import RETIRED_STORE
 from edge_sidecars.sedna_api.stream_codec import NotAMessage, decode_to_node, encode_from_node
-from lc.core.send_window import RESEND_AFTER, Upstream
-from lc.core.session import (
-    Effect,
-    KeepOnly,
-    Paced,
-    PutObject,
-    RedialAsked,
-    RemoveObject,
-    ReportAcked,
-    ReportRefused,
-    Session,
-    hello,
-)
+from lc.core.send_window import RESEND_AFTER, SendWindow
+from lc.core.session import Effect, KeepOnly, RemoveObject, Session, hello
 from lc.store import Store, StoreUnavailable
 
 # Changes that wait for the disk; the store takes as many in one transaction.
@@ -72,7 +61,7 @@ class StreamSession:
         self._store = store
         self._peer = peer
         self._rules = Session(store.store_id, store.get)
-        self._upstream = Upstream()
+        self._window = SendWindow()
         self._wanted = asyncio.Event()
         # Whether a refusal made another report the first of its object.
         self._has_new_head = False
@@ -136,9 +125,9 @@ class StreamSession:
         if message is None:
             return
         for effect in self._rules.received(message):
-            if isinstance(effect, RedialAsked):
+            if isinstance(effect, Drain):
                 raise _Over(effect.reason, is_drained=True)
-            if isinstance(effect, Paced):
+            if isinstance(effect, Pace):
                 self._paced(effect.seconds)
                 continue
             # Asked for at once: this is the order in which it takes effect.
@@ -148,21 +137,21 @@ class StreamSession:
     def _perform(self, effect: Effect) -> Awaitable[object]:
         store, now = self._store, boottime()
         match effect:
-            case PutObject(document):
+            case Put(document):
                 return store.put(document)
             case RemoveObject(key, uid):
                 return store.delete(key, uid)
             case KeepOnly(objects):
                 return store.keep_only(objects)
-            case ReportAcked(uid, seq):
-                self._upstream.answered(uid, now)
+            case Ack(_, uid, seq):
+                self._window.answered(uid, now)
                 return store.acked(uid, seq)
-            case ReportRefused(_, _, reason) if reason == RETIRED_STORE:
+            case Refused(reason=reason) if reason == RETIRED_STORE:
                 return store.renew(reason)
-            case ReportRefused(uid, seq, reason):
+            case Refused(_, uid, seq, reason):
                 logger.warning("GM refuses a report", extra=fields(uid=uid, seq=seq, why=reason))
                 return store.refused(uid, seq, reason)
-            case RedialAsked() | Paced():
+            case Drain() | Pace():
                 raise AssertionError("is not the store's")
 
     # The disk
@@ -179,14 +168,14 @@ class StreamSession:
             if isinstance(effect, KeepOnly):
                 self.served_since = boottime()
                 logger.info("connected", extra=fields(gm=self._peer, objects=len(effect.objects)))
-            elif isinstance(effect, ReportRefused):
+            elif isinstance(effect, Refused):
                 self._go_on(effect)
 
-    def _go_on(self, rejected: ReportRefused) -> None:
-        if rejected.reason == RETIRED_STORE:
+    def _go_on(self, refused: Refused) -> None:
+        if refused.reason == RETIRED_STORE:
             raise _Over("this LC's store was retired; it took another id")
         # Not before the store has dropped it: it would be sent again as well.
-        self._upstream.refused(rejected.uid)
+        self._window.refused(refused.uid)
         self._has_new_head = True
         self.wake()
 
@@ -214,12 +203,12 @@ class StreamSession:
 
     async def _send_due(self, call: Any) -> None:
         self._has_new_head = False
-        for report in self._upstream.due(self._store.pending(), boottime()):
+        for report in self._window.due(self._store.pending(), boottime()):
             if self._has_new_head:
                 # What follows names a report before it that is not there any more.
                 return
             # Before it is written: a refusal meanwhile lets it be sent again.
-            self._upstream.sent(report, boottime())
+            self._window.sent(report, boottime())
             await call.write(encode_from_node(report))
 
 

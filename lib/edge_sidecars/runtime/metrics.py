@@ -25,6 +25,28 @@ class Metric:
     samples: tuple[tuple[dict[str, str], float], ...]
 
 
+def gauge(
+    name: str, text: str, value: float | Iterable[tuple[str, float]], *, label: str = ""
+) -> Metric:
+    """With one value, or one for each value of `label`."""
+    return _metric(Kind.GAUGE, name, text, value, label)
+
+
+def counter(
+    name: str, text: str, value: float | Iterable[tuple[str, float]], *, label: str = ""
+) -> Metric:
+    """As `gauge`."""
+    return _metric(Kind.COUNTER, name, text, value, label)
+
+
+def _metric(
+    kind: Kind, name: str, text: str, value: float | Iterable[tuple[str, float]], label: str
+) -> Metric:
+    if isinstance(value, int | float):
+        return Metric(name, kind, text, (({}, float(value)),))
+    return Metric(name, kind, text, tuple(({label: key}, float(it)) for key, it in value))
+
+
 def render(metrics: Iterable[Metric]) -> str:
     lines = []
     for metric in metrics:

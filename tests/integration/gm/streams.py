@@ -19,12 +19,13 @@ import grpc.aio
 import uvloop
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.messages import Ack, Refused
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import METHOD
 from gm.cache.node_listener import NodeListener
 from gm.hub.credentials import ServerTls
 from gm.hub.hub import Hub
-from gm.hub.ports import Acked, RefusedForGood, TokenReviewer, Unresolved
+from gm.hub.ports import TokenReviewer, Unresolved
 from gm.hub.stream_server import StreamServer
 from lc.store import Store, open_store
 from lc.stream.stream_link import ClientTls, StreamLink
@@ -35,7 +36,7 @@ LOOPBACK = "127.0.0.1"
 PATIENCE = 20.0
 
 T = TypeVar("T")
-Answer = Callable[[Acked | RefusedForGood], None]
+Answer = Callable[[Ack | Refused], None]
 
 
 def document(
@@ -99,7 +100,7 @@ class Cloud:
 class ReportSink:
     """Takes reports while there is room, and answers each by `verdict`; None: not yet."""
 
-    verdict: Callable[[str, Report], Acked | RefusedForGood | None]
+    verdict: Callable[[str, Report], Ack | Refused | None]
     capacity: int = 1000
     taken: list[tuple[str, Report]] = field(default_factory=list)
     _room: asyncio.Event = field(default_factory=asyncio.Event)
@@ -126,8 +127,8 @@ class ReportSink:
         self._room.set()
 
 
-def acknowledge(node: str, report: Report) -> Acked:
-    return Acked(report.store_id, report.uid, report.seq)
+def acknowledge(node: str, report: Report) -> Ack:
+    return Ack(report.store_id, report.uid, report.seq)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
-from edge_sidecars.sedna_api.core.messages import FromNode, Hello, ToNode
+from edge_sidecars.sedna_api.core.messages import Ack, Drain, FromNode, Hello, Put, Refused, ToNode
 from edge_sidecars.sedna_api.core.node_report import (
     AlreadyStored,
     Applied,
@@ -28,7 +28,7 @@ from gm.hub.core.session import EndCause, HubSession
 from lc.core import outbox
 from lc.core import session as lc_session
 from lc.core.outbox import Queue, ReportBody
-from lc.core.send_window import Upstream
+from lc.core.send_window import SendWindow
 
 NODE = "edge-a"
 KIND = "incrementallearningjob"
@@ -178,16 +178,16 @@ class Gm:
             return
         for connection, report in self.report_queue:
             if self._api.by_uid(report.uid) is None and connection.session is not None:
-                answer = (report.store_id, report.uid, report.seq, "its object is gone")
-                connection.session.refused(*answer)
+                answer = Refused(report.store_id, report.uid, report.seq, "its object is gone")
+                connection.session.answer(answer)
         for (connection, report), outcome in zip(here, outcomes, strict=True):
             session = connection.session
             if session is None:
                 continue
             if isinstance(outcome, Stored | AlreadyStored):
-                session.acked(report.store_id, report.uid, report.seq)
+                session.answer(Ack(report.store_id, report.uid, report.seq))
             elif isinstance(outcome, RefusedReport):
-                session.refused(report.store_id, report.uid, report.seq, outcome.reason)
+                session.answer(Refused(report.store_id, report.uid, report.seq, outcome.reason))
         # What was full or met a gap is let go: LC sends it again.
         self.report_queue = []
 
@@ -230,14 +230,14 @@ class Lc:
     def restart(self) -> None:
         self.connection: Connection | None = None
         self._rules: lc_session.Session | None = None
-        self._upstream = Upstream()
+        self._window = SendWindow()
 
     def connect(self, gm: Gm) -> None:
         """An earlier connection is left as it is: GM may not have noticed."""
         self.connection = Connection(gm)
         gm.connections.append(self.connection)
         self._rules = lc_session.Session(self.store_id, self.objects.get)
-        self._upstream = Upstream()
+        self._window = SendWindow()
         highest = max((each.resource_version for each in self.objects.values()), default=0)
         self.connection.up.append(lc_session.hello(NODE, self.store_id, {KIND: highest}, "test"))
 
@@ -258,9 +258,9 @@ class Lc:
     def send(self, *, limit: int, now: float) -> None:
         if self.connection is None:
             return
-        for report in self._upstream.due(self.pending(), now)[:limit]:
+        for report in self._window.due(self.pending(), now)[:limit]:
             self.connection.up.append(report)
-            self._upstream.sent(report, now)
+            self._window.sent(report, now)
 
     @property
     def is_over(self) -> bool:
@@ -281,7 +281,7 @@ class Lc:
 
     def _perform(self, effect: lc_session.Effect, now: float) -> None:
         match effect:
-            case lc_session.PutObject(document):
+            case Put(document):
                 held = self.objects.get(document.key)
                 if held is not None and held.uid == document.uid:
                     assert held.resource_version < document.resource_version
@@ -293,14 +293,14 @@ class Lc:
                 for key, document in tuple(self.objects.items()):
                     if (key, document.uid) not in kept:
                         self._drop(key)
-            case lc_session.ReportAcked(uid, seq):
-                self._upstream.answered(uid, now)
+            case Ack(_, uid, seq):
+                self._window.answered(uid, now)
                 self.queues[uid], _ = outbox.acknowledged(self.queues[uid], seq)
-            case lc_session.ReportRefused(uid, seq, _):
-                self._upstream.refused(uid)
+            case Refused(_, uid, seq):
+                self._window.refused(uid)
                 self.queues[uid], _ = outbox.refused(self.queues[uid], seq)
                 self.refused.append((uid, seq))
-            case lc_session.RedialAsked():
+            case Drain():
                 self.connection = None
 
     def _drop(self, key: ObjectKey) -> None:

@@ -18,11 +18,7 @@ from edge_sidecars.sedna_api.core.messages import (
 from lc.core.session import (
     Effect,
     KeepOnly,
-    PutObject,
-    RedialAsked,
     RemoveObject,
-    ReportAcked,
-    ReportRefused,
     Session,
     hello,
 )
@@ -47,25 +43,25 @@ def session(*stored: Document) -> Session:
 @pytest.mark.parametrize(
     ("held", "message", "effects"),
     [
-        (None, Put(document(5)), [PutObject(document(5))]),
-        (document(4), Put(document(5)), [PutObject(document(5))]),
+        (None, Put(document(5)), [Put(document(5))]),
+        (document(4), Put(document(5)), [Put(document(5))]),
         (document(5), Put(document(5)), []),
         (document(6), Put(document(5)), []),
         (
             document(6, uid="old"),
             Put(document(5)),
-            [RemoveObject(KEY, "old"), PutObject(document(5))],
+            [RemoveObject(KEY, "old"), Put(document(5))],
         ),
         (None, delete(5), []),
         (document(4), delete(5), [RemoveObject(KEY, "u1")]),
         (document(5), delete(5), [RemoveObject(KEY, "u1")]),
         (document(6), delete(5), []),
         (document(4), delete(5, uid="other"), []),
-        (None, Ack("store-1", "u1", 3), [ReportAcked("u1", 3)]),
+        (None, Ack("store-1", "u1", 3), [Ack("store-1", "u1", 3)]),
         (None, Ack("store-0", "u1", 3), []),
-        (None, Refused("store-1", "u1", 3, "gone"), [ReportRefused("u1", 3, "gone")]),
+        (None, Refused("store-1", "u1", 3, "gone"), [Refused("store-1", "u1", 3, "gone")]),
         (None, Refused("store-0", "u1", 3, "gone"), []),
-        (None, Drain("bye"), [RedialAsked("bye")]),
+        (None, Drain("bye"), [Drain("bye")]),
     ],
 )
 def test_one_message(held: Document | None, message: ToNode, effects: list[Effect]) -> None:
@@ -95,13 +91,13 @@ def test_the_snapshots_end_keeps_what_was_put_and_drops_the_rest() -> None:
 def test_after_the_snapshot_what_it_dropped_is_not_held_any_more() -> None:
     link = session(document(9, uid="u1"))
     link.received(SnapshotEnd())
-    assert link.received(Put(document(2))) == (PutObject(document(2)),)
+    assert link.received(Put(document(2))) == (Put(document(2)),)
 
 
 def test_a_rewound_history_is_taken_whatever_its_versions_and_only_in_its_snapshot() -> None:
     link = session(document(9))
     link.received(Rewound())
-    assert link.received(Put(document(2))) == (PutObject(document(2)),)
+    assert link.received(Put(document(2))) == (Put(document(2)),)
     link.received(SnapshotEnd())
     assert link.received(Put(document(1))) == ()
 

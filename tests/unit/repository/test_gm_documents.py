@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from gm.config.config import Config, load, parser
+from gm.hub.stream import Connected
 from gm.telemetry.status import (
     Backlog,
     CollectionStatus,
     GmStatus,
     LeaderStatus,
-    NodeStatus,
     ReportCounts,
     StateCount,
 )
@@ -46,17 +46,18 @@ def _status() -> GmStatus:
     return GmStatus(
         version="1",
         mode="active-standby",
-        uptime=1.0,
-        lack="",
+        uptime_seconds=1.0,
+        is_ready=True,
+        lack=None,
         leader=LeaderStatus(
-            is_leader=True, may_act=True, holder="gm-0", term=1, terms=1, remaining=1.0
+            is_leader=True, may_act=True, holder="gm-0", term=1, terms=1, remaining_seconds=1.0
         ),
         is_link_up=True,
         backlog=Backlog(objects=1, retries=1, events=1, reports=1, node_reports=1, held_back=1),
         reports=ReportCounts(
             stored=1, folded=1, without_effect=1, refused=1, lost=0, last_refusal="it"
         ),
-        nodes=[NodeStatus("n", "grpc", "1", 1.0, True, 0, 1, 1.0)],
+        nodes=[Connected("n", "grpc", "1", 1.0, True, 0, 1, 1.0)],
         jobs=[StateCount("dataset", "-", 1)],
         collections=[CollectionStatus("dataset", 1, 1, True)],
     )

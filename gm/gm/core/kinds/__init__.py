@@ -1,1 +1,1 @@
-"""The rows of the table: one file for each kind."""
+"""The rows of the table, one for each kind; kinds that share workers share a file."""

@@ -16,6 +16,7 @@ from gm.core.kind import (
     Value,
     Words,
     WorkerSpec,
+    downloaded,
 )
 from gm.core.kinds.environment import lc_server, of_job
 from gm.core.names import service_name
@@ -29,11 +30,7 @@ _PRETRAINED = ("spec", "pretrainedModel", "name")
 
 
 def _aggregation(site: Site) -> tuple[Setting, ...]:
-    return (
-        *of_job(site),
-        Value("AGG_BIND_PORT", str(PORT)),
-        *_common(site),
-    )
+    return (*of_job(site), Value("AGG_BIND_PORT", str(PORT)), *_common(site))
 
 
 def _train(site: Site) -> tuple[Setting, ...]:
@@ -45,7 +42,7 @@ def _train(site: Site) -> tuple[Setting, ...]:
         Value("MODEL_NAME", text(site.object, *_MODEL)),
         Value("DATASET_NAME", dataset),
         lc_server(site),
-        Mounted("TRAIN_DATASET_URL", (site.dataset(dataset),), is_downloaded=True),
+        downloaded("TRAIN_DATASET_URL", site.dataset(dataset)),
         *_common(site),
     )
 
@@ -55,12 +52,12 @@ def _common(site: Site) -> tuple[Setting, ...]:
     common = (
         Value("PARTICIPANTS_COUNT", str(participants)),
         *_transmitter(site),
-        Mounted("MODEL_URL", (site.model(*_MODEL),), is_downloaded=True),
+        downloaded("MODEL_URL", site.model(*_MODEL)),
     )
     if not text(site.object, *_PRETRAINED):
         return common
     pretrained = site.model(*_PRETRAINED)
-    return (*common, Mounted("PRETRAINED_MODEL_URL", (pretrained,), is_downloaded=True))
+    return (*common, downloaded("PRETRAINED_MODEL_URL", pretrained))
 
 
 def _transmitter(site: Site) -> tuple[Setting, ...]:
@@ -71,11 +68,7 @@ def _transmitter(site: Site) -> tuple[Setting, ...]:
     return (Value("TRANSMITTER", "s3"), Mounted("AGG_DATA_PATH", (source,)))
 
 
-def _check(object_: Json) -> tuple[Problem, ...]:
-    return tuple(_problems(object_))
-
-
-def _problems(object_: Json) -> Iterator[Problem]:
+def _check(object_: Json) -> Iterator[Problem]:
     s3 = mapping(object_, "spec", "transmitter", "s3")
     if not s3:
         return

@@ -14,18 +14,10 @@ from gm.core.kind import (
     Setting,
     Site,
     Source,
-    WorkerSpec,
+    downloaded,
 )
+from gm.core.kinds import learning
 from gm.core.kinds.environment import hard_example_mining, lc_server, of_job
-from gm.core.kinds.learning import (
-    DATASET,
-    dataset_of,
-    input_data,
-    input_models,
-    of_stage,
-    own,
-    problems,
-)
 from gm.core.tree import flag, mapping, number, part, text
 from gm.core.validation import trigger_problems
 
@@ -38,19 +30,19 @@ _POLL_PERIOD = 60
 
 def _train(site: Site) -> tuple[Setting, ...]:
     return (
-        *of_stage(site),
-        Mounted("BASE_MODEL_URL", _models(site)[:1], is_downloaded=True),
-        Mounted("MODEL_URL", (own(site, text(site.input, "outputDir")),)),
-        input_data(site, "TRAIN_DATASET_URL", own(site, "").credential),
+        *learning.of_stage(site),
+        downloaded("BASE_MODEL_URL", *_models(site)[:1]),
+        Mounted("MODEL_URL", (learning.own(site, text(site.input, "outputDir")),)),
+        learning.input_data(site, "TRAIN_DATASET_URL", learning.own(site, "").credential),
     )
 
 
 def _eval(site: Site) -> tuple[Setting, ...]:
-    credential = own(site, "").credential or dataset_of(site).credential
+    credential = learning.own(site, "").credential or learning.dataset_of(site).credential
     return (
-        *of_stage(site),
-        Mounted("MODEL_URLS", _models(site), is_downloaded=True),
-        input_data(site, "TEST_DATASET_URL", credential),
+        *learning.of_stage(site),
+        downloaded("MODEL_URLS", *_models(site)),
+        learning.input_data(site, "TEST_DATASET_URL", credential),
     )
 
 
@@ -59,7 +51,7 @@ def _inference(site: Site) -> tuple[Setting, ...]:
         *of_job(site),
         *hard_example_mining(site.part),
         lc_server(site),
-        Mounted("MODEL_URL", (site.model(*_DEPLOY),), is_downloaded=True),
+        downloaded("MODEL_URL", site.model(*_DEPLOY)),
     )
     if not flag(site.part, "model", "hotUpdateEnabled"):
         return common
@@ -74,14 +66,11 @@ def _models(site: Site) -> tuple[Source, ...]:
         for path in (_DEPLOY, _EVAL, _INITIAL)
         if (source := site.model(*path)).url
     }
-    return tuple(known.get(url) or own(site, url) for url in input_models(site))
+    return tuple(known.get(url) or learning.own(site, url) for url in learning.input_models(site))
 
 
-def _check(object_: Json) -> tuple[Problem, ...]:
-    return (*problems(object_), *_deploy_problems(object_))
-
-
-def _deploy_problems(object_: Json) -> Iterator[Problem]:
+def _check(object_: Json) -> Iterator[Problem]:
+    yield from learning.problems(object_)
     yield from trigger_problems(object_, ("spec", "deploySpec", "trigger"))
     model = mapping(object_, "spec", "deploySpec", "model")
     if part(model, "pollPeriodSeconds") is not None and number(model, "pollPeriodSeconds") < 1:
@@ -93,39 +82,11 @@ def _deploy_problems(object_: Json) -> Iterator[Problem]:
 INCREMENTAL_LEARNING = SednaKind(
     resource=kinds.INCREMENTAL_LEARNING_JOB,
     rule=Rule.STAGED,
-    workers=(
-        WorkerSpec(
-            type="Inference",
-            path=("spec", "deploySpec"),
-            settings=_inference,
-            stage="Deploy",
-            is_initial=True,
-            host_network=True,
-            is_told=True,
-        ),
-        WorkerSpec(
-            type="Train",
-            path=("spec", "trainSpec"),
-            settings=_train,
-            stage="Train",
-            host_network=True,
-            restart_policy="OnFailure",
-            is_told=True,
-        ),
-        WorkerSpec(
-            type="Eval",
-            path=("spec", "evalSpec"),
-            settings=_eval,
-            stage="Eval",
-            host_network=True,
-            restart_policy="OnFailure",
-            is_told=True,
-        ),
-    ),
+    workers=learning.stage_workers(_inference, _train, _eval, is_initial=True),
     models=(_INITIAL, _DEPLOY),
     optional_models=(_EVAL,),
     told_models=(_INITIAL, _DEPLOY, _EVAL),
-    datasets=(DATASET,),
+    datasets=(learning.DATASET,),
     merge=Merge.STAGE,
     check=_check,
 )

@@ -15,6 +15,7 @@ from gm.core.kind import (
     Value,
     WorkerSpec,
     Workload,
+    downloaded,
 )
 from gm.core.kinds.environment import hard_example_mining, lc_server, of_service
 from gm.core.names import service_name
@@ -26,11 +27,7 @@ _WORKERS = ("cloudWorker", "edgeWorker")
 
 
 def _cloud(site: Site) -> tuple[Setting, ...]:
-    return (
-        *of_service(site),
-        Value("BIG_MODEL_BIND_PORT", str(PORT)),
-        _model(site, "cloudWorker"),
-    )
+    return (*of_service(site), Value("BIG_MODEL_BIND_PORT", str(PORT)), _model(site, "cloudWorker"))
 
 
 def _edge(site: Site) -> tuple[Setting, ...]:
@@ -46,14 +43,10 @@ def _edge(site: Site) -> tuple[Setting, ...]:
 
 def _model(site: Site, worker: str) -> Mounted:
     source = site.model("spec", worker, "model", "name")
-    return Mounted("MODEL_URL", (source,), is_downloaded=True)
+    return downloaded("MODEL_URL", source)
 
 
-def _check(object_: Json) -> tuple[Problem, ...]:
-    return tuple(_problems(object_))
-
-
-def _problems(object_: Json) -> Iterator[Problem]:
+def _check(object_: Json) -> Iterator[Problem]:
     for worker in _WORKERS:
         hpa = mapping(object_, "spec", worker, "hpa")
         least, most = number(hpa, "minReplicas", default=1), number(hpa, "maxReplicas")

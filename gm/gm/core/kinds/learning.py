@@ -1,19 +1,40 @@
 """What incremental and lifelong learning have in common: their stages' workers and triggers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.kind import Mounted, Problem, Setting, Site, Source
+from gm.core.kind import Mounted, Problem, Setting, Site, Source, WorkerSpec, downloaded
 from gm.core.kinds.environment import lc_server, of_job
 from gm.core.tree import objects, part, text
 from gm.core.validation import trigger_problems, url_problem
 
 DATASET = ("spec", "dataset", "name")
 
+SettingsOf = Callable[[Site], tuple[Setting, ...]]
+
 
 def of_stage(site: Site) -> tuple[Setting, ...]:
     """Of a worker that trains or evaluates."""
     return (*of_job(site), lc_server(site), _original_dataset(site))
+
+
+def stage_workers(
+    inference: SettingsOf,
+    train: SettingsOf,
+    evaluate: SettingsOf,
+    *,
+    dns_policy: str = "",
+    is_initial: bool = False,
+) -> tuple[WorkerSpec, ...]:
+    """`is_initial`: the inference worker runs from the beginning."""
+    made = partial(WorkerSpec, host_network=True, dns_policy=dns_policy, is_told=True)
+    ending = partial(made, restart_policy="OnFailure")
+    return (
+        made("Inference", ("spec", "deploySpec"), inference, stage="Deploy", is_initial=is_initial),
+        ending("Train", ("spec", "trainSpec"), train, stage="Train"),
+        ending("Eval", ("spec", "evalSpec"), evaluate, stage="Eval"),
+    )
 
 
 def input_models(site: Site) -> tuple[str, ...]:
@@ -28,7 +49,7 @@ def own(site: Site, url: str) -> Source:
 
 def input_data(site: Site, name: str, credential: str) -> Mounted:
     """The samples that LC chose."""
-    return Mounted(name, (Source(text(site.input, "dataURL"), credential),), is_downloaded=True)
+    return downloaded(name, Source(text(site.input, "dataURL"), credential))
 
 
 def dataset_of(site: Site) -> Source:
@@ -56,4 +77,4 @@ def _original_dataset(site: Site) -> Mounted:
     index = text(site.input, "dataIndexURL")
     is_indirect = bool(index) and index != dataset.url
     source = Source(index or dataset.url, dataset.credential, is_indirect=is_indirect)
-    return Mounted("ORIGINAL_DATASET_URL", (source,), is_downloaded=True)
+    return downloaded("ORIGINAL_DATASET_URL", source)

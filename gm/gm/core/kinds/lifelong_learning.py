@@ -3,28 +3,9 @@
 import posixpath
 
 from edge_sidecars.sedna_api.core import kinds
-from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.kind import (
-    Merge,
-    Mounted,
-    Problem,
-    Rule,
-    SednaKind,
-    Setting,
-    Site,
-    Value,
-    WorkerSpec,
-)
+from gm.core.kind import Merge, Mounted, Rule, SednaKind, Setting, Site, Value, downloaded
+from gm.core.kinds import learning
 from gm.core.kinds.environment import lc_server, of_job
-from gm.core.kinds.learning import (
-    DATASET,
-    dataset_of,
-    input_data,
-    input_models,
-    of_stage,
-    own,
-    problems,
-)
 from gm.core.rules.stages import TRAIN, output_models
 from gm.core.tree import text
 
@@ -35,23 +16,23 @@ _DNS = "ClusterFirstWithHostNet"
 
 def _train(site: Site) -> tuple[Setting, ...]:
     return (
-        *of_stage(site),
+        *learning.of_stage(site),
         _knowledge_base(site),
         *_training_so_far(site),
-        Mounted("OUTPUT_URL", (own(site, text(site.input, "outputDir")),)),
-        input_data(site, "TRAIN_DATASET_URL", own(site, "").credential),
+        Mounted("OUTPUT_URL", (learning.own(site, text(site.input, "outputDir")),)),
+        learning.input_data(site, "TRAIN_DATASET_URL", learning.own(site, "").credential),
     )
 
 
 def _eval(site: Site) -> tuple[Setting, ...]:
-    credential = own(site, "").credential or dataset_of(site).credential
-    models = tuple(own(site, url) for url in input_models(site))
+    credential = learning.own(site, "").credential or learning.dataset_of(site).credential
+    models = tuple(learning.own(site, url) for url in learning.input_models(site))
     return (
-        *of_stage(site),
+        *learning.of_stage(site),
         _knowledge_base(site),
-        Mounted("MODEL_URLS", models, is_downloaded=True),
-        Mounted("OUTPUT_URL", (own(site, text(site.input, "outputDir")),)),
-        input_data(site, "TEST_DATASET_URL", credential),
+        downloaded("MODEL_URLS", *models),
+        Mounted("OUTPUT_URL", (learning.own(site, text(site.input, "outputDir")),)),
+        learning.input_data(site, "TEST_DATASET_URL", credential),
     )
 
 
@@ -60,9 +41,9 @@ def _inference(site: Site) -> tuple[Setting, ...]:
     return (
         *of_job(site),
         lc_server(site),
-        Mounted("MODEL_URLS", (own(site, posixpath.join(directory, _DEPLOYED)),)),
+        Mounted("MODEL_URLS", (learning.own(site, posixpath.join(directory, _DEPLOYED)),)),
         # Sedna's library keeps its index there in each stage, and in /tmp where it is not set.
-        Mounted("OUTPUT_URL", (own(site, directory),), is_directory=True),
+        Mounted("OUTPUT_URL", (learning.own(site, directory),), is_directory=True),
     )
 
 
@@ -82,45 +63,11 @@ def _training_so_far(site: Site) -> tuple[Value, ...]:
     return (said, Value("CLOUD_KB_INDEX", text(done[0][0], "url"))) if done else (said,)
 
 
-def _check(object_: Json) -> tuple[Problem, ...]:
-    return tuple(problems(object_))
-
-
 LIFELONG_LEARNING = SednaKind(
     resource=kinds.LIFELONG_LEARNING_JOB,
     rule=Rule.STAGED,
-    workers=(
-        WorkerSpec(
-            type="Inference",
-            path=("spec", "deploySpec"),
-            settings=_inference,
-            stage="Deploy",
-            host_network=True,
-            dns_policy=_DNS,
-            is_told=True,
-        ),
-        WorkerSpec(
-            type="Train",
-            path=("spec", "trainSpec"),
-            settings=_train,
-            stage="Train",
-            host_network=True,
-            dns_policy=_DNS,
-            restart_policy="OnFailure",
-            is_told=True,
-        ),
-        WorkerSpec(
-            type="Eval",
-            path=("spec", "evalSpec"),
-            settings=_eval,
-            stage="Eval",
-            host_network=True,
-            dns_policy=_DNS,
-            restart_policy="OnFailure",
-            is_told=True,
-        ),
-    ),
-    datasets=(DATASET,),
+    workers=learning.stage_workers(_inference, _train, _eval, dns_policy=_DNS),
+    datasets=(learning.DATASET,),
     merge=Merge.STAGE,
-    check=_check,
+    check=learning.problems,
 )

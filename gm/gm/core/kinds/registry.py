@@ -4,17 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gm.core.kind import SednaKind
-from gm.core.kinds.dataset import DATASET
-from gm.core.kinds.feature_extraction import FEATURE_EXTRACTION
 from gm.core.kinds.federated_learning import FEDERATED_LEARNING
 from gm.core.kinds.incremental_learning import INCREMENTAL_LEARNING
 from gm.core.kinds.joint_inference import JOINT_INFERENCE
 from gm.core.kinds.lifelong_learning import LIFELONG_LEARNING
-from gm.core.kinds.model import MODEL
-from gm.core.kinds.object_search import OBJECT_SEARCH
-from gm.core.kinds.object_tracking import OBJECT_TRACKING
-from gm.core.kinds.reid import REID
-from gm.core.kinds.video_analytics import VIDEO_ANALYTICS
+from gm.core.kinds.records import DATASET, MODEL
+from gm.core.kinds.tracking import OBJECT_SEARCH, OBJECT_TRACKING
+from gm.core.kinds.video import FEATURE_EXTRACTION, REID, VIDEO_ANALYTICS
 
 _ROWS = (
     DATASET,

@@ -1,6 +1,13 @@
-"""The workers that the services which search for and track objects have in common."""
+"""Services that search for and track objects.
 
-from gm.core.kind import Setting, Site, Value, WorkerSpec, Workload
+ObjectSearchService: tracking workers look for what a user asks for, others identify it again.
+ObjectTrackingService: tracking workers, and those that identify again what they saw.
+"""
+
+from dataclasses import replace
+
+from edge_sidecars.sedna_api.core import kinds
+from gm.core.kind import Rule, SednaKind, Setting, Site, Value, WorkerSpec, Workload
 from gm.core.kinds.environment import of_service
 from gm.core.names import service_name
 
@@ -9,36 +16,41 @@ _REID_PORT = 9378
 _USER_PORT = 9379
 
 
-def _plain(site: Site) -> tuple[Setting, ...]:
-    return of_service(site)
+def _tracking(site: Site) -> tuple[Setting, ...]:
+    return (*of_service(site), _url(site, "EDGEMESH_URL", "reidworker", _REID_PORT))
 
 
-def _reid_url(site: Site) -> Value:
-    host = f"{service_name(site.job, 'reidworker')}.{site.namespace}"
-    return Value("EDGEMESH_URL", f"{host}:{_REID_PORT}")
-
-
-def tracking_of_a_search(site: Site) -> tuple[Setting, ...]:
+def _tracking_of_a_search(site: Site) -> tuple[Setting, ...]:
     """It asks the user's worker what to look for."""
-    host = f"{service_name(site.job, 'userworker')}.{site.namespace}"
-    return (*of_service(site), Value("USERWORKER_URL", f"{host}:{_USER_PORT}"), _reid_url(site))
+    *common, reid = _tracking(site)
+    return (*common, _url(site, "USERWORKER_URL", "userworker", _USER_PORT), reid)
 
 
-def tracking(site: Site) -> tuple[Setting, ...]:
-    return (*of_service(site), _reid_url(site))
+def _url(site: Site, name: str, worker: str, port: int) -> Value:
+    return Value(name, f"{service_name(site.job, worker)}.{site.namespace}:{port}")
 
 
-REID_WORKER = WorkerSpec(
+_REID_WORKER = WorkerSpec(
     type="reidworker",
     path=("spec", "reidWorkers"),
-    settings=_plain,
+    settings=of_service,
     workload=Workload.DEPLOYMENT,
     port=_REID_PORT,
 )
-USER_WORKER = WorkerSpec(
-    type="userworker",
-    path=("spec", "userWorker"),
-    settings=_plain,
-    workload=Workload.DEPLOYMENT,
-    port=_USER_PORT,
+_USER_WORKER = replace(
+    _REID_WORKER, type="userworker", path=("spec", "userWorker"), port=_USER_PORT
+)
+_TRACKING_WORKER = WorkerSpec(
+    type="trackingworker", path=("spec", "trackingWorkers", "*"), settings=_tracking
+)
+
+OBJECT_SEARCH = SednaKind(
+    resource=kinds.OBJECT_SEARCH_SERVICE,
+    rule=Rule.SERVICE,
+    workers=(_REID_WORKER, _USER_WORKER, replace(_TRACKING_WORKER, settings=_tracking_of_a_search)),
+)
+OBJECT_TRACKING = SednaKind(
+    resource=kinds.OBJECT_TRACKING_SERVICE,
+    rule=Rule.SERVICE,
+    workers=(_REID_WORKER, _TRACKING_WORKER),
 )

@@ -11,14 +11,7 @@ logs, older ones go.
 from typing import Final
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.engine.conditions import (
-    MISSING_REFERENCE,
-    READY,
-    REPLACED,
-    REPLACING,
-    instant,
-    left,
-)
+from gm.core.engine.conditions import MISSING_REFERENCE, READY, REPLACED, REPLACING, instant, left
 from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.references import STAGE_NODES
 from gm.core.rules import stages

@@ -113,12 +113,7 @@ def deployment(kind: SednaKind, slot: Slot, site: Site) -> Json:
 def service(kind: SednaKind, slot: Slot, site: Site) -> Json:
     """EdgeMesh wants the port's name to begin with its protocol."""
     worker = slot.worker
-    port = {
-        "name": "tcp-0",
-        "protocol": "TCP",
-        "port": worker.port,
-        "targetPort": worker.port,
-    }
+    port = {"name": "tcp-0", "protocol": "TCP", "port": worker.port, "targetPort": worker.port}
     spec = {
         "selector": worker_labels(kind.resource, site.job, _uid(site), worker.type),
         "ports": [port],

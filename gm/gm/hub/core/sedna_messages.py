@@ -15,7 +15,7 @@ import base64
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -31,6 +31,7 @@ from edge_sidecars.sedna_api.core.kinds import (
 )
 from edge_sidecars.sedna_api.core.messages import Delete, Put, ToNode
 from edge_sidecars.sedna_api.core.report import Report
+from gm.core.tree import objects, part
 from gm.hub.ports import Unresolved
 
 INSERT: Final = "insert"
@@ -50,7 +51,7 @@ _UNDERSTOOD: Final = _STAGED | {
 _ROUND_DIRECTORY: Final = re.compile(r"/(?:train|eval|deploy)/([0-9]{1,9})/?$")
 
 
-class NotAMessage(ValueError):
+class NotASednaMessage(ValueError):
     """A frame that no LC of Sedna sends."""
 
 
@@ -76,7 +77,9 @@ class Translator:
         return None
 
     def up(self, text: str) -> Unresolved | None:
-        """None: nothing is reported (the first frame is a bare header). Raises `NotAMessage`."""
+        """None: nothing is reported (the first frame is a bare header).
+
+        Raises `NotASednaMessage`."""
         status = _status(text)
         if status is None:
             return None
@@ -133,12 +136,12 @@ class NodeRef:
 
 def operation(job: Json, *, kind: str, is_here: Callable[[NodeRef], bool]) -> str | None:
     """What an LC is to be told of a job of stages in its present state; None: nothing."""
-    conditions = _list(job, "status", "conditions")
+    conditions = list(objects(job, "status", "conditions"))
     if not conditions:
         return None
     stage, state = str(conditions[-1].get("stage", "")), str(conditions[-1].get("type", ""))
     namespace = str(job["metadata"].get("namespace", ""))
-    name = str(_at(job, "spec", "dataset", "name") or "")
+    name = str(part(job, "spec", "dataset", "name") or "")
     dataset = NodeRef(dataset=ObjectKey(DATASET.singular, namespace, name))
     ran = _stage_node(job, stage)
     if state == "Waiting":
@@ -155,8 +158,8 @@ def operation(job: Json, *, kind: str, is_here: Callable[[NodeRef], bool]) -> st
 
 def _stage_node(job: Json, stage: str) -> NodeRef:
     """Where the stage's pod last was (GM annotates it), else where its template wants it."""
-    annotated = _at(job, "metadata", "annotations", f"sedna.io/{stage}")
-    template = _at(job, "spec", f"{stage.lower()}Spec", "template", "spec", "nodeName")
+    annotated = part(job, "metadata", "annotations", f"sedna.io/{stage}")
+    template = part(job, "spec", f"{stage.lower()}Spec", "template", "spec", "nodeName")
     return NodeRef(node=str(annotated or template or ""))
 
 
@@ -170,19 +173,19 @@ def _status(text: str) -> _Status | None:
     try:
         message = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise NotAMessage(f"no JSON: {error}") from error
+        raise NotASednaMessage(f"no JSON: {error}") from error
     header = message.get("header") if isinstance(message, dict) else None
     if not isinstance(header, dict) or header.get("operation") != "status":
         return None
     kind = kind_named(str(header.get("resourceKind", "")))
     if kind is None or kind.singular not in _UNDERSTOOD:
-        raise NotAMessage(f"no kind that an LC reports: {header.get('resourceKind')!r:.80}")
+        raise NotASednaMessage(f"no kind that an LC reports: {header.get('resourceKind')!r:.80}")
     try:
         content = msgspec.json.decode(base64.b64decode(message.get("content") or b""))
     except (ValueError, TypeError, RecursionError) as error:
-        raise NotAMessage(f"the content is no JSON in base64: {error}") from error
+        raise NotASednaMessage(f"the content is no JSON in base64: {error}") from error
     if not isinstance(content, dict):
-        raise NotAMessage("the content is no JSON object")
+        raise NotASednaMessage("the content is no JSON object")
     namespace, name = str(header.get("namespace", "")), str(header.get("resourceName", ""))
     return _Status(ObjectKey(kind.singular, namespace, name), content)
 
@@ -201,10 +204,10 @@ def _with_round(report: Report, document: Document) -> Report:
 def _round(content: Json, document: Document) -> int | None:
     """Sedna's LC does not say which round it means: the one that it began where it says so, else
     the stage's newest that it was told of."""
-    objects = _at(content, "input", "outputDir")
-    found = _ROUND_DIRECTORY.search(objects) if isinstance(objects, str) else None
+    directory = part(content, "input", "outputDir")
+    found = _ROUND_DIRECTORY.search(directory) if isinstance(directory, str) else None
     phase = str(content.get("phase", "")).lower()
-    for condition in reversed(_list(document.json(), "status", "conditions")):
+    for condition in reversed(list(objects(document.json(), "status", "conditions"))):
         told = condition.get("round")
         if str(condition.get("stage", "")).lower() == phase and isinstance(told, int):
             return told
@@ -224,16 +227,3 @@ def _frame(document: Document, operation: str) -> str:
     }
     data = base64.b64encode(msgspec.json.encode(content)).decode()
     return msgspec.json.encode({"header": header, "content": data}).decode()
-
-
-def _at(tree: Json, *path: str) -> Any:
-    """None where there is no such place."""
-    found: Any = tree
-    for step in path:
-        found = found.get(step) if isinstance(found, dict) else None
-    return found
-
-
-def _list(tree: Json, *path: str) -> list[Json]:
-    found = _at(tree, *path)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.messages import Drain, Hello, Pace, Refused, ToNode
+from edge_sidecars.sedna_api.core.messages import Ack, Drain, Hello, Pace, Refused, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 from gm.hub.core.send_queue import SendQueue
 
@@ -81,11 +81,11 @@ class HubSession:
         if self.is_serving:
             self._queue.delete(document)
 
-    def acked(self, store_id: str, uid: str, seq: int) -> None:
-        self._queue.ack(store_id, uid, seq)
-
-    def refused(self, store_id: str, uid: str, seq: int, reason: str) -> None:
-        self._queue.refuse(Refused(store_id, uid, seq, reason))
+    def answer(self, answer: Ack | Refused) -> None:
+        if isinstance(answer, Ack):
+            self._queue.ack(answer.store_id, answer.uid, answer.seq)
+        else:
+            self._queue.refuse(answer)
 
     def is_own(self, report: Report) -> bool:
         """Whether the report is of the database that said hello."""

@@ -66,9 +66,7 @@ def counted(segments: Sequence[Segment]) -> int:
     return sum(each.samples for each in segments)
 
 
-def of_one_header(
-    segments: Sequence[Segment],
-) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+def of_one_header(segments: Sequence[Segment]) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
     """The oldest ones that have the same columns, which can lie in one file; and the others."""
     same = 0
     while same < len(segments) and segments[same].header == segments[0].header:

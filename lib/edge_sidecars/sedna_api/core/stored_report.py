@@ -61,12 +61,7 @@ class Applied:
         return report.epoch < self.epoch
 
     def to_json(self) -> Json:
-        return {
-            "node": self.node,
-            "storeID": self.store_id,
-            "epoch": self.epoch,
-            "seq": self.seq,
-        }
+        return {"node": self.node, "storeID": self.store_id, "epoch": self.epoch, "seq": self.seq}
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def test_who_is_connected_is_told_with_backlog_and_reports() -> None:
         assert (row.node, row.transport, row.is_serving) == ("edge-a", "test", True)
         # An ack, the object, the end.
         assert (row.backlog, row.reports) == (3, 1)
-        assert row.last_report_age is not None
+        assert row.last_report_seconds is not None
         hub.leave(stream)
         assert hub.connected() == []
 

@@ -10,7 +10,14 @@ import pytest
 
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.messages import Ack, Delete, Put, SnapshotEnd
-from gm.hub.core.sedna_messages import DELETE, INSERT, NodeRef, NotAMessage, Translator, operation
+from gm.hub.core.sedna_messages import (
+    DELETE,
+    INSERT,
+    NodeRef,
+    NotASednaMessage,
+    Translator,
+    operation,
+)
 
 NODE = "edge-a"
 
@@ -201,5 +208,5 @@ def test_that_a_stage_runs_gm_sees_by_itself(translator: Translator) -> None:
     ],
 )
 def test_what_no_lc_of_sedna_says_is_refused(translator: Translator, text: str) -> None:
-    with pytest.raises(NotAMessage):
+    with pytest.raises(NotASednaMessage):
         translator.up(text)

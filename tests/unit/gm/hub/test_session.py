@@ -58,8 +58,8 @@ def test_nothing_is_told_before_the_snapshot() -> None:
 
 def test_reports_are_answered_before_the_snapshot_stands() -> None:
     session = HubSession(hello(), since=0.0)
-    session.acked("store-1", "u", 4)
-    session.refused("store-1", "v", 1, "gone")
+    session.answer(Ack("store-1", "u", 4))
+    session.answer(Refused("store-1", "v", 1, "gone"))
     assert said(session) == [Refused("store-1", "v", 1, "gone"), Ack("store-1", "u", 4)]
 
 
@@ -69,7 +69,7 @@ def test_an_ended_session_says_drain_and_nothing_else() -> None:
     session.end(EndCause.UNAVAILABLE, "this GM does not lead")
     session.end(EndCause.REPLACED, "too late")
     session.concerns(document("b"))
-    session.acked("store-1", "u", 1)
+    session.answer(Ack("store-1", "u", 1))
     assert said(session) == [Drain("this GM does not lead")]
     assert session.ended is not None
     assert session.ended.cause is EndCause.UNAVAILABLE

@@ -1,4 +1,7 @@
-"""Dataset: LC counts its samples."""
+"""Dataset and Model: records that jobs refer to.
+
+LC counts the samples of a Dataset; a federated job writes the metrics of its Model.
+"""
 
 from collections.abc import Iterator
 
@@ -11,11 +14,7 @@ from gm.core.tree import text
 FORMATS = ("txt", "csv")
 
 
-def _check(object_: Json) -> tuple[Problem, ...]:
-    return tuple(_problems(object_))
-
-
-def _problems(object_: Json) -> Iterator[Problem]:
+def _check(object_: Json) -> Iterator[Problem]:
     format_ = text(object_, "spec", "format")
     if format_.lower() not in FORMATS:
         yield Problem("spec.format", f"{format_!r:.40} cannot be counted", "use txt or csv")
@@ -23,9 +22,5 @@ def _problems(object_: Json) -> Iterator[Problem]:
         yield Problem("spec.nodeName", "is empty", "name the node whose LC is to count it")
 
 
-DATASET = SednaKind(
-    resource=kinds.DATASET,
-    rule=Rule.RECORD,
-    merge=Merge.SAMPLES,
-    check=_check,
-)
+DATASET = SednaKind(resource=kinds.DATASET, rule=Rule.RECORD, merge=Merge.SAMPLES, check=_check)
+MODEL = SednaKind(resource=kinds.MODEL, rule=Rule.RECORD)
