@@ -22,7 +22,7 @@ LARGEST = {"elector": 45, "relay": 50, "gm": 110, "lc": 110}
 # With these each runs and answers, though it reaches nobody.
 FLAGS = {
     "elector": ["--lease=it", "--namespace=default", "--server=http://127.0.0.1:1"],
-    "relay": ["--origin=local"],
+    "relay": ["--server=http://127.0.0.1:1"],
     "gm": ["--mode=active-active"],
     "lc": ["--gm-address=127.0.0.1:1", "--node=n1"],
 }
@@ -171,6 +171,21 @@ def test_an_image_without_arguments_prints_its_usage_and_exits_with_2(
     assert caught.value.exit_status == 2
     program = COMPONENTS[component].program
     assert f"usage: {program} " in str(caught.value)
+
+
+def test_only_the_variant_of_the_relay_is_an_api_server(lab: Lab, images: dict[str, str]) -> None:
+    with pytest.raises(ContainerError) as caught:
+        lab.client.containers.run(
+            images["relay"], ["--origin=local"], remove=True, network_disabled=True
+        )
+    assert caught.value.exit_status == 2
+    assert "the Python package edge_sidecars.local_apiserver is missing" in str(caught.value)
+    volumes = ["/dev/null:/bin/sh:ro", DATA["relay"]]
+    container = lab.start(
+        images["relay-local"], ["--origin=local"], network_mode="none", volumes=volumes
+    )
+    wait_healthy(container)
+    container.remove(force=True, v=True)
 
 
 def wait_healthy(container: Container) -> None:

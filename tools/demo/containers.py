@@ -31,6 +31,7 @@ from tools.harness.containers.port_forward import open_door
 from tools.harness.controlplane.accounts import Rule
 from tools.harness.controlplane.api_server import ApiServer
 from tools.images.__main__ import build_all, release
+from tools.images.assemble import VARIANTS
 from tools.images.base import NoBase
 from tools.images.wheels import NoWheels
 
@@ -47,7 +48,7 @@ Planes = Mapping[
 ]
 # By the names of tools.demo.cluster.CLUSTERS.
 PLANES: Planes = {
-    "local": lambda lab, cloud, images: origin(lab, cloud, images["relay"]),
+    "local": lambda lab, cloud, images: origin(lab, cloud, images["relay-local"]),
     "kube": lambda lab, cloud, images: control_plane(lab, cloud),
 }
 
@@ -217,7 +218,7 @@ def container_ground(cluster: str, title: str) -> Iterator[ContainerGround]:
     """Builds the images, unless they are there. Raises Unprepared."""
     try:
         with engine() as client:
-            images = build_all(client, tag=release(), components=("elector", "relay"))
+            images = build_all(client, tag=release(), components=("elector", "relay", *VARIANTS))
             with Lab(client, base=images["base"]) as lab:
                 yield ContainerGround(lab, images, cluster=cluster, title=f"containers, {title}")
     except (NoEngine, NoBase, NoWheels) as error:

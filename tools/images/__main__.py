@@ -14,7 +14,7 @@ import docker
 from docker.errors import BuildError
 
 from tools.harness.containers.engine import NoEngine, engine
-from tools.images.assemble import COMPONENTS
+from tools.images.assemble import COMPONENTS, VARIANTS
 from tools.images.base import ROOT, NoBase, base_image, pulled, say
 from tools.images.keepalived import keepalived_image
 from tools.images.wheels import NoWheels, platform_of, provide
@@ -22,6 +22,7 @@ from tools.images.wheels import NoWheels, platform_of, provide
 DOCKERFILE = ROOT / "tools" / "images" / "Dockerfile"
 WHEELS = ROOT / "build" / "wheels"
 KEEPALIVED = "keepalived"
+IMAGES = (*COMPONENTS, *VARIANTS)
 MEGABYTE = 1_000_000
 
 
@@ -29,7 +30,7 @@ def main() -> int:
     it = argparse.ArgumentParser(prog="make images", description=(__doc__ or "").splitlines()[0])
     it.add_argument("--base", help="an image with Python; default: the Dockerfile's, or a made one")
     it.add_argument("--tag", default=release(), help="default: the release's number")
-    choices = [*COMPONENTS, KEEPALIVED]
+    choices = [*IMAGES, KEEPALIVED]
     it.add_argument("--only", choices=choices, action="append", help="repeat for several")
     options = it.parse_args()
     wanted = options.only or choices
@@ -66,8 +67,10 @@ def lock(component: str) -> Path:
 
 
 def image_name(component: str, tag: str) -> str:
-    """As the manifests call it, but for a registry."""
-    return f"edge-sidecars/{COMPONENTS[component].program}:{tag}"
+    """The name of a component's or a variant's image, as the manifests call it, but for a
+    registry."""
+    variant = VARIANTS.get(component)
+    return f"edge-sidecars/{variant.image if variant else COMPONENTS[component].program}:{tag}"
 
 
 def build_all(
@@ -75,10 +78,10 @@ def build_all(
     *,
     tag: str,
     base: str | None = None,
-    components: Iterable[str] = COMPONENTS,
+    components: Iterable[str] = IMAGES,
 ) -> dict[str, str]:
-    """The name of the image of each component, and of their `base`. Raises NoBase, NoWheels,
-    docker.errors.BuildError."""
+    """The name of the image of each component or variant, and of their `base`. Raises NoBase,
+    NoWheels, docker.errors.BuildError."""
     images = {"base": base or pulled(client, DOCKERFILE) or base_image(client)}
     provide([lock(name) for name in COMPONENTS], platform_of(client, images["base"]), WHEELS)
     for name in components:
@@ -102,10 +105,16 @@ def build(
         path=str(source),
         dockerfile=str(dockerfile),
         tag=image_name(component, tag),
-        buildargs={"BASE_IMAGE": base, "COMPONENT": component},
+        buildargs={"BASE_IMAGE": base, **_arguments(component)},
         rm=True,
         forcerm=True,
     )
+
+
+def _arguments(component: str) -> dict[str, str]:
+    if component in VARIANTS:
+        return {"COMPONENT": VARIANTS[component].component, "VARIANT": component}
+    return {"COMPONENT": component}
 
 
 def table(client: docker.DockerClient, images: Mapping[str, str]) -> str:

@@ -30,10 +30,23 @@ LIBRARY = "edge_sidecars"
 _SHARED = ("runtime", "kubeapi", "apimachinery")
 COMPONENTS = {
     "elector": Component("elector-sidecar", "elector_sidecar", _SHARED),
-    "relay": Component("relay-sidecar", "relay_sidecar", (*_SHARED, "walstore", "local_apiserver")),
+    "relay": Component("relay-sidecar", "relay_sidecar", (*_SHARED, "walstore")),
     "gm": Component("gm", "gm", (*_SHARED, "leader_client", "sedna_api")),
     "lc": Component("lc", "lc", (*_SHARED, "sedna_api", "walstore")),
 }
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A further image of a component, `image`, with more of `edge_sidecars`."""
+
+    component: str
+    image: str
+    library: tuple[str, ...]
+
+
+# `--origin local` is for sites without an API server, and for demos: no node pays for its code.
+VARIANTS = {"relay-local": Variant("relay", "relay-sidecar-local", ("local_apiserver",))}
 # An import reads none of them: sources of extensions, typing stubs, what sources are made from.
 _UNREAD = {".c", ".cc", ".cpp", ".h", ".pxd", ".pxi", ".pyi", ".pyx", ".proto"}
 _LAUNCHER = """#!{python} -IB
@@ -51,7 +64,7 @@ def add_library(component: str, target: Path, *, wheels: Path) -> None:
     _finish(library)
 
 
-def add_program(component: str, target: Path, *, packages: Path) -> None:
+def add_program(component: str, target: Path, *, packages: Path, variant: str = "") -> None:
     """Our packages into `target`/src, and the program into `target`/bin."""
     it = COMPONENTS[component]
     sources, program = target / "src", target / "bin" / it.program
@@ -59,7 +72,7 @@ def add_program(component: str, target: Path, *, packages: Path) -> None:
     library = sources / LIBRARY
     library.mkdir()
     shutil.copy(packages / LIBRARY / "__init__.py", library)
-    for package in it.library:
+    for package in it.library + (VARIANTS[variant].library if variant else ()):
         shutil.copytree(packages / LIBRARY / package, library / package)
     _finish(sources)
     program.parent.mkdir()
@@ -126,7 +139,8 @@ def main() -> None:
         case "library":
             add_library(component, Path(target), wheels=here / "wheels")
         case "program":
-            add_program(component, Path(target), packages=here / "packages")
+            variant = os.environ.get("VARIANT", "")
+            add_program(component, Path(target), packages=here / "packages", variant=variant)
         case _:
             sys.exit(f"assemble: {what!r} is neither library nor program")
 

@@ -245,7 +245,7 @@ def test_a_release_is_upgraded_and_rolled_back_as_it_says(
     old = [_image(plane, path) for path in (gm, lc)]
     until(lambda: _revisions(plane, "lc") >= 1, what="what to go back to")
     first = _revision(plane)
-    versions = checkout / "manifests/tools/images/images.yaml"
+    versions = checkout / "manifests/images/images.yaml"
     text = versions.read_text(encoding="utf-8")
     assert "newTag: 0.2.0" in text
     versions.write_text(text.replace("newTag: 0.2.0", "newTag: 9.9.9"), encoding="utf-8")

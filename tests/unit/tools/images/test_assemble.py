@@ -1,0 +1,30 @@
+"""The table of the images names exactly what each component imports of the library."""
+
+import grimp
+import pytest
+
+from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
+
+PACKAGES = [LIBRARY, *(it.package for it in COMPONENTS.values())]
+# What the default image lacks, and the variant that has it.
+LEFT_OUT = {"relay": VARIANTS["relay-local"].library}
+
+
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    """By component, the packages of the library that it imports, directly or by others."""
+    graph = grimp.build_graph(*PACKAGES)
+    found = {}
+    for name, it in COMPONENTS.items():
+        modules = graph.find_upstream_modules(it.package, as_package=True)
+        found[name] = {parts[1] for each in modules if (parts := each.split("."))[0] == LIBRARY}
+    return found
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_an_image_has_what_its_component_imports(
+    imports: dict[str, set[str]], component: str
+) -> None:
+    named = {*COMPONENTS[component].library, *LEFT_OUT.get(component, ())}
+    # The library's own modules import one another for the components that use them.
+    assert named == imports[component]
