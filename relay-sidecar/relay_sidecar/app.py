@@ -127,8 +127,8 @@ async def _relay(
                 raise
             raise BadInput(
                 f"--origin local: the Python package {LOCAL_APISERVER} is missing, as in the "
-                "default image: use the image of relay-sidecar with the local API server, or "
-                "install the package edge-sidecars[relay]"
+                "default image: use the image relay-sidecar-local, or install the package "
+                "edge-sidecars[relay]"
             ) from error
         return await LocalRelay.open(config, stack, spawn=spawn)
     return await Relay.open(config, credentials, stack, spawn=spawn)
