@@ -143,6 +143,21 @@ def _is_before(one: Clause, other: Clause) -> bool:
     )
 
 
+def accept_header(wanted: Representation, *, is_list: bool) -> str | None:
+    """The Accept that asks for the same in JSON; None where that is not possible."""
+    version = wanted.api_version.rpartition("/")[2]
+    match wanted.form:
+        case Form.WHOLE:
+            return "application/json"
+        case Form.METADATA:
+            kind = "PartialObjectMetadataList" if is_list else "PartialObjectMetadata"
+        case Form.TABLE:
+            kind = "Table"
+        case Form.OTHER:
+            return None
+    return f"application/json;as={kind};v={version};g=meta.k8s.io,application/json"
+
+
 def takes_gzip(accept_encoding: str) -> bool:
     """Whether a client takes a packed body; Accept-Encoding, of which nothing else is looked at."""
     for part in accept_encoding.split(","):

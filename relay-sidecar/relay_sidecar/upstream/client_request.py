@@ -128,7 +128,7 @@ class Upload:
         writer.output_size = 0
 
 
-def upload(request: web.BaseRequest) -> Upload | None:
+def upload_of(request: web.BaseRequest) -> Upload | None:
     """None where there is none."""
     return Upload(request) if request.can_read_body else None
 

@@ -36,7 +36,7 @@ from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
 from relay_sidecar.upstream import tunnel
 from relay_sidecar.upstream.buffered_response import BufferedResponse
-from relay_sidecar.upstream.client_request import Upload, headers_upstream, upload
+from relay_sidecar.upstream.client_request import Upload, headers_upstream, upload_of
 from relay_sidecar.upstream.streaming import StreamedResponse, begun, broken_off
 
 # Set on a request that upstream was asked about.
@@ -150,7 +150,7 @@ class Proxy:
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
     ) -> BufferedResponse:
         """The whole answer to a write. Raises `Refused`."""
-        body = upload(request)
+        body = upload_of(request)
         try:
             self._check_link()
             whole = None if body is None else await body.whole(limit=MAX_KEPT_BODY)
@@ -168,7 +168,7 @@ class Proxy:
     async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer as it comes. Raises `Unreachable` for a read of which nothing was answered,
         `Refused` for a write."""
-        body = upload(request)
+        body = upload_of(request)
         try:
             self._check_link()
             if body is None or not body.is_within(SHORT_BODY):

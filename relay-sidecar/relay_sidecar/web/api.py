@@ -10,12 +10,7 @@ from typing import Final
 from aiohttp import hdrs
 from multidict import MultiMapping
 
-from edge_sidecars.apimachinery.request_info import (
-    ListOptions,
-    RequestInfo,
-    get_version,
-    representation,
-)
+from edge_sidecars.apimachinery.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -24,11 +19,9 @@ from relay_sidecar.core.link import SERVER
 from relay_sidecar.upstream.client_request import asks_for_upgrade
 from relay_sidecar.upstream.proxy import IS_PASSED_ON
 from relay_sidecar.web.discovery import Discovery
-from relay_sidecar.web.gets import Gets
-from relay_sidecar.web.lists import Lists
-from relay_sidecar.web.read_context import Reading
+from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.responses import status_answer
-from relay_sidecar.web.watches import Watches
+from relay_sidecar.web.upstream import Upstream
 from relay_sidecar.web.writes import Writes
 
 # A cached Lease breaks any elector; the others are questions about the caller or for once.
@@ -47,23 +40,18 @@ class Api:
     def __init__(
         self,
         access: Access,
-        reading: Reading,
+        upstream: Upstream,
+        reads: Reads,
         discovery: Discovery,
         *,
         link_known: Callable[[], Awaitable[None]],
-        lists: Lists,
-        gets: Gets,
-        watches: Watches,
-        writes: Writes,
     ) -> None:
         self._access = access
-        self._reading = reading
+        self._upstream = upstream
+        self._reads = reads
+        self._writes = Writes(upstream, reads.freshness)
         self._discovery = discovery
         self._link_known = link_known
-        self._lists = lists
-        self._gets = gets
-        self._watches = watches
-        self._writes = writes
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer: web.StreamResponse
@@ -75,7 +63,7 @@ class Api:
             answer = status_answer(unavailable(f"upstream is out of reach: {error}"))
             # A relay before this one is to know who says so.
             answer.headers[hdrs.SERVER] = SERVER
-        self._reading.streams.counters.answered(
+        self._reads.streams.counters.answered(
             request.method, answer.status, "upstream" if IS_PASSED_ON in request else "cache"
         )
         return answer
@@ -88,32 +76,18 @@ class Api:
             if request.method == "GET" and self._discovery.is_kept(info.path):
                 await self._access.may(caller, info, label_selector="", field_selector="")
                 return await self._discovery.answer(request, info.path)
-            return await self._reading.above.forward(request)
+            return await self._upstream.forward(request)
         if info.verb in WRITES and is_learned_from(info, request.headers):
             return await self._writes.answer(request, info)
         if not is_kept(info, request.headers):
-            return await self._reading.above.forward(request)
+            return await self._upstream.forward(request)
         wanted = representation(request.headers.get("Accept", ""))
         if info.verb == "get":
-            await self._access.may(caller, info, label_selector="", field_selector="")
-            return await self._gets.answer(request, info, get_version(info.query), wanted)
+            return await self._reads.get(request, info, caller, wanted)
         options = ListOptions.parse(info.query)
-
-        async def permit() -> float:
-            return await self._access.may(
-                caller,
-                info,
-                label_selector=str(options.labels),
-                field_selector=str(options.fields),
-            )
-
         if options.shard_selector:
-            return await self._reading.above.forward(request)
-        # Before anything is opened, waited for or refused for another reason.
-        await permit()
-        if info.verb == "watch":
-            return await self._watches.answer(request, info, options, wanted, permit)
-        return await self._lists.answer(request, info, options, wanted)
+            return await self._upstream.forward(request)
+        return await self._reads.list_or_watch(request, info, caller, wanted, options)
 
 
 def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:

@@ -10,16 +10,16 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.documents.documents import Document, Documents
-from relay_sidecar.web.read_context import Above
 from relay_sidecar.web.responses import age_headers
+from relay_sidecar.web.upstream import Upstream
 
 
 class Discovery:
     """`timeout` in seconds; so long upstream may take before what is known is told."""
 
-    def __init__(self, documents: Documents, above: Above, *, timeout: float) -> None:
+    def __init__(self, documents: Documents, upstream: Upstream, *, timeout: float) -> None:
         self._documents = documents
-        self._above = above
+        self._upstream = upstream
         self._timeout = timeout
 
     def is_kept(self, path: str) -> bool:
@@ -28,9 +28,9 @@ class Discovery:
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Raises `Refused` where nobody knows."""
         accept = request.headers.get(hdrs.ACCEPT, "")
-        if self._above.is_up:
+        if self._upstream.is_up:
             try:
-                fetched = await self._above.fetch(
+                fetched = await self._upstream.fetch(
                     request, accept=None, header_timeout=self._timeout
                 )
             except Unreachable:

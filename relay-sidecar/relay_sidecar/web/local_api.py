@@ -6,18 +6,12 @@ is always live; all else the origin answers. Leases are served here: nobody else
 
 from collections.abc import Sequence
 from dataclasses import replace
-from http import HTTPStatus
 
-from edge_sidecars.apimachinery.request_info import (
-    ListOptions,
-    RequestInfo,
-    get_version,
-    representation,
-)
+from edge_sidecars.apimachinery.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import Scope
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldRequirement, FieldSelector
-from edge_sidecars.apimachinery.status import Refused, Status, bad_request, expired, not_acceptable
+from edge_sidecars.apimachinery.status import Refused, bad_request, expired, not_acceptable
 from edge_sidecars.apimachinery.store import ObjectChange
 from edge_sidecars.local_apiserver.local_apiserver import Origin
 from edge_sidecars.local_apiserver.response import Answer
@@ -25,12 +19,10 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access, Caller
 from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.upstream.client_request import upload
-from relay_sidecar.web.gets import Gets
-from relay_sidecar.web.lists import Lists
-from relay_sidecar.web.read_context import Reading, takes_whole
+from relay_sidecar.upstream.client_request import upload_of
+from relay_sidecar.web.reads.reads import Reads
+from relay_sidecar.web.reads.selection import takes_whole
 from relay_sidecar.web.responses import status_answer
-from relay_sidecar.web.watches import Watches
 
 # Bytes; kube-apiserver's limit of a request's body.
 MAX_BODY = 3 * 1024 * 1024
@@ -83,19 +75,13 @@ class LocalApi:
     def __init__(
         self,
         access: Access,
-        reading: Reading,
+        reads: Reads,
         origin: Origin,
-        *,
-        lists: Lists,
-        gets: Gets,
-        watches: Watches,
     ) -> None:
         self._access = access
-        self._reading = reading
+        self._reads = reads
+        self._streams = reads.streams
         self._origin = origin
-        self._lists = lists
-        self._gets = gets
-        self._watches = watches
         origin.subscribe(self._changed)
         origin.on_renewal(self._renewed)
 
@@ -114,7 +100,8 @@ class LocalApi:
             found = await self._origin.document(info.path, request.headers.get("Accept", ""))
             if found is not None:
                 return _response(found)
-        body = await _body(request)
+        upload = upload_of(request)
+        body = b"" if upload is None else await upload.whole(limit=MAX_BODY)
         return _response(await self._origin.write(info, headers=request.headers, body=body))
 
     async def _read(
@@ -124,23 +111,11 @@ class LocalApi:
         if not takes_whole(wanted):
             raise Refused(not_acceptable(("application/json",)))
         if info.verb == "get":
-            return await self._gets.answer(request, info, get_version(info.query), wanted)
+            return await self._reads.get(request, info, caller, wanted)
         options = ListOptions.parse(info.query)
         if info.verb == "watch" and len(info.parts) > 1:
             options = replace(options, fields=_of_one(options.fields, info.name))
-
-        async def permit() -> float:
-            return await self._access.may(
-                caller,
-                info,
-                label_selector=str(options.labels),
-                field_selector=str(options.fields),
-            )
-
-        if info.verb == "watch":
-            return await self._watches.answer(request, info, options, wanted, permit)
-        await permit()
-        return await self._lists.answer(request, info, options, wanted)
+        return await self._reads.list_or_watch(request, info, caller, wanted, options)
 
     def _has(self, name: ResourceName) -> bool:
         """Whether it is served; its stream then stands at the version of now."""
@@ -148,23 +123,22 @@ class LocalApi:
         if resource is None:
             return False
         collection = self._origin.collection(name)
-        known = next(iter(self._reading.streams.of(name)), None)
-        if known is None:
-            streams = self._reading.streams
-            stream = Stream(Scope(name), collection, streams.counters, now=self._reading.now())
+        if not self._streams.of(name):
+            now = self._reads.freshness.now()
+            stream = Stream(Scope(name), collection, self._streams.counters, now=now)
             stream.list_kind, stream.api_version = resource.list_kind, name.api_version
-            self._reading.streams.adopt(stream)
+            self._streams.adopt(stream)
         return True
 
     def _changed(self, name: ResourceName, changes: Sequence[ObjectChange]) -> None:
-        for stream in self._reading.streams.of(name):
+        for stream in self._streams.of(name):
             stream.publish(changes)
             stream.nudge()
 
     def _renewed(self, name: ResourceName) -> None:
         """What is known of it is from another schema: clients begin anew."""
-        for stream in self._reading.streams.of(name):
-            self._reading.streams.drop(stream, expired())
+        for stream in self._streams.of(name):
+            self._streams.drop(stream, expired())
 
 
 def is_read(info: RequestInfo) -> bool:
@@ -184,25 +158,6 @@ def _of_one(fields: FieldSelector, name: str) -> FieldSelector:
     if fields.exact(NAME) != name:
         raise Refused(bad_request("fieldSelector metadata.name doesn't match requested name"))
     return fields
-
-
-async def _body(request: web.BaseRequest) -> bytes:
-    """Raises `Refused`."""
-    found = bytearray()
-    body = upload(request)
-    if body is None:
-        return b""
-    async for chunk in body:
-        found += chunk
-        if len(found) > MAX_BODY:
-            raise Refused(
-                Status(
-                    code=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    reason="RequestEntityTooLarge",
-                    message=f"limit is {MAX_BODY}",
-                )
-            )
-    return bytes(found)
 
 
 def _response(answer: Answer) -> web.Response:

@@ -9,13 +9,16 @@ from typing import Final
 from msgspec import Struct
 from msgspec.json import Decoder
 
+from edge_sidecars.apimachinery.accept import accept_header
 from edge_sidecars.apimachinery.objects import Key, Malformed, read_item, read_page
 from edge_sidecars.apimachinery.request_info import Form, RequestInfo, representation
 from edge_sidecars.apimachinery.selection.attrs import uid
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.upstream.buffered_response import BufferedResponse
 from relay_sidecar.upstream.proxy import LONGEST_REQUEST
-from relay_sidecar.web.read_context import Reading, accept_upstream, key_of
+from relay_sidecar.web.reads.freshness import Freshness
+from relay_sidecar.web.reads.selection import key_of
+from relay_sidecar.web.upstream import Upstream
 
 
 class _Meta(Struct, rename="camel"):
@@ -46,36 +49,36 @@ _STATUS: Final = Decoder(_Status)
 
 
 class Writes:
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, upstream: Upstream, freshness: Freshness) -> None:
+        self._upstream = upstream
+        self._freshness = freshness
 
     async def answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         """Raises `Refused` where upstream is out of reach, or its answer was lost."""
-        reading = self._reading
         if "dryRun" in info.query:
-            return await reading.above.forward(request)
+            return await self._upstream.forward(request)
         wanted = representation(request.headers.get("Accept", ""))
         are_many = info.verb == "deletecollection"
-        asked_at = reading.wall()
-        fetched = await reading.above.write(
+        asked_at = self._freshness.wall()
+        fetched = await self._upstream.write(
             request,
-            accept=accept_upstream(wanted, is_list=are_many),
-            header_timeout=LONGEST_REQUEST if are_many else reading.settings.write_timeout,
+            accept=accept_header(wanted, is_list=are_many),
+            header_timeout=LONGEST_REQUEST if are_many else self._freshness.settings.write_timeout,
         )
         if fetched.status in (200, 201, 202):
             if wanted.form is Form.WHOLE:
                 await self._learn(fetched, info, asked_at=asked_at)
             else:
-                reading.passed_on(info.resource, fetched.content, wanted, is_list=are_many)
+                self._freshness.passed_on(info.resource, fetched.content, wanted, is_list=are_many)
                 if info.verb == "delete":
                     # It may be there still: then upstream will say so.
-                    await reading.forget(info.resource, key_of(info))
+                    await self._freshness.forget(info.resource, key_of(info))
         return await fetched.send(request)
 
     async def _learn(
         self, fetched: BufferedResponse, info: RequestInfo, *, asked_at: float
     ) -> None:
-        reading, body = self._reading, fetched.content
+        body = fetched.content
         if info.verb in _DELETIONS and _DRY_RUN in fetched.asked:
             return
         if info.verb == "deletecollection":
@@ -88,10 +91,10 @@ class Writes:
                 await self._learn_end(info, _dead(body))
             return
         if info.verb == "delete" and not _is_left(body):
-            reading.handed_out(info.resource, item.version)
+            self._freshness.handed_out(info.resource, item.version)
             await self._learn_end(info, uid(body))
         else:
-            await reading.remember(info.resource, item, asked_at=asked_at)
+            await self._freshness.remember(info.resource, item, asked_at=asked_at)
 
     async def _learn_ends(self, info: RequestInfo, body: bytes) -> None:
         """Upstream tells the objects as they were before."""
@@ -104,10 +107,10 @@ class Writes:
                 await self._learn_end(info, uid(item.raw), item.key)
 
     async def _learn_end(self, info: RequestInfo, dead: str, key: Key | None = None) -> None:
-        reading, key = self._reading, key or key_of(info)
-        await reading.forget(info.resource, key)
+        key = key or key_of(info)
+        await self._freshness.forget(info.resource, key)
         if dead:
-            reading.floor.deleted(info.resource, key, dead)
+            self._freshness.minimum.deleted(info.resource, key, dead)
 
 
 def _dead(body: bytes) -> str:

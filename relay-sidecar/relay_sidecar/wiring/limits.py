@@ -2,7 +2,7 @@
 
 from relay_sidecar.config.config import Config
 from relay_sidecar.streams.streams import Limits
-from relay_sidecar.web.read_context import Settings
+from relay_sidecar.web.reads.freshness import ReadSettings
 
 # A window covers what a client misses between two watches; bytes and events of one stream.
 WINDOW_BYTES = 8 * 1024 * 1024
@@ -24,8 +24,8 @@ def limits_of(config: Config) -> Limits:
     )
 
 
-def settings_of(config: Config) -> Settings:
-    return Settings(
+def settings_of(config: Config) -> ReadSettings:
+    return ReadSettings(
         is_origin=config.is_local,
         reads_cache=config.is_local or not config.reads_upstream,
         read_timeout=config.read_timeout,

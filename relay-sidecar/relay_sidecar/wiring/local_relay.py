@@ -1,16 +1,14 @@
 """`--origin local`, put together: the origin, its streams, and the API that answers from them."""
 
-import random
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, NoReturn
 
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.local_apiserver.core.api_errors import not_served
 from edge_sidecars.local_apiserver.local_apiserver import Origin
 from edge_sidecars.local_apiserver.storage import Unusable
 from edge_sidecars.runtime.values import BadInput
-from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.walstore.directory import DirectoryInUse
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
@@ -23,12 +21,8 @@ from relay_sidecar.telemetry.status import (
     JournalStatus,
     UpstreamLinkStatus,
 )
-from relay_sidecar.upstream.buffered_response import BufferedResponse
-from relay_sidecar.web.gets import Gets
-from relay_sidecar.web.lists import Lists
 from relay_sidecar.web.local_api import LocalApi, NoReflectors
-from relay_sidecar.web.read_context import Reading
-from relay_sidecar.web.watches import Watches
+from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.wiring.limits import limits_of, settings_of
 from relay_sidecar.wiring.report import RelayReport
 
@@ -38,27 +32,16 @@ class LocalRelay:
         streams = Streams(
             lambda _: NoReflectors(), MinResourceVersion(), limits_of(config), RelayCounters()
         )
-        reading = Reading(
-            streams,
-            streams.floor,
-            _NoUpstream(),
-            _LocalFields(origin),
-            # All objects are in the origin.
-            StreamJournal(Journal(None)),
-            settings_of(config),
+        access = OwnAccess(
+            config.listen,
+            allowed_hosts=config.allowed_hosts,
+            token_file=config.local_token_file,
         )
-        self.api = LocalApi(
-            OwnAccess(
-                config.listen,
-                allowed_hosts=config.allowed_hosts,
-                token_file=config.local_token_file,
-            ),
-            reading,
-            origin,
-            lists=Lists(reading),
-            gets=Gets(reading),
-            watches=Watches(reading, chance=random.random),
-        )
+        fields, settings = _LocalFields(origin), settings_of(config)
+        # All objects are in the origin.
+        journal = StreamJournal(Journal(None))
+        reads = Reads(access, _NoUpstream(), streams, fields, journal, settings)
+        self.api = LocalApi(access, reads, origin)
         self.report = RelayReport(
             config,
             streams,
@@ -93,35 +76,15 @@ class LocalRelay:
 
 
 class _NoUpstream:
-    """There is no upstream to ask."""
+    """There is none to ask."""
 
     is_up = False
     is_relayed = False
 
-    async def fetch(
-        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> BufferedResponse:
+    async def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise not_served()
 
-    async def stream(
-        self,
-        request: web.BaseRequest,
-        *,
-        accept: str | None,
-        header_timeout: float,
-        idle_timeout: float,
-        may_pass: Callable[[bytes], bool],
-        passed: Callable[[bytes], None],
-    ) -> web.StreamResponse | BufferedResponse:
-        raise not_served()
-
-    async def write(
-        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> BufferedResponse:
-        raise not_served()
-
-    async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
-        raise not_served()
+    fetch = stream = write = forward = _refuse
 
 
 class _LocalFields:

@@ -5,7 +5,6 @@ what". Answers before the first contact with upstream: what the last run persist
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
@@ -39,11 +38,7 @@ from relay_sidecar.upstream.reflector.reflectors import Reflectors
 from relay_sidecar.upstream.reflector.source import UpstreamSource
 from relay_sidecar.web.api import Api
 from relay_sidecar.web.discovery import Discovery
-from relay_sidecar.web.gets import Gets
-from relay_sidecar.web.lists import Lists
-from relay_sidecar.web.read_context import Reading
-from relay_sidecar.web.watches import Watches
-from relay_sidecar.web.writes import Writes
+from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.wiring.limits import limits_of, settings_of
 from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.upkeep import DocumentRefresh, keep_preloaded
@@ -113,18 +108,13 @@ class Relay:
             changed=partial(_list_again, streams, config.request_timeout),
         )
         proxy = Proxy(transport, access, probe, connect_timeout=config.request_timeout)
-        reading = Reading(
-            streams, streams.floor, proxy, self._schemas, stream_journal, settings_of(config)
-        )
+        reads = Reads(access, proxy, streams, self._schemas, stream_journal, settings_of(config))
         self.api = Api(
             access,
-            reading,
+            proxy,
+            reads,
             Discovery(self._documents, proxy, timeout=config.request_timeout),
             link_known=partial(probe.known, FIRST_VERDICT),
-            lists=Lists(reading),
-            gets=Gets(reading),
-            watches=Watches(reading, chance=random.random),
-            writes=Writes(reading),
         )
         self.report = RelayReport(
             config,

@@ -3,7 +3,7 @@
 from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.request_info import Form
 from edge_sidecars.apimachinery.scope import ResourceName, Scope
-from relay_sidecar.web.list_pages import PageSets
+from relay_sidecar.web.reads.list_pages import PageSets
 from tests.unit.relay.samples import item
 
 PODS = Scope(ResourceName("", "v1", "pods"))

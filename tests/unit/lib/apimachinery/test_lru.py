@@ -6,7 +6,7 @@ import pytest
 
 from edge_sidecars.apimachinery.lru import LONGEST, lru
 from edge_sidecars.apimachinery.request_info import RequestInfo
-from relay_sidecar.web.read_context import by_name
+from relay_sidecar.web.reads.selection import by_name
 
 
 def test_what_is_asked_again_is_worked_out_once_unless_it_is_long() -> None:

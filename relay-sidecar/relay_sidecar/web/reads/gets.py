@@ -6,6 +6,7 @@ upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 
 import math
 
+from edge_sidecars.apimachinery.accept import accept_header
 from edge_sidecars.apimachinery.objects import Item, Malformed, read_item
 from edge_sidecars.apimachinery.request_info import Form, Representation, RequestInfo
 from edge_sidecars.apimachinery.resource_version import metadata_only
@@ -15,9 +16,9 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.answer_age import told_age
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.web.read_context import (
-    Reading,
-    accept_upstream,
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.web.reads.freshness import Freshness, unreachable
+from relay_sidecar.web.reads.selection import (
     by_name,
     is_made_here,
     key_of,
@@ -25,11 +26,14 @@ from relay_sidecar.web.read_context import (
     takes_whole,
 )
 from relay_sidecar.web.responses import object_answer, status_answer
+from relay_sidecar.web.upstream import Upstream
 
 
 class Gets:
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, upstream: Upstream, streams: Streams, freshness: Freshness) -> None:
+        self._upstream = upstream
+        self._streams = streams
+        self._freshness = freshness
 
     async def answer(
         self,
@@ -38,12 +42,11 @@ class Gets:
         version: int | None,
         wanted: Representation,
     ) -> web.StreamResponse:
-        reading = self._reading
-        if is_made_here(wanted) and (version is not None or reading.settings.reads_cache):
+        if is_made_here(wanted) and (version is not None or self._freshness.settings.reads_cache):
             answer = await self._from_live_stream(info, version or 0, wanted)
             if answer is not None:
                 return answer
-        if reading.above.is_up:
+        if self._upstream.is_up:
             answer = await self._from_upstream(request, info, version, wanted)
             if answer is not None:
                 return answer
@@ -53,23 +56,22 @@ class Gets:
         self, info: RequestInfo, at_least: int, wanted: Representation
     ) -> web.StreamResponse | None:
         """None where upstream has to be asked, or nothing is live."""
-        reading = self._reading
         scope = by_name(info)
-        stream = reading.streams.at_hand(scope)
+        stream = self._streams.at_hand(scope)
         if stream is None:
             return self._held_live(info, at_least, wanted)
-        if not reading.streams.is_live(stream):
+        if not self._streams.is_live(stream):
             return None
         # To ask for this one object costs less than to ask for the names of all.
-        if not await reading.is_new_enough(stream, scope, may_confirm=False):
+        if not await self._freshness.is_new_enough(stream, scope, may_confirm=False):
             return None
-        if not reading.streams.is_live(stream):  # the link went meanwhile
+        if not self._streams.is_live(stream):  # the link went meanwhile
             return None
-        stream.used_at = reading.now()
-        known = reading.streams.newest(info.resource, key_of(info))
-        lacking = reading.streams.lacking(scope, key_of(info))
+        stream.used_at = self._freshness.now()
+        known = self._streams.newest(info.resource, key_of(info))
+        lacking = self._streams.lacking(scope, key_of(info))
         if lacking is not None and (known is None or lacking.version > known[0].version):
-            if lacking.version < at_least or not reading.streams.is_live(lacking):
+            if lacking.version < at_least or not self._streams.is_live(lacking):
                 return None
             return self._absent(info, {})
         if known is None or max(known[0].version, stream.version) < at_least:
@@ -80,16 +82,16 @@ class Gets:
         self, info: RequestInfo, at_least: int, wanted: Representation
     ) -> web.StreamResponse | None:
         """A live stream of some objects has this one among them."""
-        known = self._reading.streams.newest(info.resource, key_of(info))
+        known = self._streams.newest(info.resource, key_of(info))
         if known is None or not isinstance(known[1], Stream) or known[0].version < at_least:
             return None
-        if not self._reading.streams.is_live(known[1]):
+        if not self._streams.is_live(known[1]):
             return None
-        if not self._reading.floor.is_reached(
+        if not self._freshness.minimum.is_reached(
             by_name(info), known[1].collection, equal_at=known[1].equal_at
         ):
             return None
-        known[1].used_at = self._reading.now()
+        known[1].used_at = self._freshness.now()
         return self._present(known[0], info, wanted, {})
 
     async def _from_upstream(
@@ -99,15 +101,14 @@ class Gets:
         version: int | None,
         wanted: Representation,
     ) -> web.StreamResponse | None:
-        reading = self._reading
-        asked_at = reading.wall()
+        asked_at = self._freshness.wall()
         # Upstream takes its time over a version that it has yet to reach.
-        is_known = not version and (reading.streams.newest(info.resource, key_of(info)) is not None)
+        is_known = not version and (self._streams.newest(info.resource, key_of(info)) is not None)
         try:
-            fetched = await reading.above.fetch(
+            fetched = await self._upstream.fetch(
                 request,
-                accept=accept_upstream(wanted, is_list=False),
-                header_timeout=reading.patience(has_answer=is_known),
+                accept=accept_header(wanted, is_list=False),
+                header_timeout=self._freshness.patience(has_answer=is_known),
             )
         except Unreachable:
             return None
@@ -124,53 +125,51 @@ class Gets:
             asked_at = asked_at if is_newest else -math.inf
             await self._learn(info, item, asked_at=asked_at, age=age)
         elif fetched.status == 200:
-            reading.passed_on(info.resource, fetched.content, wanted, is_list=False)
+            self._freshness.passed_on(info.resource, fetched.content, wanted, is_list=False)
         elif fetched.status == 404:
-            await reading.forget(info.resource, key_of(info))
+            await self._freshness.forget(info.resource, key_of(info))
         return await fetched.send(request)
 
     async def _learn(self, info: RequestInfo, item: Item, *, asked_at: float, age: float) -> None:
         """What a live stream holds already need not be remembered apart from it."""
-        reading = self._reading
-        known = reading.streams.newest(info.resource, item.key)
+        known = self._streams.newest(info.resource, item.key)
         if (
             known is not None
             and isinstance(known[1], Stream)
             and known[0].version == item.version
-            and reading.streams.is_live(known[1])
+            and self._streams.is_live(known[1])
         ):
-            reading.handed_out(info.resource, item.version)
+            self._freshness.handed_out(info.resource, item.version)
         else:
-            await reading.remember(info.resource, item, asked_at=asked_at, age=age)
+            await self._freshness.remember(info.resource, item, asked_at=asked_at, age=age)
 
     def _from_what_is_known(
         self, info: RequestInfo, at_least: int, wanted: Representation
     ) -> web.StreamResponse:
-        reading = self._reading
-        known = reading.streams.newest(info.resource, key_of(info))
-        lacking = reading.streams.lacking(by_name(info), key_of(info))
+        known = self._streams.newest(info.resource, key_of(info))
+        lacking = self._streams.lacking(by_name(info), key_of(info))
         newest = self._reached(info, known)
         if newest and newest < at_least:
             raise Refused(too_large_version(at_least, newest))
         if lacking is not None and (known is None or lacking.version > known[0].version):
-            confirmed_at = reading.streams.reflectors.confirmed_at(lacking)
-            return self._absent(info, reading.age_since(confirmed_at))
+            confirmed_at = self._streams.reflectors.confirmed_at(lacking)
+            return self._absent(info, self._freshness.age_since(confirmed_at))
         if known is None or not takes_whole(wanted):
-            raise reading.unreachable()
+            raise unreachable()
         item, source = known
         if isinstance(source, Stream):
-            source = reading.streams.reflectors.confirmed_at(source)
-        return self._present(item, info, wanted, reading.age_since(source))
+            source = self._streams.reflectors.confirmed_at(source)
+        return self._present(item, info, wanted, self._freshness.age_since(source))
 
     def _reached(self, info: RequestInfo, known: tuple[Item, Stream | float] | None) -> int:
         """Up to which version what is known of the object is known to hold."""
-        versions = [stream.version for stream in self._reading.streams.covering(by_name(info))]
+        versions = [stream.version for stream in self._streams.covering(by_name(info))]
         return max(0 if known is None else known[0].version, *versions, 0)
 
     def _present(
         self, item: Item, info: RequestInfo, wanted: Representation, headers: dict[str, str]
     ) -> web.Response:
-        self._reading.handed_out(info.resource, item.version)
+        self._freshness.handed_out(info.resource, item.version)
         raw = item.raw
         projected_to = metadata_version(wanted)
         if projected_to is not None:

@@ -29,11 +29,12 @@ from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.buffered_response import BufferedResponse
-from relay_sidecar.web.gets import Gets
-from relay_sidecar.web.lists import Lists
 from relay_sidecar.web.local_api import NoReflectors
-from relay_sidecar.web.read_context import Reading, Settings
-from relay_sidecar.web.watches import Watches
+from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
+from relay_sidecar.web.reads.gets import Gets
+from relay_sidecar.web.reads.lists import Lists
+from relay_sidecar.web.reads.selection import Selection
+from relay_sidecar.web.reads.watches import Watches
 from tests.unit.relay.samples import item, pod
 
 PODS = ResourceName("", "v1", "pods")
@@ -48,7 +49,7 @@ LIMITS = Limits(
     retain=60.0,
     open_timeout=1.0,
 )
-SETTINGS = Settings(
+SETTINGS = ReadSettings(
     is_origin=False,
     reads_cache=False,
     read_timeout=1.0,
@@ -103,15 +104,17 @@ class World:
         self.ticks = 1000.0
         self.while_asked: Callable[[], object] = lambda: None
         self.journal = RecordingJournal()
-        self.reading = Reading(
-            self.streams, self.floor, self, self, self.journal, SETTINGS, wall=self._wall
-        )
+        self.freshness = Freshness(self.streams, self, self.journal, SETTINGS, wall=self._wall)
+        self.gets = Gets(self, self.streams, self.freshness)
+        selection = Selection(self, self)
+        self.lists = Lists(self, self.streams, selection, self.freshness)
+        self.watches = Watches(self, self.streams, selection, self.freshness, chance=lambda: 0.0)
 
     def _wall(self) -> float:
         self.ticks += 1.0
         return self.ticks
 
-    # As `Above`.
+    # As `Upstream`.
 
     @property
     def is_up(self) -> bool:
@@ -149,7 +152,7 @@ class World:
     async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
         return FORWARDED
 
-    # As `Schemas`.
+    # As `SelectableFields`.
 
     async def published(self, resource: ResourceName) -> frozenset[str] | None:
         return None
@@ -165,7 +168,7 @@ class World:
     async def get(self, query: str = "") -> web.Response:
         target = f"{PATH}/a{query}"
         info = RequestInfo.parse("GET", target)
-        answer = await Gets(self.reading).answer(
+        answer = await self.gets.answer(
             make_mocked_request("GET", target),
             info,
             get_version(info.query),
@@ -197,7 +200,7 @@ def test_only_upstreams_newest_replaces_a_newer_object(
     """One of its API servers lags; without a version it tells that it was restored."""
 
     async def scene(world: World) -> None:
-        await world.reading.remember(PODS, item("a", 105), asked_at=world.ticks)
+        await world.freshness.remember(PODS, item("a", 105), asked_at=world.ticks)
         world.answers = [(100, headers)]
         assert version_of(await world.get(query)) == "100"
         assert world.known() == left
@@ -253,7 +256,7 @@ def test_a_list_at_exactly_a_version_tells_that_version() -> None:
         for version in ("100", "150"):
             target = f"{PATH}?resourceVersion={version}&resourceVersionMatch=Exact"
             info = RequestInfo.parse("GET", target)
-            answer = await Lists(world.reading).answer(
+            answer = await world.lists.answer(
                 make_mocked_request("GET", target),
                 info,
                 ListOptions.parse(info.query),
@@ -275,7 +278,7 @@ def test_a_watch_is_passed_on_where_upstream_fails_the_streams_list(query: str) 
         world.reflectors.is_failing = True
         target = f"{PATH}?watch=true{query}"
         info = RequestInfo.parse("GET", target)
-        answer = await Watches(world.reading, chance=lambda: 0.0).answer(
+        answer = await world.watches.answer(
             make_mocked_request("GET", target),
             info,
             ListOptions.parse(info.query),
@@ -297,7 +300,7 @@ def test_a_watch_tells_the_age_of_its_state_where_the_link_went_before_it_begins
 
         target = f"{PATH}?watch=true&resourceVersion=0&timeoutSeconds=1"
         info = RequestInfo.parse("GET", target)
-        answer = await Watches(world.reading, chance=lambda: 0.0).answer(
+        answer = await world.watches.answer(
             make_mocked_request("GET", target),
             info,
             ListOptions.parse(info.query),

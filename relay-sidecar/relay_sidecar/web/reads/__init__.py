@@ -1,0 +1,1 @@
+"""LIST, GET and WATCH: from streams, or from upstream where these cannot answer."""

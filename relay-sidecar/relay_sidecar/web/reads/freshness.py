@@ -1,0 +1,145 @@
+"""How new an answer is, and what the relay learns from the answers of upstream.
+
+An answer is never older than what the relay has handed out before (no client goes backwards in
+time), unless upstream cannot be asked: then it is what is cached, with its age.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edge_sidecars.apimachinery.objects import Item, Key
+from edge_sidecars.apimachinery.request_info import Representation
+from edge_sidecars.apimachinery.resource_version import response_version
+from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.status import Refused, unavailable
+from edge_sidecars.runtime.clock import boottime
+from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.stream_journal import StreamJournal
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.web.responses import age_headers
+from relay_sidecar.web.upstream import Upstream
+
+# Seconds; contract of the floor: how long an answer may wait to be new enough.
+FLOOR_WAIT = 1.0
+# Seconds; an event is behind the answer to its write by less.
+FLOOR_PATIENCE = 0.05
+# Seconds; kube-apiserver: blockTimeout of its cacher (k8s.io/apiserver/pkg/storage/cacher).
+VERSION_WAIT = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """`reads_cache`: LIST and GET without a version come from live streams too; `is_origin`: there
+    is no upstream, so that what is here is never old. Seconds."""
+
+    is_origin: bool
+    reads_cache: bool
+    read_timeout: float
+    request_timeout: float
+    write_timeout: float
+    max_watchers: int
+    watch_buffer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """`now` is monotonic, `wall` unix time, `clock` goes on while the machine sleeps."""
+
+    streams: Streams
+    upstream: Upstream
+    journal: StreamJournal
+    settings: ReadSettings
+    now: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    clock: Callable[[], float] = boottime
+
+    @property
+    def minimum(self) -> MinResourceVersion:
+        return self.streams.floor
+
+    def age(self, stream: Stream, *, since: float, stands_in: bool = False) -> dict[str, str]:
+        """Headers that tell a client that asked at `since` (by `clock`) how old an answer of this
+        stream may be; `stands_in` for one of upstream, which was asked and did not answer: then a
+        stream that is live may be so no more.
+        """
+        if not stands_in and self.streams.is_current(stream, since):
+            return {}
+        return self.age_since(self.streams.reflectors.confirmed_at(stream))
+
+    def age_since(self, confirmed_at: float) -> dict[str, str]:
+        """Headers of an answer that upstream confirmed last at this wall time."""
+        if self.settings.is_origin:
+            return {}
+        return age_headers(confirmed_at, now=self.wall())
+
+    async def is_new_enough(
+        self, stream: Stream, scope: Scope, *, may_confirm: bool = True
+    ) -> bool:
+        """Whether it has come to where the minimum is now; while upstream is offline nothing is
+        newer. What is handed out meanwhile happens beside this answer, not before it.
+        `may_confirm`: upstream may be asked for the names of all that the stream holds."""
+        at = self.minimum.of(scope.resource)
+
+        def is_so() -> bool:
+            return (
+                self.minimum.is_reached(scope, stream.collection, equal_at=stream.equal_at, at=at)
+                or not self.upstream.is_up
+                or self.upstream.is_relayed
+            )
+
+        if await stream.until(is_so, timeout=FLOOR_PATIENCE):
+            return True
+        if not may_confirm:
+            return False
+        # Nothing is on its way, it seems: upstream can tell whether anything is missing.
+        self.streams.reflectors.confirm(stream)
+        return await stream.until(is_so, timeout=FLOOR_WAIT - FLOOR_PATIENCE)
+
+    async def remember(
+        self,
+        resource: ResourceName,
+        item: Item,
+        *,
+        asked_at: float = -math.inf,
+        age: float = 0.0,
+    ) -> None:
+        """An object that upstream has answered with, `age` seconds old, before it is handed out;
+        `asked_at`: the wall time at which it was asked for the newest there is."""
+        is_new = self.streams.seen.remember(resource, item, at=self.wall() - age, asked_at=asked_at)
+        self.handed_out(resource, item.version)
+        if is_new:
+            await self.journal.object_seen(resource, item)
+
+    async def forget(self, resource: ResourceName, key: Key) -> None:
+        """Upstream says that it is gone."""
+        if self.streams.seen.forget(resource, key):
+            await self.journal.object_evicted(resource, key)
+
+    def passed_on(
+        self, resource: ResourceName, body: bytes, wanted: Representation, *, is_list: bool
+    ) -> None:
+        """An answer of upstream goes to a client as it is."""
+        version = response_version(body, wanted.form, is_list=is_list)
+        if version is not None:
+            self.handed_out(resource, version)
+
+    def handed_out(self, resource: ResourceName, version: int) -> None:
+        self.minimum.raise_to(resource, version)
+
+    def patience(self, *, has_answer: bool) -> float:
+        """Seconds for which upstream may think, where the relay could answer as well or cannot.
+
+        A fifth is for making that answer; before the link's first verdict a part has gone already.
+        """
+        if not has_answer:
+            return self.settings.request_timeout
+        read_timeout = self.settings.read_timeout
+        return read_timeout * (0.8 if self.streams.is_up else 0.5)
+
+
+def unreachable() -> Refused:
+    """Of what is not cached."""
+    return Refused(unavailable("upstream is out of reach and this is not known here"))

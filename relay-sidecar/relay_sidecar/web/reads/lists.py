@@ -1,0 +1,118 @@
+"""LIST: from one stream at its cursor, or from upstream, whose answer then begins a stream.
+
+Without a version the answer is upstream's while upstream can be reached (consistent, as
+Kubernetes promises); version 0 and NotOlderThan come from a stream.
+"""
+
+from edge_sidecars.apimachinery.request_info import (
+    ListOptions,
+    Representation,
+    RequestInfo,
+    VersionMatch,
+)
+from edge_sidecars.apimachinery.status import Refused, expired, expired_continue, too_large_version
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.streams.list_encoder import ListBody
+from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, ready
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
+from relay_sidecar.web.reads.selection import Selection, is_made_here, takes_whole, view_of
+from relay_sidecar.web.reads.upstream_lists import ListRequest, UpstreamLists
+from relay_sidecar.web.responses import send_list
+from relay_sidecar.web.upstream import Upstream
+
+
+class Lists:
+    def __init__(
+        self, upstream: Upstream, streams: Streams, selection: Selection, freshness: Freshness
+    ) -> None:
+        self._upstream = upstream
+        self._streams = streams
+        self._selection = selection
+        self._freshness = freshness
+        self._from_upstream = UpstreamLists(upstream, streams, freshness)
+
+    async def answer(
+        self,
+        request: web.BaseRequest,
+        info: RequestInfo,
+        options: ListOptions,
+        wanted: Representation,
+    ) -> web.StreamResponse:
+        scope = await self._selection.scope(info, options)
+        if scope is None:
+            return await self._upstream.forward(request)
+        listing = ListRequest(request, scope, options, wanted)
+        if self._asks_upstream(listing):
+            answer = await self._from_upstream.answer(listing)
+            if answer is not None:
+                return answer
+        if options.continue_token:
+            raise Refused(expired_continue())
+        if not takes_whole(wanted):
+            raise unreachable()
+        try:
+            return await self._from_stream(listing)
+        except (StreamDenied, UpstreamFailing):
+            # What upstream says to it, this client is to see for itself.
+            return await self._upstream.forward(request)
+        except NotCached:
+            if self._upstream.is_relayed:
+                return await self._upstream.forward(request)
+            raise unreachable() from None
+
+    def _asks_upstream(self, listing: ListRequest) -> bool:
+        options = listing.options
+        if options.continue_token or not is_made_here(listing.wanted):
+            return True
+        return options.resource_version is None and not self._freshness.settings.reads_cache
+
+    async def _from_stream(self, listing: ListRequest) -> web.StreamResponse:
+        scope, asked = listing.scope, listing.options.resource_version
+        since = self._freshness.clock()
+        if listing.options.match is VersionMatch.EXACT and asked:
+            return await self._exactly(listing, asked, since)
+        stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
+        if not await self._freshness.is_new_enough(stream, scope):
+            answer = await self._from_upstream.answer(listing, is_last_resort=True)
+            if answer is None:
+                raise unreachable()
+            return answer
+        if asked and not await stream.until(lambda: stream.version >= asked, timeout=VERSION_WAIT):
+            answer = await self._from_upstream.answer(listing, is_last_resort=True)
+            if answer is None:
+                raise Refused(too_large_version(asked, stream.version))
+            return answer
+        return await self._send(listing, stream, stream.version, since)
+
+    async def _exactly(
+        self, listing: ListRequest, version: int, since: float
+    ) -> web.StreamResponse:
+        for stream in self._streams.covering(listing.scope):
+            if version in (stream.collection.cursor, stream.version):
+                return await self._send(listing, stream, version, since)
+        if self._upstream.is_up:
+            return await self._upstream.forward(listing.request)
+        raise Refused(expired())
+
+    async def _send(
+        self, listing: ListRequest, stream: Stream, version: int, since: float
+    ) -> web.StreamResponse:
+        """`version`: the stream's, or another at which its objects are the same."""
+        scope = listing.scope
+        self._freshness.handed_out(scope.resource, version)
+        view = view_of(stream, scope, listing.wanted)
+        if version == stream.version:
+            body = stream.body(view)
+        else:
+            body = ListBody(
+                stream.items(),
+                view,
+                kind=stream.list_kind,
+                api_version=stream.api_version,
+                version=version,
+            )
+        stands_in = self._asks_upstream(listing)
+        headers = self._freshness.age(stream, since=since, stands_in=stands_in)
+        return await send_list(listing.request, body, headers)

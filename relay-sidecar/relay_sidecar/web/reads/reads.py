@@ -1,0 +1,70 @@
+"""The reads of what is cached, once the caller is admitted: which handler answers, and for whom."""
+
+import random
+
+from edge_sidecars.apimachinery.request_info import (
+    ListOptions,
+    Representation,
+    RequestInfo,
+    get_version,
+)
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.access.admission import Access, Caller
+from relay_sidecar.streams.stream_journal import StreamJournal
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
+from relay_sidecar.web.reads.gets import Gets
+from relay_sidecar.web.reads.lists import Lists
+from relay_sidecar.web.reads.selection import SelectableFields, Selection
+from relay_sidecar.web.reads.watches import Watches
+from relay_sidecar.web.upstream import Upstream
+
+
+class Reads:
+    def __init__(
+        self,
+        access: Access,
+        upstream: Upstream,
+        streams: Streams,
+        schemas: SelectableFields,
+        journal: StreamJournal,
+        settings: ReadSettings,
+    ) -> None:
+        self.streams = streams
+        self.freshness = Freshness(streams, upstream, journal, settings)
+        self._access = access
+        selection = Selection(schemas, upstream)
+        self._gets = Gets(upstream, streams, self.freshness)
+        self._lists = Lists(upstream, streams, selection, self.freshness)
+        self._watches = Watches(upstream, streams, selection, self.freshness, chance=random.random)
+
+    async def get(
+        self,
+        request: web.BaseRequest,
+        info: RequestInfo,
+        caller: Caller,
+        wanted: Representation,
+    ) -> web.StreamResponse:
+        await self._access.may(caller, info, label_selector="", field_selector="")
+        return await self._gets.answer(request, info, get_version(info.query), wanted)
+
+    async def list_or_watch(
+        self,
+        request: web.BaseRequest,
+        info: RequestInfo,
+        caller: Caller,
+        wanted: Representation,
+        options: ListOptions,
+    ) -> web.StreamResponse:
+        labels, fields = str(options.labels), str(options.fields)
+
+        async def permit() -> float:
+            return await self._access.may(
+                caller, info, label_selector=labels, field_selector=fields
+            )
+
+        # Before anything is opened, waited for or refused for another reason.
+        await permit()
+        if info.verb == "watch":
+            return await self._watches.answer(request, info, options, wanted, permit)
+        return await self._lists.answer(request, info, options, wanted)

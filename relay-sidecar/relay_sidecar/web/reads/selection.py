@@ -1,0 +1,94 @@
+"""What a client asks for: the scope of its selectors, and the representation it accepts."""
+
+from typing import Protocol
+
+from edge_sidecars.apimachinery.lru import lru
+from edge_sidecars.apimachinery.objects import Key
+from edge_sidecars.apimachinery.request_info import Form, ListOptions, Representation, RequestInfo
+from edge_sidecars.apimachinery.resources import check_fields, known_fields
+from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.selection.fields import (
+    NAME,
+    NAMESPACE,
+    FieldRequirement,
+    FieldSelector,
+)
+from edge_sidecars.apimachinery.selection.labels import LabelSelector
+from edge_sidecars.apimachinery.status import Refused
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.view import StreamView
+from relay_sidecar.web.upstream import Upstream
+
+
+class SelectableFields(Protocol):
+    async def published(self, resource: ResourceName) -> frozenset[str] | None:
+        """The selectable fields of a custom resource, None where they are unknown."""
+        ...
+
+
+class Selection:
+    """Which objects are asked for."""
+
+    def __init__(self, schemas: SelectableFields, upstream: Upstream) -> None:
+        self._schemas = schemas
+        self._upstream = upstream
+
+    async def scope(self, info: RequestInfo, options: ListOptions) -> Scope | None:
+        """What is asked for, None where its selectors can only be evaluated upstream.
+
+        Raises `Refused` for fields by which nothing can be selected.
+        """
+        resource, paths = info.resource, options.fields.paths
+        scope = Scope(resource, info.namespace, options.labels, options.fields)
+        if {*paths} <= {NAME, NAMESPACE}:
+            return scope
+        published: frozenset[str] | None = frozenset()
+        if known_fields(resource) is None:
+            published = await self._schemas.published(resource)
+        if published is None:
+            return None
+        try:
+            check_fields(resource, paths, published=published)
+        except Refused:
+            # A newer upstream may know more fields, or a schema may have got one since.
+            if self._upstream.is_up:
+                return None
+            raise
+        return scope
+
+
+def view_of(stream: Stream, scope: Scope, wanted: Representation) -> StreamView:
+    """What a client that asked for `scope` sees of a stream that covers it."""
+    return StreamView(stream.scope.only(scope), metadata_version(wanted))
+
+
+def by_name(info: RequestInfo) -> Scope:
+    """What a GET covers."""
+    resource = info.resource
+    return _by_name(resource.group, resource.version, resource.plural, *key_of(info))
+
+
+@lru(4096)
+def _by_name(group: str, version: str, plural: str, namespace: str, name: str) -> Scope:
+    fields = FieldSelector.of((FieldRequirement(NAME, True, name),))
+    return Scope(ResourceName(group, version, plural), namespace, LabelSelector(), fields)
+
+
+def key_of(info: RequestInfo) -> Key:
+    """A Namespace is in itself to the authorizer, but has none as an object."""
+    is_namespace = info.resource.plural == "namespaces" and not info.resource.group
+    return ("" if is_namespace else info.namespace, info.name)
+
+
+def is_made_here(wanted: Representation) -> bool:
+    """Whether a cached object can be shown like this."""
+    return wanted.form in (Form.WHOLE, Form.METADATA)
+
+
+def takes_whole(wanted: Representation) -> bool:
+    """Whether something made here is an answer: whole objects stand in for a Table."""
+    return is_made_here(wanted) or wanted.allows_whole
+
+
+def metadata_version(wanted: Representation) -> str | None:
+    return wanted.api_version if wanted.form is Form.METADATA else None

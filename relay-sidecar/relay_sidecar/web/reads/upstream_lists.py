@@ -1,0 +1,218 @@
+"""LIST, answered by upstream: as it comes where a live stream has its objects, else read here.
+
+What upstream answers is learned from: a whole list begins a stream, or confirms one.
+"""
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+
+from edge_sidecars.apimachinery.accept import accept_header
+from edge_sidecars.apimachinery.objects import Malformed, Page, read_page, read_table_versions
+from edge_sidecars.apimachinery.request_info import Form, ListOptions, Representation
+from edge_sidecars.apimachinery.resource_version import version_at_head
+from edge_sidecars.apimachinery.resources import known_fields
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.apimachinery.store import fingerprint_of
+from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.core.answer_age import told_age
+from relay_sidecar.core.catch_up import ListEvidence
+from relay_sidecar.core.link import NOBODY_THERE
+from relay_sidecar.streams.list_encoder import Comparison
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.streams.view import StreamView
+from relay_sidecar.upstream.buffered_response import BufferedResponse
+from relay_sidecar.upstream.streaming import PATIENCE
+from relay_sidecar.web.reads.freshness import Freshness
+from relay_sidecar.web.reads.list_pages import PageSets
+from relay_sidecar.web.reads.selection import takes_whole
+from relay_sidecar.web.upstream import Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """A client's LIST."""
+
+    request: web.BaseRequest
+    scope: Scope
+    options: ListOptions
+    wanted: Representation
+
+    @property
+    def is_latest(self) -> bool:
+        """Pages, and lists from a version, are not of now."""
+        return self.options.resource_version is None and not self.options.continue_token
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """As upstream was asked for a list: the time by the clock that is never set and as wall time,
+    the version of the list's stream, and the minimum."""
+
+    clock: float
+    wall: float
+    version: int
+    minimum: int
+
+    def evidence(self, version: int, fingerprint: int) -> ListEvidence:
+        return ListEvidence(version, fingerprint, self.clock, self.wall, self.version)
+
+
+class UpstreamLists:
+    def __init__(self, upstream: Upstream, streams: Streams, freshness: Freshness) -> None:
+        self._upstream = upstream
+        self._streams = streams
+        self._freshness = freshness
+        self._pages = PageSets()
+
+    async def answer(
+        self, listing: ListRequest, *, is_last_resort: bool = False
+    ) -> web.StreamResponse | None:
+        """None where upstream did not answer and nothing was sent. `is_last_resort`: what is cached
+        was not enough."""
+        if not self._upstream.is_up:
+            return None
+        before = self._before(listing.scope)
+        has_cache = (
+            not is_last_resort
+            and not listing.options.continue_token
+            and takes_whole(listing.wanted)
+            and bool(self._streams.covering(listing.scope))
+        )
+        patience = self._freshness.patience(has_answer=has_cache)
+        streamed = None if is_last_resort else self._streamed(listing, before)
+        try:
+            answer = await self._ask(listing, streamed, patience)
+        except Unreachable:
+            return None
+        if not isinstance(answer, BufferedResponse):
+            if streamed is not None and listing.is_latest and "Age" not in answer.headers:
+                streamed.end()
+            return answer
+        if answer.status in NOBODY_THERE and has_cache:
+            return None
+        if answer.status == 200:
+            with suppress(Refused):  # what there is no room for is passed on all the same
+                await self._learn(listing, answer, before)
+        return await answer.send(listing.request)
+
+    async def _ask(
+        self, listing: ListRequest, streamed: "_StreamedList | None", patience: float
+    ) -> web.StreamResponse | BufferedResponse:
+        accept = accept_header(listing.wanted, is_list=True)
+        if streamed is None:
+            return await self._upstream.fetch(
+                listing.request, accept=accept, header_timeout=patience
+            )
+        return await self._upstream.stream(
+            listing.request,
+            accept=accept,
+            header_timeout=patience,
+            idle_timeout=PATIENCE,
+            may_pass=streamed.may_pass,
+            passed=streamed.more,
+        )
+
+    def _before(self, scope: Scope) -> _Before:
+        stream = self._streams.exactly(scope)
+        fresh = self._freshness
+        return _Before(
+            fresh.clock(),
+            fresh.wall(),
+            0 if stream is None else stream.version,
+            fresh.minimum.of(scope.resource),
+        )
+
+    def _streamed(self, listing: ListRequest, before: _Before) -> "_StreamedList | None":
+        """Where a live stream knows already what upstream will answer. Not for custom resources,
+        whose lists have their version at the end."""
+        scope, form = listing.scope, listing.wanted.form
+        if form is Form.OTHER or known_fields(scope.resource) is None:
+            return None
+        stream = self._streams.at_hand(scope)
+        if stream is None or not self._streams.is_live(stream):
+            return None
+        self._streams.use(stream, now=self._freshness.now())
+        is_same = form is Form.WHOLE and stream.scope == scope
+        return _StreamedList(self._freshness, scope, stream if is_same else None, before)
+
+    async def _learn(self, listing: ListRequest, answer: BufferedResponse, before: _Before) -> None:
+        """What is handed out, and the stream that begins from it."""
+        scope, form, fresh = listing.scope, listing.wanted.form, self._freshness
+        if form is Form.OTHER:
+            fresh.passed_on(scope.resource, answer.content, listing.wanted, is_list=True)
+            return
+        try:
+            page = (read_table_versions if form is Form.TABLE else read_page)(answer.content)
+        except Malformed:
+            return
+        # Another relay tells how old its answer is.
+        is_of_now = listing.is_latest and "Age" not in answer.headers
+        if is_of_now and page.version < before.minimum:
+            self._streams.reflectors.stands_at(scope.resource, page.version)
+        fresh.handed_out(scope.resource, page.version)
+        whole = self._pages.joined(scope, form, listing.options.continue_token, page)
+        if whole is None:
+            self._streams.open(scope, now=fresh.now())
+            return
+        fingerprint = fingerprint_of(whole.items)
+        fresh.minimum.listed(scope, whole.version, fingerprint)
+        stream = self._streams.exactly(scope)
+        if stream is not None and is_of_now:
+            self._streams.reflectors.told(stream, before.evidence(whole.version, fingerprint))
+        if form is not Form.WHOLE:
+            self._streams.open(scope, now=fresh.now())
+            return
+        at = before.wall - told_age(answer.headers.get("Age")) if listing.is_latest else 0.0
+        await self._seed(scope, whole, known_at=before.clock if is_of_now else -math.inf, at=at)
+
+    async def _seed(self, scope: Scope, whole: Page, *, known_at: float, at: float) -> None:
+        now = self._freshness.now()
+        begun = self._streams.seed(scope, whole, known_at=known_at, at=at, now=now)
+        if begun is not None:
+            await self._freshness.journal.list_replaced(begun, whole, at=begun.confirmed_at)
+
+
+class _StreamedList:
+    """A list on its way from upstream to a client, of which only the version is read, before
+    anything of it is handed on. Compared with what `stream`, of the same scope, holds: one that is
+    equal is as new, though its cursor may learn so much later."""
+
+    def __init__(
+        self, freshness: Freshness, scope: Scope, stream: Stream | None, before: _Before
+    ) -> None:
+        self._freshness = freshness
+        self._before = before
+        self._scope = scope
+        self._stream = stream
+        self._fingerprint = 0
+        self._version = 0
+        self._comparison: Comparison | None = None
+
+    def may_pass(self, begun: bytes) -> bool:
+        version = version_at_head(begun)
+        # A version that goes back is one to learn from: upstream may have been restored.
+        if version is None or version < self._before.minimum:
+            return False
+        self._version = version
+        self._freshness.handed_out(self._scope.resource, version)
+        stream = self._stream
+        if stream is not None and stream.collection.cursor < version:
+            self._fingerprint = stream.collection.fingerprint
+            self._comparison = Comparison(stream.body(StreamView()))
+        return True
+
+    def more(self, passed: bytes) -> None:
+        if self._comparison is not None:
+            self._comparison.more(passed)
+
+    def end(self) -> None:
+        """All of it was handed on, and it is of now."""
+        if self._stream is None or self._comparison is None or not self._comparison.is_equal:
+            return
+        fresh, told = self._freshness, self._before.evidence(self._version, self._fingerprint)
+        fresh.minimum.listed(self._scope, self._version, self._fingerprint)
+        fresh.streams.reflectors.told(self._stream, told)

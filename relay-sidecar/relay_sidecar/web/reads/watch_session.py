@@ -1,0 +1,188 @@
+"""One watch, from its first byte to its last: what is told of a stream, from a version on.
+
+Guarantees: no event at or below the version at which it began, none twice, none out of order; 410
+where the stream can no longer tell all. Does not choose the stream.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from edge_sidecars.apimachinery.list_options import VersionMatch
+from edge_sidecars.apimachinery.request_info import ListOptions
+from edge_sidecars.apimachinery.status import Refused, expired
+from edge_sidecars.apimachinery.store import Expired
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.streams.fanout import Watcher
+from relay_sidecar.streams.list_encoder import PART
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.view import StreamView
+from relay_sidecar.web.reads.freshness import Freshness
+from relay_sidecar.web.responses import JSON
+
+# Seconds for the last bytes of a watch; a client that reads nothing for so long is cut off.
+FAREWELL = 5.0
+
+
+class WatchSession:
+    """One watch, from its first byte to its last."""
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        stream: Stream,
+        see: Callable[[Stream], StreamView],
+        options: ListOptions,
+        freshness: Freshness,
+    ) -> None:
+        self.response = web.StreamResponse(headers=JSON)
+        self._request = request
+        self._stream = stream
+        self._see = see
+        self._view = view = see(stream)
+        self._options = options
+        self._freshness = freshness
+        self._feed = stream.feed(view)
+        self._watcher: Watcher | None = None
+        asked = options.resource_version
+        self._turns = stream.turns
+        is_from_now = not asked and options.match is not VersionMatch.UNSET
+        self.tells_state = options.send_initial_events or not (asked or is_from_now)
+        self._position = asked if asked and not self.tells_state else stream.version
+
+    async def begin(self, since: float) -> None:
+        if self.tells_state:
+            self.response.headers.update(self._freshness.age(self._stream, since=since))
+        if self._request.version >= (1, 1):
+            self.response.enable_chunked_encoding()
+        else:
+            self.response.force_close()
+        await self.response.prepare(self._request)
+
+    async def tell_state(self) -> None:
+        """The objects that there are, where the client asked for them."""
+        if not self.tells_state:
+            return
+        stream, view = self._stream, self._view
+        items = stream.items()
+        self._position = stream.version
+        self._freshness.handed_out(stream.scope.resource, self._position)
+        await self._write(view.added(item) for item in items if view.shows(item))
+        if self._options.send_initial_events and self._options.allow_bookmarks:
+            await self.response.write(
+                view.bookmark(self._position, stream.kind, stream.api_version, ends_initial=True)
+            )
+
+    async def catch_up(self, timeout: float) -> bool:
+        """True when all that was before the watch is told: it is to join the others at once.
+        Raises `Refused`."""
+        stream, collection = self._stream, self._stream.collection
+
+        def is_there() -> bool:
+            return has_ended() or collection.cursor >= self._position
+
+        def has_ended() -> bool:
+            return stream.is_dropped or stream.turns != self._turns
+
+        while True:
+            # Its version may be from the future: silence until it has passed.
+            if not await stream.until(is_there, timeout=_patience(timeout)):
+                return False
+            if has_ended():
+                raise Refused(expired(self._position, collection.window_start))
+            try:
+                changes = collection.since(self._position)
+            except Expired:
+                raise Refused(expired(self._position, collection.window_start)) from None
+            if not changes:
+                # It may have been closed while this client took its time.
+                self._freshness.streams.use(stream, now=self._freshness.now())
+                return True
+            self._position = collection.cursor
+            self._freshness.handed_out(stream.scope.resource, changes[-1].version)
+            lines = (self._view.line(change) for change in changes)
+            await self._write(line for line in lines if line is not None)
+
+    async def follow(self, timeout: float) -> bool:
+        """Told of all that happens, at most for `timeout` seconds; True when the watch is over."""
+        if self._watcher is None:
+            transport = self._request.transport
+            if transport is None:
+                return True
+            self._watcher = Watcher(
+                transport,
+                is_chunked=self._request.version >= (1, 1),
+                allows_bookmarks=self._options.allow_bookmarks,
+                limit=self._freshness.settings.watch_buffer,
+            )
+            self._feed = self._stream.feed(self._view)
+            self._feed.join(self._watcher)
+        ended = self._watcher.ended
+        await asyncio.wait([ended], timeout=_patience(timeout))
+        return ended.done()
+
+    def goes_on_elsewhere(self) -> bool:
+        """Whether another stream is to tell the rest; it is caught up with next."""
+        watcher, successor = self._watcher, self._stream.successor
+        if watcher is None or watcher.moved_at is None or successor is None:
+            return False
+        self._position = watcher.moved_at
+        self._turns = self._stream.successor_turns
+        self._stream, self._view, self._watcher = successor, self._see(successor), None
+        return True
+
+    @property
+    def is_slow(self) -> bool:
+        return self._watcher is not None and self._watcher.is_slow
+
+    def last_line(self) -> bytes | None:
+        """Of a watch that the stream ended."""
+        return None if self._watcher is None else self._watcher.ended.result()
+
+    def last_bookmark(self) -> bytes | None:
+        """Where its time is over: so that the next watch begins where this one ends."""
+        stream, cursor = self._stream, self._stream.collection.cursor
+        if self._watcher is None:
+            return None
+        self._feed.flush()
+        if self._watcher.ended.done():
+            # Who was cut off in this moment has not been told all.
+            return self.last_line()
+        if not self._options.allow_bookmarks or cursor <= self._position:
+            return None
+        self._freshness.handed_out(stream.scope.resource, cursor)
+        return self._view.bookmark(cursor, stream.kind, stream.api_version, ends_initial=False)
+
+    async def end(self, last_line: bytes | None) -> None:
+        transport = self._request.transport
+        if transport is None or transport.is_closing():
+            return
+        if self.is_slow:
+            transport.abort()
+            return
+        try:
+            async with asyncio.timeout(FAREWELL):
+                if last_line is not None:
+                    await self.response.write(last_line)
+                await self.response.write_eof()
+        except TimeoutError:
+            transport.abort()
+
+    def leave(self) -> None:
+        if self._watcher is not None:
+            self._feed.leave(self._watcher)
+
+    async def _write(self, lines: Iterable[bytes]) -> None:
+        part: list[bytes] = []
+        size = 0
+        for line in lines:
+            part.append(line)
+            size += len(line)
+            if size > PART:
+                await self.response.write(b"".join(part))
+                part, size = [], 0
+        if part:
+            await self.response.write(b"".join(part))
+
+
+def _patience(timeout: float) -> float | None:
+    return None if timeout == float("inf") else max(timeout, 0.0)

@@ -1,0 +1,181 @@
+"""WATCH: one stream told from a version on, to its end; held open while the link is cut.
+
+A watcher gets no event at or below the version it began at, none twice, none out of order; it is
+ended with 410 where the stream can no longer tell all. What the window does not hold is watched
+upstream for this client alone.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from edge_sidecars.apimachinery.request_info import ListOptions, Representation, RequestInfo
+from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.status import Refused, expired, too_large_version, too_many
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, opened, ready
+from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
+from relay_sidecar.web.reads.selection import Selection, is_made_here, takes_whole, view_of
+from relay_sidecar.web.reads.watch_session import WatchSession
+from relay_sidecar.web.upstream import Upstream
+
+# Seconds; kube-apiserver's default of --min-request-timeout.
+MIN_REQUEST_TIMEOUT = 1800.0
+# Until when (monotonic seconds) the caller may go on; raises `Refused` when it may not.
+Permit = Callable[[], Awaitable[float]]
+
+
+class Watches:
+    """`chance` is between 0 and 1."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        streams: Streams,
+        selection: Selection,
+        freshness: Freshness,
+        *,
+        chance: Callable[[], float],
+    ) -> None:
+        self._upstream = upstream
+        self._streams = streams
+        self._selection = selection
+        self._freshness = freshness
+        self._chance = chance
+        self._open = 0
+
+    async def answer(
+        self,
+        request: web.BaseRequest,
+        info: RequestInfo,
+        options: ListOptions,
+        wanted: Representation,
+        permit: Permit,
+    ) -> web.StreamResponse:
+        since = self._freshness.clock()
+        scope = await self._selection.scope(info, options)
+        if self._upstream.is_up and (scope is None or not is_made_here(wanted)):
+            return await self._upstream.forward(request)
+        if scope is None or not takes_whole(wanted):
+            raise unreachable()
+        if self._open >= self._freshness.settings.max_watchers:
+            raise Refused(too_many(f"{self._open} watches are open, --max-watchers is reached"))
+        # From here on, or all that come while the first list is under way would find a place.
+        self._open += 1
+        try:
+            stream = await self._found(scope, options, since)
+            if stream is not None:
+                see = partial(view_of, scope=scope, wanted=wanted)
+                session = WatchSession(request, stream, see, options, self._freshness)
+                return await self._run(session, options, permit, since)
+        finally:
+            self._open -= 1
+        return await self._upstream.forward(request)
+
+    async def _found(self, scope: Scope, options: ListOptions, since: float) -> Stream | None:
+        """As `_stream`; raises `Refused`."""
+        try:
+            return await self._stream(scope, options, since)
+        except (StreamDenied, UpstreamFailing):
+            # What upstream says to it, this client is to see for itself.
+            return None
+        except NotCached:
+            if self._upstream.is_relayed:
+                return None
+            raise unreachable() from None
+
+    async def _stream(self, scope: Scope, options: ListOptions, since: float) -> Stream | None:
+        """The stream to tell from, None where this client has to be served from upstream.
+
+        Raises `Refused`, `StreamDenied`, `NotCached`.
+        """
+        asked = options.resource_version
+        if asked and not options.send_initial_events:
+            return await self._holding(scope, asked)
+        stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
+        if not await self._freshness.is_new_enough(stream, scope):
+            return None
+        if asked and not await stream.until(lambda: stream.version >= asked, timeout=VERSION_WAIT):
+            if self._upstream.is_up:
+                return None
+            raise Refused(too_large_version(asked, stream.version))
+        return stream
+
+    async def _holding(self, scope: Scope, version: int) -> Stream | None:
+        """A watch at a version promises nothing about what is now: a stream that is catching up
+        tells it as well, and while nobody knows whether there is an upstream, any."""
+        streams = self._streams
+        stream = self._that_holds(scope, version)
+        if stream is None and self._upstream.is_up and not self._followed(scope):
+            with suppress(NotCached):  # where the link went meanwhile
+                await opened(streams, scope, now=self._freshness.now())
+            stream = self._that_holds(scope, version)
+        if stream is not None:
+            streams.use(stream, now=self._freshness.now())
+            return stream
+        if self._upstream.is_up:
+            return None
+        found = streams.covering(scope)
+        if not found:
+            raise NotCached
+        raise Refused(expired(version, found[0].collection.window_start))
+
+    def _followed(self, scope: Scope) -> list[Stream]:
+        """Those that bring what happens, now or as soon as upstream lets them."""
+        streams = self._streams
+        found = streams.covering(scope)
+        if not streams.is_up:
+            return found
+        is_open = list(filter(streams.is_open, found))
+        return is_open or list(filter(streams.runs, found))
+
+    def _that_holds(self, scope: Scope, version: int) -> Stream | None:
+        for stream in self._followed(scope):
+            if stream.collection.window_start <= version:
+                return stream
+        # One that was closed goes on from where it ended, as where a wider one serves as well, but
+        # begins later.
+        for stream in self._streams.covering(scope):
+            if stream.collection.window_start <= version <= stream.version:
+                return stream
+        return None
+
+    async def _run(
+        self, session: WatchSession, options: ListOptions, permit: Permit, since: float
+    ) -> web.StreamResponse:
+        now = self._freshness.now
+        ends_at = now() + _seconds(options, self._chance())
+        permitted_until = await permit()
+        # As of now: the link may have gone meanwhile.
+        await session.begin(since)
+        try:
+            async with asyncio.timeout(ends_at - now()):
+                await session.tell_state()
+                is_told = False
+                while not is_told:
+                    while not await session.catch_up(permitted_until - now()):
+                        permitted_until = await permit()
+                    while not await session.follow(permitted_until - now()):
+                        permitted_until = await permit()
+                    is_told = not session.goes_on_elsewhere()
+                last = session.last_line()
+        except TimeoutError:
+            last = session.last_bookmark()
+        except Refused as refused:
+            last = refused.status.event()
+        finally:
+            session.leave()
+            self._streams.counters.slow_watchers += session.is_slow
+        await session.end(last)
+        return session.response
+
+
+def _seconds(options: ListOptions, chance: float) -> float:
+    """How long the watch lasts. k8s.io/apiserver, handlers/get.go: a client that does not say gets
+    --min-request-timeout to twice that, so that not all of them come back together."""
+    if options.timeout_seconds:
+        return max(float(options.timeout_seconds), 0.0)
+    return MIN_REQUEST_TIMEOUT * (1.0 + chance)

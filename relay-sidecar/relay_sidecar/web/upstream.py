@@ -1,0 +1,44 @@
+"""The API server as handlers of requests see it: what passes a client's request on."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.upstream.buffered_response import BufferedResponse
+
+
+class Upstream(Protocol):
+    """Upstream, as a request may reach it. Raises `kubeapi.Unreachable`."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+    @property
+    def is_relayed(self) -> bool:
+        """The API server is out of reach: upstream is another relay, which tells what it keeps."""
+        ...
+
+    async def fetch(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> BufferedResponse: ...
+
+    async def stream(
+        self,
+        request: web.BaseRequest,
+        *,
+        accept: str | None,
+        header_timeout: float,
+        idle_timeout: float,
+        may_pass: Callable[[bytes], bool],
+        passed: Callable[[bytes], None],
+    ) -> web.StreamResponse | BufferedResponse:
+        """As it comes, where `may_pass` says so of how it begins; else whole."""
+        ...
+
+    async def write(
+        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
+    ) -> BufferedResponse:
+        """Raises `Refused` with what may be said of the outcome."""
+        ...
+
+    async def forward(self, request: web.BaseRequest) -> web.StreamResponse: ...
