@@ -1,7 +1,8 @@
-"""Who may read through the relay what it keeps.
+"""Who may read through the relay what is cached.
 
-admission       what the web layer asks, and what it is told about whoever asks it
-own             everybody acts with the relay's rights: on loopback
-caller          each caller with the rights of its own token, which upstream decides about
-access_reviews  how upstream is asked
+admission            what the web layer asks, and what it learns about a caller
+own                  everyone acts with the relay's rights: on loopback
+caller               each caller with the rights of its own token, which upstream decides about
+access_reviews       how upstream is asked; single_flight: once for all who ask the same
+authorization_store  what upstream said, persisted
 """

@@ -202,17 +202,18 @@ async def _access(
             config.listen, allowed_hosts=config.allowed_hosts, token_file=config.local_token_file
         )
     from relay_sidecar.access.access_reviews import Reviews
-    from relay_sidecar.access.caller import SPACE, CallerAccess
+    from relay_sidecar.access.authorization_store import SPACE, AuthorizationStore
+    from relay_sidecar.access.caller import CallerAccess
 
-    access = await CallerAccess.open(
-        Reviews(transport, timeout=config.request_timeout),
+    store = await AuthorizationStore.open(
         journal,
         saved.kept.get(SPACE, {}),
-        is_up=lambda: probe.may_be_up,
         heard_at=lambda: probe.heard_at,
         ttl=config.access_ttl,
         offline_ttl=config.access_offline_ttl,
     )
+    reviews = Reviews(transport, timeout=config.request_timeout)
+    access = CallerAccess(reviews, store, is_up=lambda: probe.may_be_up)
     stack.push_async_callback(access.close)
-    spawn(access.run())
+    spawn(store.run())
     return access

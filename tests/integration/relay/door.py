@@ -19,7 +19,8 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web.connection_limit import Handler
 from relay_sidecar.access.access_reviews import Reviews
 from relay_sidecar.access.admission import Access
-from relay_sidecar.access.caller import SPACE, CallerAccess
+from relay_sidecar.access.authorization_store import SPACE, AuthorizationStore
+from relay_sidecar.access.caller import CallerAccess
 from relay_sidecar.journal import Journal
 from relay_sidecar.web.responses import status_answer
 from tests.integration.relay.hosted import Hosted
@@ -82,15 +83,15 @@ class Callers:
         transport = ApiTransport(self._credentials, user_agent="relay-sidecar/test")
         journal = await Journal.open(self._directory)
         saved = await journal.load()
-        access = await CallerAccess.open(
-            Reviews(transport, timeout=self._timeout),
+        store = await AuthorizationStore.open(
             journal,
             saved.kept.get(SPACE, {}),
-            is_up=lambda: self.is_up,
             heard_at=boottime,
             ttl=self._ttl,
             offline_ttl=self._offline_ttl,
         )
+        reviews = Reviews(transport, timeout=self._timeout)
+        access = CallerAccess(reviews, store, is_up=lambda: self.is_up)
         try:
             yield access
         finally:

@@ -7,8 +7,9 @@ import pytest
 from edge_sidecars.apimachinery.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import ApiError
-from relay_sidecar.access import caller
+from relay_sidecar.access import authorization_store, caller
 from relay_sidecar.access.admission import Caller
+from relay_sidecar.access.authorization_store import AuthorizationStore
 from relay_sidecar.access.caller import CallerAccess
 from relay_sidecar.core.authorization_verdict import (
     UserInfo,
@@ -45,20 +46,20 @@ class Upstream:
 @pytest.fixture
 def upstream(monkeypatch: pytest.MonkeyPatch) -> Upstream:
     made = Upstream()
-    monkeypatch.setattr(caller, "boottime", lambda: made.now)
+    for module in (authorization_store, caller):
+        monkeypatch.setattr(module, "boottime", lambda: made.now)
     return made
 
 
 async def opened(upstream: Upstream) -> CallerAccess:
-    access = await CallerAccess.open(
-        upstream,
+    store = await AuthorizationStore.open(
         Journal(None),
         {},
-        is_up=lambda: upstream.is_up,
         heard_at=lambda: upstream.heard_at,
         ttl=TTL,
         offline_ttl=OFFLINE_TTL,
     )
+    access = CallerAccess(upstream, store, is_up=lambda: upstream.is_up)
     access.link(True)
     return access
 

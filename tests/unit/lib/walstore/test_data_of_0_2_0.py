@@ -22,7 +22,7 @@ from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.local_apiserver import storage
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from lc.store import Store, open_store
-from relay_sidecar.access import caller
+from relay_sidecar.access import authorization_store
 from relay_sidecar.core.authorization import (
     AuthorizationCache,
     saved_clock,
@@ -116,12 +116,14 @@ def test_a_caller_keeps_what_upstream_decided(tmp_path: Path, end: str) -> None:
 
 
 def _decisions(saved: Saved) -> AuthorizationCache:
-    kept = saved.kept[caller.SPACE]
-    assert kept[caller.SALT] == bytes(range(caller.SALT_LENGTH))
-    readable = {key.decode(): value for key, value in kept.items() if key != caller.SALT}
+    kept = saved.kept[authorization_store.SPACE]
+    assert kept[authorization_store.SALT] == bytes(range(authorization_store.SALT_LENGTH))
+    readable = {
+        key.decode(): value for key, value in kept.items() if key != authorization_store.SALT
+    }
     clock = OfflineClock(boot_id=BOOT_ID, now=1060.0, saved=saved_clock(readable))
     decisions = AuthorizationCache(
-        salt=kept[caller.SALT], ttl=60.0, offline_ttl=86400.0, clock=clock
+        salt=kept[authorization_store.SALT], ttl=60.0, offline_ttl=86400.0, clock=clock
     )
     decisions.restore(readable, now=1060.0)
     return decisions
