@@ -22,14 +22,14 @@ from edge_sidecars.apimachinery.selection.fields import (
 )
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 
-__all__ = ["Predicate", "ResourceName", "Scope"]
+__all__ = ["ListScope", "Predicate", "ResourceName"]
 
 # An object's name and namespace never change.
 _KEY_PATHS = frozenset({NAME, NAMESPACE})
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ListScope:
     """`namespace` "" is all namespaces, or none where the resource has none."""
 
     resource: ResourceName
@@ -74,7 +74,7 @@ class Scope:
         """Whether a DELETED event is one: nothing that can change leads out of this scope."""
         return self.labels.is_everything and all(path in _KEY_PATHS for path in self.fields.paths)
 
-    def covers(self, other: Scope) -> bool:
+    def covers(self, other: ListScope) -> bool:
         """Whether each object of the other is in this scope."""
         return (
             self.resource == other.resource
@@ -82,11 +82,11 @@ class Scope:
             and self._facts.covers(other._facts)
         )
 
-    def only(self, narrower: Scope) -> Predicate | None:
+    def residual(self, narrower: ListScope) -> Predicate | None:
         """What to filter of this scope's objects to get those of a scope that it covers; None
         where that is all of them."""
-        labels = narrower.labels.beyond(self.labels)
-        fields = narrower._facts.beyond(self._facts)
+        labels = narrower.labels.residual(self.labels)
+        fields = narrower._facts.residual(self._facts)
         if labels.is_everything and fields.is_everything:
             return None
         return Predicate.of(self.resource, labels, fields)

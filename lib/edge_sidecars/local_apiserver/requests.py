@@ -16,7 +16,7 @@ from edge_sidecars.apimachinery.accept import Representation, representation
 from edge_sidecars.apimachinery.list_options import ListOptions
 from edge_sidecars.apimachinery.request_info import RequestInfo
 from edge_sidecars.apimachinery.resources import check_fields
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, bad_request, unavailable
 from edge_sidecars.local_apiserver import response as answer
 from edge_sidecars.local_apiserver.core import api_errors, deletion, reviews
@@ -136,7 +136,7 @@ class Requests:
             published=resource.selectable,
             is_namespaced=resource.is_namespaced,
         )
-        scope = Scope(resource.name, asked.write.namespace, selection.labels, selection.fields)
+        scope = ListScope(resource.name, asked.write.namespace, selection.labels, selection.fields)
         found = [
             item
             for item in self._ledger.collection(resource).objects.values()

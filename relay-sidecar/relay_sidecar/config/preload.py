@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import BadSelector, LabelSelector
 from edge_sidecars.runtime.values import BadInput
@@ -31,10 +31,10 @@ class Preload:
     labels: LabelSelector = field(default_factory=LabelSelector)
     fields: FieldSelector = field(default_factory=FieldSelector)
 
-    def scope(self, version: str) -> Scope:
+    def scope(self, version: str) -> ListScope:
         """With the version that upstream prefers, where none was named."""
         resource = ResourceName(self.group, self.version or version, self.plural)
-        return Scope(resource, self.namespace, self.labels, self.fields)
+        return ListScope(resource, self.namespace, self.labels, self.fields)
 
 
 def parse_preload(text: str) -> Preload:

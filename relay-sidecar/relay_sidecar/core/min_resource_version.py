@@ -11,7 +11,7 @@ from typing import Final
 
 from edge_sidecars.apimachinery.objects import Key
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.attrs import uid
 from edge_sidecars.apimachinery.store import Collection
 
@@ -25,7 +25,7 @@ class _ResourceMinimum:
     """Of one resource. `lists` are those that upstream gave at exactly `version`."""
 
     version: int = 0
-    lists: set[tuple[Scope, int]] = field(default_factory=set)
+    lists: set[tuple[ListScope, int]] = field(default_factory=set)
     # Keys and uids in the order of deletion. A name may be deleted several times while a stream
     # still has its first object.
     deleted: dict[tuple[Key, str], None] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class MinResourceVersion:
         """Something of this version is handed out."""
         self._bar(resource).raise_to(version)
 
-    def listed(self, scope: Scope, version: int, fingerprint: int) -> None:
+    def listed(self, scope: ListScope, version: int, fingerprint: int) -> None:
         """A whole list of upstream is handed out; `fingerprint` as `fingerprint_of` its items.
 
         Its version is that of the whole of etcd, which a stream of the scope learns with the next
@@ -76,7 +76,7 @@ class MinResourceVersion:
             self._bars[resource] = _ResourceMinimum(version)
 
     def is_reached(
-        self, scope: Scope, collection: Collection, *, equal_at: int = 0, at: int | None = None
+        self, scope: ListScope, collection: Collection, *, equal_at: int = 0, at: int | None = None
     ) -> bool:
         """Whether a list of `scope`, out of the collection of a stream that covers it, is as new
         as all that was handed out, or `at` the version that the floor had when it was asked for.

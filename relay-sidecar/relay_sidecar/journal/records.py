@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 
 # Kept in memory only, whoever asks for it to be written.
 _SECRETS = ("", "secrets")
@@ -20,20 +20,20 @@ class ListChunk(Struct, frozen=True, eq=False):
     """Objects of a stream's first list, of which more is to come. A restart knows nothing of them,
     until `ListReplaced` says that the list is whole."""
 
-    scope: Scope
+    scope: ListScope
     items: Sequence[Item]
 
 
 class ListAborted(Struct, frozen=True, eq=False):
     """Nobody waits for the rest of a stream's first list any more."""
 
-    scope: Scope
+    scope: ListScope
 
 
 class ListReplaced(Struct, frozen=True, eq=False):
     """A stream's complete list at `cursor`, which upstream told at `at`."""
 
-    scope: Scope
+    scope: ListScope
     kind: str
     api_version: str
     cursor: int
@@ -45,7 +45,7 @@ class EventsApplied(Struct, frozen=True, eq=False):
     """A stream has come from cursor `after` to `cursor` by these changes, in order; None is for a
     deletion. Without changes it is a bookmark."""
 
-    scope: Scope
+    scope: ListScope
     after: int
     cursor: int
     changes: Sequence[tuple[Key, Item | None]]
@@ -55,13 +55,13 @@ class EventsApplied(Struct, frozen=True, eq=False):
 class StreamDeleted(Struct, frozen=True, eq=False):
     """A stream, and all that it holds."""
 
-    scope: Scope
+    scope: ListScope
 
 
 class StreamTouched(Struct, frozen=True, eq=False):
     """Somebody read the stream."""
 
-    scope: Scope
+    scope: ListScope
     at: float
 
 
@@ -104,7 +104,7 @@ Record = (
 class SavedStream(Struct, frozen=True, eq=False):
     """`items` are all that the stream held at `cursor`, as upstream said last at `confirmed_at`."""
 
-    scope: Scope
+    scope: ListScope
     kind: str
     api_version: str
     cursor: int

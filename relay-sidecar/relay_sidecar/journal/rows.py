@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from relay_sidecar.journal.records import Saved, SavedObject, SavedStream
@@ -105,13 +105,13 @@ def resource_text(resource: ResourceName) -> str:
     return f"{resource.group}/{resource.version}/{resource.plural}"
 
 
-def scope_text(scope: Scope) -> str:
+def scope_text(scope: ListScope) -> str:
     resource = scope.resource
     named = (resource.group, resource.version, resource.plural, scope.namespace)
     return msgspec.json.encode((*named, str(scope.labels), str(scope.fields))).decode()
 
 
-def arriving_text(scope: Scope) -> str:
+def arriving_text(scope: ListScope) -> str:
     return ARRIVING + scope_text(scope)
 
 
@@ -132,7 +132,7 @@ def stream_digest(seal: int, cursor: int, confirmed_at: float) -> int:
     return zlib.crc32(f"{cursor} {float(confirmed_at)}".encode(), seal)
 
 
-def read_standings(connection: sqlite3.Connection) -> dict[Scope, Standing]:
+def read_standings(connection: sqlite3.Connection) -> dict[ListScope, Standing]:
     """Of all streams. Raises `Unusable`."""
     rows = connection.execute("SELECT id, scope, cursor, kind, api_version FROM stream")
     return {
@@ -228,12 +228,12 @@ def _resource(text: str) -> ResourceName:
     return ResourceName(*parts)
 
 
-def _scope(text: str) -> Scope:
+def _scope(text: str) -> ListScope:
     try:
         group, version, plural, namespace, labels, fields = msgspec.json.decode(
             text, type=tuple[str, str, str, str, str, str]
         )
-        return Scope(
+        return ListScope(
             ResourceName(group, version, plural),
             namespace,
             LabelSelector.parse(labels),

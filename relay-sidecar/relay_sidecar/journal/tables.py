@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from edge_sidecars.apimachinery.objects import Item, Key
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal.records import (
     Blob,
     EventsApplied,
@@ -91,7 +91,10 @@ class Tables:
     """`written`: bytes, roughly, since it was last set to 0; `has_freed`: whether much went."""
 
     def __init__(
-        self, connection: sqlite3.Connection, standing: dict[Scope, Standing], progress: Progress
+        self,
+        connection: sqlite3.Connection,
+        standing: dict[ListScope, Standing],
+        progress: Progress,
     ) -> None:
         self.written = 0
         self.has_freed = False
@@ -100,7 +103,7 @@ class Tables:
         self._standing = standing
         self._progress = progress
         # What is on disk of first lists that are not whole yet; None: of a process that has ended.
-        self._arriving: dict[Scope, tuple[int, dict[Key, Item]]] | None = None
+        self._arriving: dict[ListScope, tuple[int, dict[Key, Item]]] | None = None
 
     def apply(self, record: Record) -> None:
         """Raises `OutOfStep` and sqlite3's errors, after which the transaction is to be undone."""
@@ -132,7 +135,7 @@ class Tables:
 
     def become(self, records: Iterable[Record]) -> None:
         """Makes the tables hold what these records tell, and nothing else."""
-        scopes: set[Scope] = set()
+        scopes: set[ListScope] = set()
         seen: set[tuple[str, str, str]] = set()
         kept: set[tuple[str, bytes]] = set()
         self._arriving = None
@@ -202,7 +205,7 @@ class Tables:
         self.written = written
         there.update((item.key, item) for item in record.items)
 
-    def _arrivals(self) -> dict[Scope, tuple[int, dict[Key, Item]]]:
+    def _arrivals(self) -> dict[ListScope, tuple[int, dict[Key, Item]]]:
         if self._arriving is None:
             self._arriving = {}
             left = f"(SELECT id FROM stream WHERE scope GLOB '{ARRIVING}*')"
@@ -255,13 +258,13 @@ class Tables:
             elif item.version == version and item.raw == raw:
                 del changes[key]
 
-    def _drop(self, scope: Scope) -> None:
+    def _drop(self, scope: ListScope) -> None:
         standing = self._standing.pop(scope, None)
         if standing is not None:
             self._delete(standing.id)
         self._abandon(scope)
 
-    def _abandon(self, scope: Scope) -> None:
+    def _abandon(self, scope: ListScope) -> None:
         arrived = self._arrivals().pop(scope, None)
         if arrived is not None:
             self._delete(arrived[0])

@@ -2,7 +2,7 @@
 
 import math
 
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.watch_events import Failure
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
@@ -29,7 +29,7 @@ class UpstreamFailing(NotCached):
     """Upstream can be reached, but its last answer to the stream's first list was none."""
 
 
-async def ready(streams: Streams, scope: Scope, *, now: float, since: float) -> Stream:
+async def ready(streams: Streams, scope: ListScope, *, now: float, since: float) -> Stream:
     """The stream that answers whoever asked at `since` (of the clock that nobody sets), opened
     or reopened where that is needed. It need not be current: upstream may be slow.
 
@@ -55,7 +55,9 @@ async def ready(streams: Streams, scope: Scope, *, now: float, since: float) -> 
     return stream
 
 
-async def opened(streams: Streams, scope: Scope, *, now: float, since: float = math.inf) -> Stream:
+async def opened(
+    streams: Streams, scope: ListScope, *, now: float, since: float = math.inf
+) -> Stream:
     """The stream that holds `scope`, once it follows upstream, or as far as it got; or once it
     is current. Raises as `ready`."""
     refusal = streams.refusal(scope, now=now)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from edge_sidecars.apimachinery.objects import Event, Item, Page
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.apimachinery.store import Collection, ObjectChange
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
@@ -30,7 +30,7 @@ class Stream:
     while it is live."""
 
     def __init__(
-        self, scope: Scope, collection: Collection, counters: RelayCounters, *, now: float
+        self, scope: ListScope, collection: Collection, counters: RelayCounters, *, now: float
     ) -> None:
         self.scope = scope
         self.collection = collection

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.watch_events import EventType
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (
@@ -154,10 +154,10 @@ def _deleted(streams: Sequence[Stream]) -> Iterator[Record]:
         yield Blob(SPACE, _key(stream.scope), None)
 
 
-def _read(kept: Mapping[bytes, bytes], scope: Scope) -> Equal | None:
+def _read(kept: Mapping[bytes, bytes], scope: ListScope) -> Equal | None:
     value = kept.get(_key(scope))
     return None if value is None else msgspec.msgpack.decode(value, type=Equal)
 
 
-def _key(scope: Scope) -> bytes:
+def _key(scope: ListScope) -> bytes:
     return scope_text(scope).encode()

@@ -11,7 +11,7 @@ from functools import partial
 from http import HTTPStatus
 
 from edge_sidecars.apimachinery.objects import Item, Key, Page
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import Refused, Status, expired, too_many
 from edge_sidecars.apimachinery.store import Collection
 from edge_sidecars.apimachinery.watch_events import Failure
@@ -57,8 +57,8 @@ class Streams:
         self.seen = SeenObjects(limits.max_seen)
         # Called with each stream that starts to follow upstream.
         self.on_start: list[Callable[[Stream], None]] = []
-        self._streams: dict[ResourceName, dict[Scope, Stream]] = {}
-        self._refusals: dict[Scope, tuple[Failure, float]] = {}
+        self._streams: dict[ResourceName, dict[ListScope, Stream]] = {}
+        self._refusals: dict[ListScope, tuple[Failure, float]] = {}
         self.reflectors = connect(self)
 
     def __iter__(self) -> Iterator[Stream]:
@@ -101,24 +101,24 @@ class Streams:
         hold what upstream held at that moment (of the clock that nobody sets) or later."""
         return self.is_live(stream) or (self.reflectors.is_up and stream.known_at >= since)
 
-    def exactly(self, scope: Scope) -> Stream | None:
+    def exactly(self, scope: ListScope) -> Stream | None:
         return self._streams.get(scope.resource, {}).get(scope)
 
-    def refusal(self, scope: Scope, *, now: float) -> Failure | None:
+    def refusal(self, scope: ListScope, *, now: float) -> Failure | None:
         """Upstream's, or for want of room, of a moment ago."""
         found = self._refusals.get(scope)
         return found[0] if found is not None and now < found[1] else None
 
     # ── which stream ──
 
-    def covering(self, scope: Scope) -> list[Stream]:
+    def covering(self, scope: ListScope) -> list[Stream]:
         """The synced streams that hold all of `scope`, the newest first."""
         streams = self.of(scope.resource)
         found = [s for s in streams if s.collection.is_synced and s.scope.covers(scope)]
         found.sort(key=lambda stream: stream.version, reverse=True)
         return found
 
-    def at_hand(self, scope: Scope) -> Stream | None:
+    def at_hand(self, scope: ListScope) -> Stream | None:
         """The stream that answers at once: a live one, or while the link is down any."""
         found = self.covering(scope)
         if self.reflectors.is_up:
@@ -130,7 +130,7 @@ class Streams:
         stream.used_at = now
         self._start(stream)
 
-    def open(self, scope: Scope, *, now: float) -> Stream:
+    def open(self, scope: ListScope, *, now: float) -> Stream:
         """Lets the stream for `scope` run: a covering one that is in use, else one of its own."""
 
         def recent(stream: Stream) -> bool:
@@ -152,7 +152,7 @@ class Streams:
         return stream
 
     def seed(
-        self, scope: Scope, page: Page, *, known_at: float, at: float, now: float
+        self, scope: ListScope, page: Page, *, known_at: float, at: float, now: float
     ) -> Stream | None:
         """A whole list that a client asked upstream for at `known_at` (boot clock), wall time `at`.
         The stream that begins from it is to be persisted at once, before it moves on; None where
@@ -170,7 +170,7 @@ class Streams:
         return None
 
     def restore(
-        self, stream_scope: Scope, page: Page, *, equal_at: int, confirmed_at: float, now: float
+        self, stream_scope: ListScope, page: Page, *, equal_at: int, confirmed_at: float, now: float
     ) -> None:
         """A stream as it was when the relay ended, however many objects there are; it runs again
         when somebody asks for it."""
@@ -236,7 +236,7 @@ class Streams:
             for observer in self.on_start:
                 observer(stream)
 
-    def _added(self, scope: Scope, *, now: float, more: int = 1) -> Stream:
+    def _added(self, scope: ListScope, *, now: float, more: int = 1) -> Stream:
         if not self.has_room(more):
             self.counters.refused(str(scope.resource), HTTPStatus.TOO_MANY_REQUESTS.value)
             raise Refused(
@@ -244,7 +244,7 @@ class Streams:
             )
         return self._made(scope, now=now)
 
-    def _made(self, scope: Scope, *, now: float) -> Stream:
+    def _made(self, scope: ListScope, *, now: float) -> Stream:
         collection = Collection(
             window_bytes=self.limits.window_bytes, window_events=self.limits.window_events
         )
@@ -286,7 +286,7 @@ class Streams:
                 best = (item, stream)
         return best
 
-    def lacking(self, scope: Scope, key: Key) -> Stream | None:
+    def lacking(self, scope: ListScope, key: Key) -> Stream | None:
         """The newest stream that covers `scope` and does not have the object."""
         found = self.covering(scope)
         return next((stream for stream in found if key not in stream.collection.objects), None)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from edge_sidecars.apimachinery.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldRequirement, FieldSelector
 from edge_sidecars.apimachinery.status import Refused, bad_request, expired, not_acceptable
 from edge_sidecars.apimachinery.store import ObjectChange
@@ -125,7 +125,7 @@ class LocalApi:
         collection = self._origin.collection(name)
         if not self._streams.of(name):
             now = self._reads.freshness.now()
-            stream = Stream(Scope(name), collection, self._streams.counters, now=now)
+            stream = Stream(ListScope(name), collection, self._streams.counters, now=now)
             stream.list_kind, stream.api_version = resource.list_kind, name.api_version
             self._streams.adopt(stream)
         return True

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal import Journal, Record, Saved
 from tests.unit.relay.journal_history import cursors, listed, load, moved, play, scope, until
 
@@ -106,7 +106,7 @@ async def write_and_die(directory: Path) -> None:
     os._exit(0)
 
 
-def read_only_for_a_while(directory: Path, expected: dict[Scope, int]) -> None:
+def read_only_for_a_while(directory: Path, expected: dict[ListScope, int]) -> None:
     cursor = expected[A]
     mount(directory, "remount,ro", is_there=True)
 

@@ -5,7 +5,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal import Blob, Journal
 from tests.unit.relay.journal_history import cursors, listed, moved, scope
 
@@ -13,7 +13,7 @@ STREAMS = [scope(f"stream-{number}") for number in range(4)]
 SPACE = "cursors"
 
 
-async def follow(journal: Journal, stream: Scope, cursor: int) -> None:
+async def follow(journal: Journal, stream: ListScope, cursor: int) -> None:
     while True:
         target = cursor + 1 + cursor % 5
         move = listed(stream, target) if target % 97 == 0 else moved(stream, cursor, target)

@@ -17,7 +17,7 @@ from edge_sidecars.apimachinery.list_options import ListOptions
 from edge_sidecars.apimachinery.objects import read_page
 from edge_sidecars.apimachinery.request_info import RequestInfo
 from edge_sidecars.apimachinery.resources import check_fields
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import Refused
 from tests.examples import examples
 from tests.integration.relay.asking import Answered, KeptCaller
@@ -74,7 +74,7 @@ def assortment(control_plane: ControlPlane, caller: KeptCaller) -> Iterator[Asso
     made.remove()
 
 
-def chosen(kind: Kind, info: RequestInfo) -> tuple[ListOptions, Scope]:
+def chosen(kind: Kind, info: RequestInfo) -> tuple[ListOptions, ListScope]:
     """What the request is about. Raises Refused."""
     asked = ListOptions.parse(info.query)
     check_fields(
@@ -83,7 +83,7 @@ def chosen(kind: Kind, info: RequestInfo) -> tuple[ListOptions, Scope]:
         published=kind.published,
         is_namespaced=kind.is_namespaced,
     )
-    return asked, Scope(kind.resource, info.namespace, asked.labels, asked.fields)
+    return asked, ListScope(kind.resource, info.namespace, asked.labels, asked.fields)
 
 
 def keys(answered: Answered) -> list[tuple[str, str]]:
@@ -104,7 +104,7 @@ def test_the_same_objects_are_selected_and_the_same_selectors_refused(
     kind = assortment.kind(resource)
     namespaces = ["", *assortment.namespaces] if kind.is_namespaced else [""]
     asked_at = target(
-        Scope(resource, data.draw(st.sampled_from(namespaces))).path,
+        ListScope(resource, data.draw(st.sampled_from(namespaces))).path,
         labelSelector=data.draw(label_selectors),
         fieldSelector=data.draw(field_selectors(kind)),
     )
@@ -124,7 +124,7 @@ def test_the_same_options_are_refused(
     query: str, assortment: Assortment, caller: KeptCaller
 ) -> None:
     kind = assortment.kind(CONFIGMAPS)
-    asked_at = f"{Scope(CONFIGMAPS, assortment.namespaces[0]).path}?{query}"
+    asked_at = f"{ListScope(CONFIGMAPS, assortment.namespaces[0]).path}?{query}"
     info = RequestInfo.parse("GET", asked_at)
     answered = caller.begin(asked_at) if info.verb == "watch" else caller.get(asked_at)
     try:

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal import EventsApplied, Journal, ListReplaced, Saved
 
-PODS = Scope(ResourceName("", "v1", "pods"))
+PODS = ListScope(ResourceName("", "v1", "pods"))
 # Few, so that objects come, change and go all the time.
 NAMES = 40
 # Bytes; with a few of them, objects span pages of the file.
@@ -22,11 +22,11 @@ Objects = dict[Key, tuple[int, bytes]]
 T = TypeVar("T")
 
 
-def scope(name: str) -> Scope:
-    return Scope(PODS.resource, name)
+def scope(name: str) -> ListScope:
+    return ListScope(PODS.resource, name)
 
 
-def step(stream: Scope, version: int) -> tuple[Key, Item | None]:
+def step(stream: ListScope, version: int) -> tuple[Key, Item | None]:
     """What happens in a stream at a version."""
     chance = blake2b(f"{stream.namespace} {version}".encode(), digest_size=8).digest()
     key = (stream.namespace, f"pod-{chance[0] % NAMES}")
@@ -36,17 +36,17 @@ def step(stream: Scope, version: int) -> tuple[Key, Item | None]:
     return key, Item(key, version, raw)
 
 
-def state(stream: Scope, cursor: int) -> list[Item]:
+def state(stream: ListScope, cursor: int) -> list[Item]:
     """All that is there at a cursor."""
     changes = dict(step(stream, version) for version in range(1, cursor + 1))
     return [item for item in changes.values() if item is not None]
 
 
-def listed(stream: Scope, cursor: int) -> ListReplaced:
+def listed(stream: ListScope, cursor: int) -> ListReplaced:
     return ListReplaced(stream, "Pod", "v1", cursor, state(stream, cursor), float(cursor))
 
 
-def moved(stream: Scope, after: int, cursor: int) -> EventsApplied:
+def moved(stream: ListScope, after: int, cursor: int) -> EventsApplied:
     changes = [step(stream, version) for version in range(after + 1, cursor + 1)]
     return EventsApplied(stream, after, cursor, changes, float(cursor))
 
@@ -55,7 +55,7 @@ def objects(items: Iterable[Item]) -> Objects:
     return {item.key: (item.version, item.raw) for item in items}
 
 
-def cursors(saved: Saved) -> dict[Scope, int]:
+def cursors(saved: Saved) -> dict[ListScope, int]:
     """Of all streams, whose objects must be those of their cursors."""
     for stream in saved.streams:
         assert objects(stream.items) == objects(state(stream.scope, stream.cursor))

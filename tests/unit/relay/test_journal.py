@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from relay_sidecar.journal import (
@@ -68,7 +68,7 @@ def test_a_stream_is_there_again_with_its_objects_and_cursor(tmp_path: Path) -> 
     assert cursors(load(tmp_path)) == {A: 41, B: 7}
 
 
-def pieces(stream: Scope, cursor: int, size: int = 7) -> Iterator[ListChunk]:
+def pieces(stream: ListScope, cursor: int, size: int = 7) -> Iterator[ListChunk]:
     items = state(stream, cursor)
     for start in range(0, len(items), size):
         yield ListChunk(stream, items[start : start + size])
@@ -115,7 +115,7 @@ def test_what_arrives_behind_a_whole_list_changes_nothing(tmp_path: Path) -> Non
 
 
 def test_a_scope_is_there_again_with_its_selectors(tmp_path: Path) -> None:
-    picky = Scope(
+    picky = ListScope(
         ResourceName("apps", "v1", "deployments"),
         "a",
         LabelSelector.parse("app in (x,y),!old,tier!=web"),
@@ -170,7 +170,7 @@ def test_commits_of_many_callers_at_once_all_come_back_and_are_all_there(tmp_pat
     scopes = [scope(f"many-{number}") for number in range(20)]
 
     async def storm(journal: Journal, saved: Saved) -> None:
-        async def follow(stream: Scope) -> None:
+        async def follow(stream: ListScope) -> None:
             await journal.commit(listed(stream, 0))
             for version in range(50):
                 await journal.commit(moved(stream, version, version + 1))
@@ -203,7 +203,7 @@ def test_secrets_never_reach_the_disk(tmp_path: Path) -> None:
     harmless = Item(("a", "pod"), 5, b"harmless-bytes")
 
     async def commit(journal: Journal, saved: Saved) -> None:
-        everything = Scope(secrets)
+        everything = ListScope(secrets)
         await journal.commit(ListReplaced(everything, "Secret", "v1", 4, [item], 1.0))
         await journal.commit(EventsApplied(everything, 4, 5, [(item.key, item)], 1.0))
         await journal.commit(ObjectSeen(secrets, item, 1.0), ObjectSeen(A.resource, harmless, 1.0))
@@ -296,12 +296,12 @@ class Model:
     """What should be there, told in dictionaries; makes only records that may be committed."""
 
     def __init__(self) -> None:
-        self.cursors: dict[Scope, int] = {}
-        self.used: dict[Scope, float] = {}
+        self.cursors: dict[ListScope, int] = {}
+        self.used: dict[ListScope, float] = {}
         self.seen: dict[tuple[str, str], tuple[int, float]] = {}
         self.kept: dict[tuple[str, bytes], bytes] = {}
 
-    def record(self, choice: str, number: int, stream: Scope) -> Record | None:
+    def record(self, choice: str, number: int, stream: ListScope) -> Record | None:
         cursor = self.cursors.get(stream)
         if choice == "list":
             target = max(number, cursor or 0)
@@ -325,7 +325,7 @@ class Model:
             return StreamTouched(stream, number / 4)
         return self._other(choice, number, stream)
 
-    def _other(self, choice: str, number: int, stream: Scope) -> Record | None:
+    def _other(self, choice: str, number: int, stream: ListScope) -> Record | None:
         key, item = step(stream, number)
         if choice == "see" and item is not None:
             self.seen[key] = (number, float(number))
@@ -381,11 +381,11 @@ LIVES = st.lists(st.lists(st.lists(STEPS, max_size=5), max_size=8), max_size=4)
 @settings(max_examples=examples(60), deadline=None)
 @given(lives=LIVES)
 def test_whatever_was_committed_in_whichever_order_is_what_is_loaded(
-    lives: list[list[list[tuple[str, int, Scope]]]],
+    lives: list[list[list[tuple[str, int, ListScope]]]],
 ) -> None:
     model = Model()
 
-    def records(steps: list[tuple[str, int, Scope]]) -> Iterator[Record]:
+    def records(steps: list[tuple[str, int, ListScope]]) -> Iterator[Record]:
         for choice, number, stream in steps:
             record = model.record(choice, number, stream)
             if record is not None:
@@ -397,7 +397,7 @@ def test_whatever_was_committed_in_whichever_order_is_what_is_loaded(
             async def live(
                 journal: Journal,
                 saved: Saved,
-                commits: list[list[tuple[str, int, Scope]]] = commits,
+                commits: list[list[tuple[str, int, ListScope]]] = commits,
             ) -> None:
                 model.check(saved)
                 for steps in commits:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal import (
     Blob,
     Journal,
@@ -32,7 +32,7 @@ class Owner:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.cursors: dict[Scope, int] = {}
+        self.cursors: dict[ListScope, int] = {}
         self.kept: dict[bytes, bytes] = {}
         journal.rewrite_from(self.streams)
         journal.rewrite_from(lambda: (Blob("k", key, value) for key, value in self.kept.items()))
@@ -41,11 +41,11 @@ class Owner:
         for stream, cursor in self.cursors.items():
             yield listed(stream, cursor)
 
-    async def list(self, stream: Scope, cursor: int) -> None:
+    async def list(self, stream: ListScope, cursor: int) -> None:
         await self.journal.commit(listed(stream, cursor))
         self.cursors[stream] = cursor
 
-    async def move(self, stream: Scope, steps: int = 1) -> None:
+    async def move(self, stream: ListScope, steps: int = 1) -> None:
         cursor = self.cursors[stream]
         await self.journal.commit(moved(stream, cursor, cursor + steps))
         self.cursors[stream] = cursor + steps
@@ -97,7 +97,7 @@ def test_a_disk_that_takes_nothing_more_keeps_one_older_state_and_then_gets_all(
 ) -> None:
     directory = tmp_path / "data"
 
-    async def run(journal: Journal, saved: Saved) -> dict[Scope, int]:
+    async def run(journal: Journal, saved: Saved) -> dict[ListScope, int]:
         owner = Owner(journal)
         await owner.list(A, 10)
         await owner.list(B, 5)
@@ -144,7 +144,7 @@ def test_a_directory_that_is_deleted_is_made_again(tmp_path: Path) -> None:
 
 
 def test_whoever_locks_the_file_holds_up_nobody_for_long(tmp_path: Path) -> None:
-    async def run(journal: Journal, saved: Saved) -> dict[Scope, int]:
+    async def run(journal: Journal, saved: Saved) -> dict[ListScope, int]:
         owner = Owner(journal)
         await owner.list(A, 10)
         with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
@@ -240,7 +240,7 @@ def test_what_could_not_be_read_at_the_start_is_never_written_over(tmp_path: Pat
 
 
 def test_secrets_do_not_reach_the_disk_by_a_rewrite_either(tmp_path: Path) -> None:
-    secrets = Scope(ResourceName("", "v1", "secrets"))
+    secrets = ListScope(ResourceName("", "v1", "secrets"))
     item = Item(("a", "token"), 4, b"c2VjcmV0LW9mLXRoZS1yZWxheQ")
 
     async def run(journal: Journal, saved: Saved) -> None:

@@ -2,11 +2,11 @@
 
 from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.request_info import Form
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from relay_sidecar.web.reads.list_pages import PageSets
 from tests.unit.relay.samples import item
 
-PODS = Scope(ResourceName("", "v1", "pods"))
+PODS = ListScope(ResourceName("", "v1", "pods"))
 
 
 def page(name: str, *, token: str = "") -> Page:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edge_sidecars.apimachinery.objects import Page
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.metrics import Kind, render
@@ -25,7 +25,7 @@ from relay_sidecar.telemetry.status import (
 from relay_sidecar.web.local_api import NoReflectors
 from tests.unit.relay.samples import item
 
-SCOPE = Scope(ResourceName("", "v1", "pods"))
+SCOPE = ListScope(ResourceName("", "v1", "pods"))
 PODS = StreamStatus(
     resource="pods.v1.",
     namespace="ns",

@@ -10,7 +10,7 @@ from hypothesis.stateful import (
 )
 
 from edge_sidecars.apimachinery.objects import Item, read_event, read_page
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
@@ -21,8 +21,8 @@ from tests.unit.relay.upstream import NAMES, NAMESPACE, Selector, Upstream, puts
 
 PODS = ResourceName("", "v1", "pods")
 NODES = ResourceName("", "v1", "nodes")
-ALL = Scope(PODS)
-WEB = Scope(PODS, labels=LabelSelector.parse("app=web"))
+ALL = ListScope(PODS)
+WEB = ListScope(PODS, labels=LabelSelector.parse("app=web"))
 KEY = ("default", "a")
 
 
@@ -72,7 +72,7 @@ def test_resources_have_floors_of_their_own() -> None:
     floor.raise_to(PODS, 20)
 
     assert floor.of(NODES) == 0
-    assert floor.is_reached(Scope(NODES), collection(cursor=10))
+    assert floor.is_reached(ListScope(NODES), collection(cursor=10))
 
 
 def test_a_quiet_stream_that_holds_what_was_listed_is_as_new_as_the_list() -> None:
@@ -171,11 +171,11 @@ SELECTORS = [
 ]
 
 
-def scope_of(selector: Selector) -> Scope:
+def scope_of(selector: Selector) -> ListScope:
     labels = {"app": selector.app, "tier": selector.tier}
     asked = ",".join(f"{key}={value}" for key, value in labels.items() if value)
     fields = f"metadata.name={selector.name}" if selector.name else ""
-    return Scope(PODS, NAMESPACE, LabelSelector.parse(asked), FieldSelector.parse(fields))
+    return ListScope(PODS, NAMESPACE, LabelSelector.parse(asked), FieldSelector.parse(fields))
 
 
 class ListEvidence(RuleBasedStateMachine):

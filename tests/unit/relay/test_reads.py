@@ -19,7 +19,7 @@ from edge_sidecars.apimachinery.request_info import (
     representation,
 )
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import expired
 from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.min_resource_version import MinResourceVersion
@@ -161,7 +161,7 @@ class World:
 
     def hold(self, version: int) -> Stream:
         """A live stream of all."""
-        stream = self.streams.open(Scope(PODS), now=0.0)
+        stream = self.streams.open(ListScope(PODS), now=0.0)
         stream.replace(Page("PodList", "v1", version, "", [item("a", 90)]), gone=expired())
         return stream
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from edge_sidecars.apimachinery.objects import Event
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.kubeapi import ApiError
 from relay_sidecar.core.min_resource_version import MinResourceVersion
@@ -23,7 +23,7 @@ from relay_sidecar.upstream.reflector.reflectors import Reflectors
 from tests.unit.relay.link import FixedLink
 from tests.unit.relay.samples import line, pod
 
-PODS = Scope(ResourceName("", "v1", "pods"))
+PODS = ListScope(ResourceName("", "v1", "pods"))
 TABLE = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"10"}}'
 
 
@@ -199,7 +199,7 @@ def test_events_that_are_being_kept_when_their_history_is_forgotten_are_not_show
 
 
 def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_long() -> None:
-    narrow_scope = Scope(PODS.resource, namespace="default")
+    narrow_scope = ListScope(PODS.resource, namespace="default")
 
     def watch(stream: Stream) -> Watcher:
         transport = asyncio.WriteTransport()

@@ -7,7 +7,7 @@ import os
 import weakref
 
 from edge_sidecars.apimachinery.objects import Item, Page
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from relay_sidecar.core.catch_up import ListEvidence
@@ -18,7 +18,7 @@ from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.samples import bookmark, event, item
 
-PODS = Scope(ResourceName("", "v1", "pods"))
+PODS = ListScope(ResourceName("", "v1", "pods"))
 
 
 def stream() -> Stream:
@@ -131,7 +131,9 @@ def test_of_lists_that_nobody_asks_for_again_only_a_few_are_kept() -> None:
     still = stream()
     asked = [
         weakref.ref(
-            still.body(StreamView(PODS.only(Scope(PODS.resource, namespace=f"ns-{number}"))))
+            still.body(
+                StreamView(PODS.residual(ListScope(PODS.resource, namespace=f"ns-{number}")))
+            )
         )
         for number in range(100)
     ]

@@ -10,7 +10,7 @@ watch was opened, or what came later.
 from dataclasses import dataclass
 
 from edge_sidecars.apimachinery.objects import Malformed, read_event, read_page
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from edge_sidecars.apimachinery.watch_events import EventType
@@ -30,7 +30,7 @@ from tests.unit.relay.informer import Informer
 from tests.unit.relay.link import FixedLink
 from tests.unit.relay.upstream import Gone, Selector, Upstream, expired_line
 
-PODS = Scope(ResourceName("", "v1", "pods"))
+PODS = ListScope(ResourceName("", "v1", "pods"))
 # More commands than this at one moment are a loop.
 COMMANDS_AT_ONCE = 12
 

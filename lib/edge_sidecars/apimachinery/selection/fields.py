@@ -96,7 +96,7 @@ class FieldSelector:
         """True only where each object that the other selects is selected by this one."""
         return all(map(other._implies, self.requirements))
 
-    def beyond(self, other: FieldSelector) -> FieldSelector:
+    def residual(self, other: FieldSelector) -> FieldSelector:
         """What of this selector does not follow from an object being selected by the other."""
         rest = tuple(known for known in self.requirements if not other._implies(known))
         return FieldSelector(rest)

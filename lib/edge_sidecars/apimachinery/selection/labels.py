@@ -121,7 +121,7 @@ class LabelSelector:
         """True only where each object that the other selects is selected by this one."""
         return all(map(other._implies, self.requirements))
 
-    def beyond(self, other: LabelSelector) -> LabelSelector:
+    def residual(self, other: LabelSelector) -> LabelSelector:
         """What of this selector does not follow from an object being selected by the other."""
         rest = tuple(known for known in self.requirements if not other._implies(known))
         return LabelSelector(rest)

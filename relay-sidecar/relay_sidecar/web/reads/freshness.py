@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.request_info import Representation
 from edge_sidecars.apimachinery.resource_version import response_version
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.min_resource_version import MinResourceVersion
@@ -76,7 +76,7 @@ class Freshness:
         return age_headers(confirmed_at, now=self.wall())
 
     async def is_new_enough(
-        self, stream: Stream, scope: Scope, *, may_confirm: bool = True
+        self, stream: Stream, scope: ListScope, *, may_confirm: bool = True
     ) -> bool:
         """Whether it has come to where the minimum is now; while upstream is offline nothing is
         newer. What is handed out meanwhile happens beside this answer, not before it.

@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 from edge_sidecars.apimachinery.objects import Item, Page
 from edge_sidecars.apimachinery.request_info import Form
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 
 # Sets and bytes that may be under way at once; beyond, the oldest is given up: its stream then
 # begins with a list of its own.
@@ -17,9 +17,9 @@ MAX_BYTES = 32 * 1024 * 1024
 
 class PageSets:
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[Scope, Form, str], list[Item]] = OrderedDict()
+        self._open: OrderedDict[tuple[ListScope, Form, str], list[Item]] = OrderedDict()
 
-    def joined(self, scope: Scope, form: Form, token: str, page: Page) -> Page | None:
+    def joined(self, scope: ListScope, form: Form, token: str, page: Page) -> Page | None:
         """The whole list once `page`, asked for with continue `token`, completes it.
 
         A token is a version and a key (k8s.io/apiserver, pkg/storage/continue.go): clients that

@@ -6,7 +6,7 @@ from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.objects import Key
 from edge_sidecars.apimachinery.request_info import Form, ListOptions, Representation, RequestInfo
 from edge_sidecars.apimachinery.resources import check_fields, known_fields
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.fields import (
     NAME,
     NAMESPACE,
@@ -33,13 +33,13 @@ class Selection:
         self._schemas = schemas
         self._upstream = upstream
 
-    async def scope(self, info: RequestInfo, options: ListOptions) -> Scope | None:
+    async def scope(self, info: RequestInfo, options: ListOptions) -> ListScope | None:
         """What is asked for, None where its selectors can only be evaluated upstream.
 
         Raises `Refused` for fields by which nothing can be selected.
         """
         resource, paths = info.resource, options.fields.paths
-        scope = Scope(resource, info.namespace, options.labels, options.fields)
+        scope = ListScope(resource, info.namespace, options.labels, options.fields)
         if {*paths} <= {NAME, NAMESPACE}:
             return scope
         published: frozenset[str] | None = frozenset()
@@ -57,21 +57,21 @@ class Selection:
         return scope
 
 
-def view_of(stream: Stream, scope: Scope, wanted: Representation) -> StreamView:
+def view_of(stream: Stream, scope: ListScope, wanted: Representation) -> StreamView:
     """What a client that asked for `scope` sees of a stream that covers it."""
-    return StreamView(stream.scope.only(scope), metadata_version(wanted))
+    return StreamView(stream.scope.residual(scope), metadata_version(wanted))
 
 
-def by_name(info: RequestInfo) -> Scope:
+def by_name(info: RequestInfo) -> ListScope:
     """What a GET covers."""
     resource = info.resource
     return _by_name(resource.group, resource.version, resource.plural, *key_of(info))
 
 
 @lru(4096)
-def _by_name(group: str, version: str, plural: str, namespace: str, name: str) -> Scope:
+def _by_name(group: str, version: str, plural: str, namespace: str, name: str) -> ListScope:
     fields = FieldSelector.of((FieldRequirement(NAME, True, name),))
-    return Scope(ResourceName(group, version, plural), namespace, LabelSelector(), fields)
+    return ListScope(ResourceName(group, version, plural), namespace, LabelSelector(), fields)
 
 
 def key_of(info: RequestInfo) -> Key:

@@ -12,7 +12,7 @@ from edge_sidecars.apimachinery.objects import Malformed, Page, read_page, read_
 from edge_sidecars.apimachinery.request_info import Form, ListOptions, Representation
 from edge_sidecars.apimachinery.resource_version import version_at_head
 from edge_sidecars.apimachinery.resources import known_fields
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
@@ -37,7 +37,7 @@ class ListRequest:
     """A client's LIST."""
 
     request: web.BaseRequest
-    scope: Scope
+    scope: ListScope
     options: ListOptions
     wanted: Representation
 
@@ -116,7 +116,7 @@ class UpstreamLists:
             passed=streamed.more,
         )
 
-    def _before(self, scope: Scope) -> _Before:
+    def _before(self, scope: ListScope) -> _Before:
         stream = self._streams.exactly(scope)
         fresh = self._freshness
         return _Before(
@@ -169,7 +169,7 @@ class UpstreamLists:
         at = before.wall - told_age(answer.headers.get("Age")) if listing.is_latest else 0.0
         await self._seed(scope, whole, known_at=before.clock if is_of_now else -math.inf, at=at)
 
-    async def _seed(self, scope: Scope, whole: Page, *, known_at: float, at: float) -> None:
+    async def _seed(self, scope: ListScope, whole: Page, *, known_at: float, at: float) -> None:
         now = self._freshness.now()
         begun = self._streams.seed(scope, whole, known_at=known_at, at=at, now=now)
         if begun is not None:
@@ -182,7 +182,7 @@ class _StreamedList:
     equal is as new, though its cursor may learn so much later."""
 
     def __init__(
-        self, freshness: Freshness, scope: Scope, stream: Stream | None, before: _Before
+        self, freshness: Freshness, scope: ListScope, stream: Stream | None, before: _Before
     ) -> None:
         self._freshness = freshness
         self._before = before

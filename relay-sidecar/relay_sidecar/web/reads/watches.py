@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from edge_sidecars.apimachinery.request_info import ListOptions, Representation, RequestInfo
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, expired, too_large_version, too_many
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, opened, ready
@@ -75,7 +75,7 @@ class Watches:
             self._open -= 1
         return await self._upstream.forward(request)
 
-    async def _found(self, scope: Scope, options: ListOptions, since: float) -> Stream | None:
+    async def _found(self, scope: ListScope, options: ListOptions, since: float) -> Stream | None:
         """As `_stream`; raises `Refused`."""
         try:
             return await self._stream(scope, options, since)
@@ -87,7 +87,7 @@ class Watches:
                 return None
             raise unreachable() from None
 
-    async def _stream(self, scope: Scope, options: ListOptions, since: float) -> Stream | None:
+    async def _stream(self, scope: ListScope, options: ListOptions, since: float) -> Stream | None:
         """The stream to tell from, None where this client has to be served from upstream.
 
         Raises `Refused`, `StreamDenied`, `NotCached`.
@@ -104,7 +104,7 @@ class Watches:
             raise Refused(too_large_version(asked, stream.version))
         return stream
 
-    async def _holding(self, scope: Scope, version: int) -> Stream | None:
+    async def _holding(self, scope: ListScope, version: int) -> Stream | None:
         """A watch at a version promises nothing about what is now: a stream that is catching up
         tells it as well, and while nobody knows whether there is an upstream, any."""
         streams = self._streams
@@ -123,7 +123,7 @@ class Watches:
             raise NotCached
         raise Refused(expired(version, found[0].collection.window_start))
 
-    def _followed(self, scope: Scope) -> list[Stream]:
+    def _followed(self, scope: ListScope) -> list[Stream]:
         """Those that bring what happens, now or as soon as upstream lets them."""
         streams = self._streams
         found = streams.covering(scope)
@@ -132,7 +132,7 @@ class Watches:
         is_open = list(filter(streams.is_open, found))
         return is_open or list(filter(streams.runs, found))
 
-    def _that_holds(self, scope: Scope, version: int) -> Stream | None:
+    def _that_holds(self, scope: ListScope, version: int) -> Stream | None:
         for stream in self._followed(scope):
             if stream.collection.window_start <= version:
                 return stream

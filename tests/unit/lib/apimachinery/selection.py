@@ -8,7 +8,7 @@ import json
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item, read_item
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.fields import (
     NAME,
     NAMESPACE,
@@ -63,7 +63,7 @@ field_values = st.fixed_dictionaries(
 )
 
 scopes = st.builds(
-    Scope, st.just(PODS), st.sampled_from(("", *NAMESPACES)), label_selectors, field_selectors
+    ListScope, st.just(PODS), st.sampled_from(("", *NAMESPACES)), label_selectors, field_selectors
 )
 
 

@@ -116,7 +116,7 @@ def test_what_does_not_follow_is_not_covered(one: str, other: str) -> None:
 
 def test_what_remains_to_be_filtered_is_what_does_not_follow() -> None:
     narrow, wide = LabelSelector.parse("a=1,b,c"), LabelSelector.parse("a in (1),b=2")
-    assert str(narrow.beyond(wide)) == "c"
+    assert str(narrow.residual(wide)) == "c"
 
 
 @given(selector=label_selectors, labels=label_sets)
@@ -153,7 +153,7 @@ def test_what_remains_filters_as_the_whole_would(
     wide: LabelSelector, narrow: LabelSelector, labels: dict[str, str]
 ) -> None:
     if wide.matches(labels):
-        assert narrow.beyond(wide).matches(labels) == narrow.matches(labels)
+        assert narrow.residual(wide).matches(labels) == narrow.matches(labels)
 
 
 @given(text=texts)

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item
-from edge_sidecars.apimachinery.scope import ResourceName, Scope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.attrs import Attrs
 from edge_sidecars.apimachinery.selection.fields import NAMESPACE, FieldRequirement, FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
@@ -14,8 +14,8 @@ from tests.unit.lib.apimachinery.selection import PODS, pod, pods, scopes
 
 def scope(
     namespace: str = "", labels: str = "", fields: str = "", *, resource: ResourceName = PODS
-) -> Scope:
-    return Scope(resource, namespace, LabelSelector.parse(labels), FieldSelector.parse(fields))
+) -> ListScope:
+    return ListScope(resource, namespace, LabelSelector.parse(labels), FieldSelector.parse(fields))
 
 
 def test_a_scope_says_where_it_is_and_what_it_selects() -> None:
@@ -49,7 +49,7 @@ def test_equal_scopes_are_one_key() -> None:
         (scope(fields="metadata.namespace!=b"), scope("a")),
     ],
 )
-def test_a_wider_scope_covers_and_a_narrower_does_not(wide: Scope, narrow: Scope) -> None:
+def test_a_wider_scope_covers_and_a_narrower_does_not(wide: ListScope, narrow: ListScope) -> None:
     assert wide.covers(wide)
     assert wide.covers(narrow)
     assert not narrow.covers(wide)
@@ -66,7 +66,7 @@ def test_a_wider_scope_covers_and_a_narrower_does_not(wide: Scope, narrow: Scope
         (scope(), scope(resource=ResourceName("metrics.k8s.io", "v1", "pods"))),
     ],
 )
-def test_what_is_beside_is_not_covered(one: Scope, other: Scope) -> None:
+def test_what_is_beside_is_not_covered(one: ListScope, other: ListScope) -> None:
     assert not one.covers(other)
     assert not other.covers(one)
 
@@ -75,7 +75,7 @@ def test_a_namespace_may_be_told_by_path_or_field() -> None:
     by_path, by_field = scope("a", "b"), scope("", "b", "metadata.namespace=a")
     assert by_path.covers(by_field)
     assert by_field.covers(by_path)
-    assert by_path.only(by_field) is None
+    assert by_path.residual(by_field) is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_namespace_may_be_told_by_path_or_field() -> None:
         (scope("a", fields="metadata.name=x,status.phase=Running"), False),
     ],
 )
-def test_a_deletion_is_one_where_no_selector_can_be_left(selectors: Scope, tells: bool) -> None:
+def test_a_deletion_is_one_where_no_selector_can_be_left(selectors: ListScope, tells: bool) -> None:
     assert selectors.tells_deletion is tells
 
 
@@ -100,12 +100,12 @@ def test_a_pinned_name_is_known() -> None:
 
 
 def test_nothing_is_filtered_where_nothing_is_left_out() -> None:
-    assert scope("a", "b").only(scope("a", "b")) is None
-    assert scope("a", "b in (1)").only(scope("a", "b=1")) is None
+    assert scope("a", "b").residual(scope("a", "b")) is None
+    assert scope("a", "b in (1)").residual(scope("a", "b=1")) is None
 
 
 def test_name_and_namespace_are_filtered_without_decoding() -> None:
-    predicate = scope().only(scope("one", fields="metadata.name=p"))
+    predicate = scope().residual(scope("one", fields="metadata.name=p"))
     assert predicate is not None
     broken = [Item((namespace, name), 7, b"{") for namespace in ("one", "two") for name in "pq"]
     assert [item.key for item in broken if predicate.matches(item)] == [("one", "p")]
@@ -114,27 +114,29 @@ def test_name_and_namespace_are_filtered_without_decoding() -> None:
 def test_readers_of_one_object_may_share_what_was_decoded() -> None:
     item = pod("p", "one", labels={"a": "1"})
     shown = Attrs(pod("p", "one", labels={"a": "2"}).raw)
-    predicate = scope().only(scope(labels="a=2"))
+    predicate = scope().residual(scope(labels="a=2"))
     assert predicate is not None
     assert not predicate.matches(item)
     assert predicate.matches(item, shown)
 
 
 @given(wide=scopes, narrow=scopes, item=pods)
-def test_a_covering_scope_misses_nothing(wide: Scope, narrow: Scope, item: Item) -> None:
+def test_a_covering_scope_misses_nothing(wide: ListScope, narrow: ListScope, item: Item) -> None:
     if wide.covers(narrow) and narrow.matches(item):
         assert wide.matches(item)
 
 
 @given(wide=scopes, narrow=scopes, item=pods)
-def test_what_remains_filters_as_the_whole_would(wide: Scope, narrow: Scope, item: Item) -> None:
-    predicate = wide.only(narrow)
+def test_what_remains_filters_as_the_whole_would(
+    wide: ListScope, narrow: ListScope, item: Item
+) -> None:
+    predicate = wide.residual(narrow)
     if wide.matches(item):
         assert narrow.matches(item) == (predicate is None or predicate.matches(item))
 
 
 @given(wide=scopes, more=scopes, is_in_path=st.booleans())
-def test_more_requirements_are_covered(wide: Scope, more: Scope, is_in_path: bool) -> None:
+def test_more_requirements_are_covered(wide: ListScope, more: ListScope, is_in_path: bool) -> None:
     assume(wide.namespace in ("", more.namespace))
     namespace = more.namespace
     facts = (*wide.fields.requirements, *more.fields.requirements)
@@ -142,4 +144,4 @@ def test_more_requirements_are_covered(wide: Scope, more: Scope, is_in_path: boo
         facts = (*facts, FieldRequirement(NAMESPACE, True, namespace))
         namespace = ""
     labels = LabelSelector.of((*wide.labels.requirements, *more.labels.requirements))
-    assert wide.covers(Scope(PODS, namespace, labels, FieldSelector.of(facts)))
+    assert wide.covers(ListScope(PODS, namespace, labels, FieldSelector.of(facts)))

@@ -16,7 +16,7 @@ import pytest
 
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.scope import Scope
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.local_apiserver import storage
@@ -44,8 +44,8 @@ FILES = {
     "lc": "lc.sqlite3",
     "local_apiserver": "origin.sqlite",
 }
-PODS = Scope(ResourceName("", "v1", "pods"), "shop")
-DEPLOYMENTS = Scope(
+PODS = ListScope(ResourceName("", "v1", "pods"), "shop")
+DEPLOYMENTS = ListScope(
     ResourceName("apps", "v1", "deployments"),
     "",
     LabelSelector.parse("app in (x,y),!old"),
