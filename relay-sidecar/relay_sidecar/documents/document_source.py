@@ -6,6 +6,7 @@ that the link is there.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from edge_sidecars.kubeapi import ApiTransport, Request, TooLong, Unreachable
 from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
@@ -21,6 +22,12 @@ class FetchedDocument:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class DocumentFetcher(Protocol):
+    async def fetch(self, path: str, headers: Mapping[str, str]) -> FetchedDocument:
+        """The answer to a GET. Raises `kubeapi.Unreachable`."""
+        ...
 
 
 class DocumentSource:

@@ -42,7 +42,7 @@ _OPENAPI_PROTOBUF = re.compile(
 _PARAMETERS = ("g", "v", "as")
 
 
-class Document(Struct, frozen=True):
+class CachedDocument(Struct, frozen=True):
     """`etag` as upstream quotes it, "" without; unix seconds: `since` then upstream has said these
     bytes, `confirmed_at` for the last time."""
 
@@ -56,18 +56,18 @@ class Document(Struct, frozen=True):
         return zlib.decompress(self.gzipped, 16 + zlib.MAX_WBITS)
 
 
-class Documents:
+class DocumentCache:
     """`saved` is the journal's `SPACE`."""
 
     def __init__(self, journal: Journal, saved: Mapping[bytes, bytes]) -> None:
         self._journal = journal
         # By path, then by variant.
-        self._stored: dict[str, dict[str, Document]] = {}
+        self._stored: dict[str, dict[str, CachedDocument]] = {}
         # What was made of an aggregated document, by its path.
-        self._parts: dict[str, tuple[Document, dict[str, Document]]] = {}
+        self._parts: dict[str, tuple[CachedDocument, dict[str, CachedDocument]]] = {}
         for key, value in saved.items():
             path, _, variant = key.decode().partition(" ")
-            document = msgspec.msgpack.decode(value, type=Document)
+            document = msgspec.msgpack.decode(value, type=CachedDocument)
             self._stored.setdefault(path, {})[variant] = document
 
     @staticmethod
@@ -76,7 +76,7 @@ class Documents:
         canonical = _canonical(path)
         return bool(_DOCUMENT.fullmatch(canonical) and not _NO_DOCUMENT.fullmatch(canonical))
 
-    def recall(self, path: str, accept: str) -> Document | None:
+    def recall(self, path: str, accept: str) -> CachedDocument | None:
         """What the client likes best of what is there; where it likes none of that, plain JSON."""
         canonical = _canonical(path)
         variants = list(self._stored.get(canonical, {}).values())
@@ -91,7 +91,7 @@ class Documents:
                     return document
         return variants[0] if variants and _is_plain(variants[0]) else None
 
-    def stored(self, path: str, content_type: str) -> Document | None:
+    def stored(self, path: str, content_type: str) -> CachedDocument | None:
         """Exactly this variant, as upstream said it."""
         return self._stored.get(_canonical(path), {}).get(_variant(content_type))
 
@@ -124,7 +124,7 @@ class Documents:
             return False
         now = time.time() - told_age(told.get("age"))
         since = old.since if old is not None and old.gzipped == gzipped else now
-        document = Document(content_type, told.get("etag", ""), gzipped, since, now)
+        document = CachedDocument(content_type, told.get("etag", ""), gzipped, since, now)
         return await self._store(canonical, variant, document)
 
     def confirm(self, path: str, content_type: str) -> None:
@@ -140,7 +140,7 @@ class Documents:
             for variant, document in variants.items():
                 yield _record(path, variant, document)
 
-    async def _store(self, path: str, variant: str, document: Document) -> bool:
+    async def _store(self, path: str, variant: str, document: CachedDocument) -> bool:
         variants = self._stored.setdefault(path, {})
         old, variants[variant] = variants.get(variant), document
         if old is not None and old.gzipped == document.gzipped and old.etag == document.etag:
@@ -156,7 +156,7 @@ class Documents:
         )
         return True
 
-    def _part(self, path: str) -> Document | None:
+    def _part(self, path: str) -> CachedDocument | None:
         """What the aggregated document says that the one at this path would."""
         root = next((root for root in ("/api", "/apis") if _is_below(path, root)), None)
         if root is None:
@@ -175,7 +175,7 @@ class Documents:
         return known[1].get(path)
 
 
-def _parts(root: str, aggregated: Document) -> dict[str, Document]:
+def _parts(root: str, aggregated: CachedDocument) -> dict[str, CachedDocument]:
     try:
         read = parts_of_core if root == "/api" else parts_of_groups
         parts = read(aggregated.body())
@@ -186,7 +186,7 @@ def _parts(root: str, aggregated: Document) -> dict[str, Document]:
             )
         return {}
     return {
-        path: Document(JSON, "", _gzip(body), aggregated.since, aggregated.confirmed_at)
+        path: CachedDocument(JSON, "", _gzip(body), aggregated.since, aggregated.confirmed_at)
         for path, body in parts.items()
     }
 
@@ -208,7 +208,7 @@ def _gzip(body: bytes) -> bytes:
     return gzip.compress(body, mtime=0)
 
 
-def _record(path: str, variant: str, document: Document | None) -> Blob:
+def _record(path: str, variant: str, document: CachedDocument | None) -> Blob:
     value = None if document is None else msgspec.msgpack.encode(document)
     return Blob(SPACE, f"{path} {variant}".encode(), value)
 
@@ -237,7 +237,7 @@ def _parameters(content_type: str) -> dict[str, str]:
     return {name: told[name] for name in _PARAMETERS if name in told}
 
 
-def _is_plain(document: Document) -> bool:
+def _is_plain(document: CachedDocument) -> bool:
     """JSON that every client reads."""
     return _variant(document.content_type) in (JSON, TEXT)
 

@@ -6,37 +6,20 @@ and the documents of group versions that nobody named are not asked for. Knows n
 made nor when it is time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Protocol
 
 from edge_sidecars.apimachinery.discovery import AGGREGATED, group_version_paths
 from edge_sidecars.apimachinery.objects import Malformed
-from relay_sidecar.documents.documents import JSON, Documents
+from relay_sidecar.documents.document_source import DocumentFetcher
+from relay_sidecar.documents.documents import JSON, DocumentCache
 
 # As kubectl asks: servers before 1.27 know the last only.
 ACCEPT = ",".join((*AGGREGATED, JSON))
 
 
-class Answer(Protocol):
-    """`body` in the coding that the headers tell."""
-
-    @property
-    def status(self) -> int: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-class Upstream(Protocol):
-    async def fetch(self, path: str, headers: Mapping[str, str]) -> Answer:
-        """The answer to a GET. Raises `kubeapi.Unreachable`."""
-        ...
-
-
 async def prefetch(
-    documents: Documents, upstream: Upstream, group_versions: Iterable[str] = ()
+    documents: DocumentCache, upstream: DocumentFetcher, group_versions: Iterable[str] = ()
 ) -> None:
     """`group_versions` ("v1", "apps/v1"): whose OpenAPI documents are wanted. Raises
     `kubeapi.Unreachable`."""
@@ -52,7 +35,7 @@ async def prefetch(
         await refresh(documents, upstream, openapi_path(group_version))
 
 
-async def refresh(documents: Documents, upstream: Upstream, path: str) -> bool:
+async def refresh(documents: DocumentCache, upstream: DocumentFetcher, path: str) -> bool:
     """Asks for plain JSON; whether it is another than before. Raises `kubeapi.Unreachable`."""
     return await _refresh(documents, upstream, path, JSON, known=(JSON,))
 
@@ -61,7 +44,9 @@ def openapi_path(group_version: str) -> str:
     return f"/openapi/v3/{'apis' if '/' in group_version else 'api'}/{group_version}"
 
 
-async def _refresh_discovery(documents: Documents, upstream: Upstream, root: str) -> bool:
+async def _refresh_discovery(
+    documents: DocumentCache, upstream: DocumentFetcher, root: str
+) -> bool:
     has_changed = await _refresh(documents, upstream, root, ACCEPT, known=AGGREGATED)
     if any(documents.stored(root, content_type) for content_type in AGGREGATED):
         return has_changed
@@ -72,7 +57,7 @@ async def _refresh_discovery(documents: Documents, upstream: Upstream, root: str
     return has_changed
 
 
-def _lists(documents: Documents, root: str) -> list[str]:
+def _lists(documents: DocumentCache, root: str) -> list[str]:
     plain = documents.stored(root, JSON)
     if root == "/api":
         return ["/api/v1"]
@@ -83,7 +68,12 @@ def _lists(documents: Documents, root: str) -> list[str]:
 
 
 async def _refresh(
-    documents: Documents, upstream: Upstream, path: str, accept: str, *, known: Iterable[str]
+    documents: DocumentCache,
+    upstream: DocumentFetcher,
+    path: str,
+    accept: str,
+    *,
+    known: Iterable[str],
 ) -> bool:
     headers = {"Accept": accept, "Accept-Encoding": "gzip"}
     stored = (documents.stored(path, content_type) for content_type in known)

@@ -22,8 +22,9 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.documents.documents import JSON, Document, Documents
-from relay_sidecar.documents.prefetch import Upstream, openapi_path, refresh
+from relay_sidecar.documents.document_source import DocumentFetcher
+from relay_sidecar.documents.documents import JSON, CachedDocument, DocumentCache
+from relay_sidecar.documents.prefetch import openapi_path, refresh
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 
@@ -38,7 +39,7 @@ REVALIDATION = 700
 Changed = Callable[[frozenset[ResourceName]], Awaitable[None]]
 
 
-class Known(Struct, frozen=True):
+class KnownSchemas(Struct, frozen=True):
     """Of one group version: the document that was looked at, and what it said, by plural."""
 
     edition: str
@@ -51,8 +52,8 @@ class Schemas:
 
     def __init__(
         self,
-        documents: Documents,
-        upstream: Upstream,
+        documents: DocumentCache,
+        upstream: DocumentFetcher,
         journal: Journal,
         saved: Mapping[bytes, bytes],
         *,
@@ -65,7 +66,8 @@ class Schemas:
         self._held = held
         self._changed = changed
         self._known = {
-            key.decode(): msgspec.msgpack.decode(value, type=Known) for key, value in saved.items()
+            key.decode(): msgspec.msgpack.decode(value, type=KnownSchemas)
+            for key, value in saved.items()
         }
         # Group versions that were asked for since the last poll, and lack what was looked for.
         self._missing: set[str] = set()
@@ -175,10 +177,10 @@ class Schemas:
             names = frozenset(ResourceName(group, version, plural) for plural in differing)
             logger.info("schemas changed", extra=fields(resources=", ".join(map(str, names))))
             await self._changed(names)
-        known = self._known[group_version] = Known(_edition(document), schemas)
+        known = self._known[group_version] = KnownSchemas(_edition(document), schemas)
         await self._journal.commit(_record(group_version, known))
 
-    def _document(self, group_version: str) -> Document | None:
+    def _document(self, group_version: str) -> CachedDocument | None:
         return self._documents.recall(openapi_path(group_version), JSON)
 
 
@@ -193,9 +195,9 @@ def _differing(
     ]
 
 
-def _edition(document: Document) -> str:
+def _edition(document: CachedDocument) -> str:
     return document.etag or f"{zlib.crc32(document.body()):08x}"
 
 
-def _record(group_version: str, known: Known) -> Blob:
+def _record(group_version: str, known: KnownSchemas) -> Blob:
     return Blob(SPACE, group_version.encode(), msgspec.msgpack.encode(known))

@@ -53,7 +53,7 @@ SHORT_BODY = 256 * 1024
 LONGEST_REQUEST = 60.0
 
 
-class Credentials(Protocol):
+class CallerCredentials(Protocol):
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]: ...
 
 
@@ -79,7 +79,7 @@ class Proxy:
     def __init__(
         self,
         transport: ApiTransport,
-        access: Credentials,
+        access: CallerCredentials,
         link: ProxyLink,
         *,
         connect_timeout: float,

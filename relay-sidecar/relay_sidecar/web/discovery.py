@@ -9,7 +9,7 @@ from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE
-from relay_sidecar.documents.documents import Document, Documents
+from relay_sidecar.documents.documents import CachedDocument, DocumentCache
 from relay_sidecar.web.responses import age_headers
 from relay_sidecar.web.upstream import Upstream
 
@@ -17,7 +17,7 @@ from relay_sidecar.web.upstream import Upstream
 class Discovery:
     """`timeout` in seconds; so long upstream may take before what is known is told."""
 
-    def __init__(self, documents: Documents, upstream: Upstream, *, timeout: float) -> None:
+    def __init__(self, documents: DocumentCache, upstream: Upstream, *, timeout: float) -> None:
         self._documents = documents
         self._upstream = upstream
         self._timeout = timeout
@@ -47,7 +47,7 @@ class Discovery:
         return _kept(request, document)
 
 
-def _kept(request: web.BaseRequest, document: Document) -> web.Response:
+def _kept(request: web.BaseRequest, document: CachedDocument) -> web.Response:
     headers: dict[str, str] = {hdrs.CONTENT_TYPE: document.content_type, hdrs.VARY: hdrs.ACCEPT}
     if document.etag:
         headers[hdrs.ETAG] = document.etag

@@ -21,20 +21,20 @@ from relay_sidecar.web.reads.selection import key_of
 from relay_sidecar.web.upstream import Upstream
 
 
-class _Meta(Struct, rename="camel"):
+class _DeletedMetadata(Struct, rename="camel"):
     finalizers: list[str] | None = None
     deletion_grace_period_seconds: int | None = None
 
 
 class _Deleted(Struct):
-    metadata: _Meta
+    metadata: _DeletedMetadata
 
 
 class _Details(Struct):
     uid: str = ""
 
 
-class _Status(Struct):
+class _DeletionStatus(Struct):
     kind: str
     details: _Details | None = None
 
@@ -45,7 +45,7 @@ _DRY_RUN: Final = b"All"
 
 _DELETIONS: Final = ("delete", "deletecollection")
 _DELETED: Final = Decoder(_Deleted)
-_STATUS: Final = Decoder(_Status)
+_STATUS: Final = Decoder(_DeletionStatus)
 
 
 class Writes:

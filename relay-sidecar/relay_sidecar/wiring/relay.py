@@ -23,7 +23,7 @@ from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.documents import documents, schemas
 from relay_sidecar.documents.document_source import DocumentSource
-from relay_sidecar.documents.documents import Documents
+from relay_sidecar.documents.documents import DocumentCache
 from relay_sidecar.documents.schemas import Schemas
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
@@ -90,7 +90,7 @@ class Relay:
             counters,
         )
         restore(streams, saved, now=time.monotonic(), wall=time.time())
-        self._documents = Documents(journal, saved.kept.get(documents.SPACE, {}))
+        self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
         document_source = DocumentSource(
             transport,
             timeout=config.request_timeout,

@@ -12,8 +12,9 @@ from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.config.preload import Preload
-from relay_sidecar.documents.documents import JSON, Documents
-from relay_sidecar.documents.prefetch import Upstream, prefetch
+from relay_sidecar.documents.document_source import DocumentFetcher
+from relay_sidecar.documents.documents import JSON, DocumentCache
+from relay_sidecar.documents.prefetch import prefetch
 from relay_sidecar.streams.streams import Streams
 
 # Seconds between two looks at which version of a group upstream prefers.
@@ -32,7 +33,7 @@ class _PreferredGroup(msgspec.Struct, rename="camel"):
     preferred_version: _PreferredVersion
 
 
-async def keep_preloaded(streams: Streams, documents: Documents, wanted: Preload) -> None:
+async def keep_preloaded(streams: Streams, documents: DocumentCache, wanted: Preload) -> None:
     """Keeps a stream open, once it is known which version upstream prefers: also while nobody
     reads it, and again where upstream refused it or there was no room."""
     version = wanted.version or ("v1" if not wanted.group else _preferred(documents, wanted.group))
@@ -48,7 +49,9 @@ async def keep_preloaded(streams: Streams, documents: Documents, wanted: Preload
 class DocumentRefresh:
     """The documents that kubectl needs while upstream cannot be reached."""
 
-    def __init__(self, documents: Documents, upstream: Upstream, streams: Streams) -> None:
+    def __init__(
+        self, documents: DocumentCache, upstream: DocumentFetcher, streams: Streams
+    ) -> None:
         self._documents = documents
         self._upstream = upstream
         self._streams = streams
@@ -76,7 +79,7 @@ class DocumentRefresh:
             await asyncio.sleep(DOCUMENTS_INTERVAL)
 
 
-def _preferred(documents: Documents, group: str) -> str | None:
+def _preferred(documents: DocumentCache, group: str) -> str | None:
     document = documents.recall(f"/apis/{group}", JSON)
     if document is None:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from edge_sidecars.apimachinery.discovery import AGGREGATED
 from relay_sidecar.documents.document_source import FetchedDocument
-from relay_sidecar.documents.documents import JSON, SPACE, Document, Documents
+from relay_sidecar.documents.documents import JSON, SPACE, CachedDocument, DocumentCache
 from relay_sidecar.documents.prefetch import ACCEPT, prefetch
 from relay_sidecar.journal import Journal, Saved
 from tests.integration.relay.asked import Asked, with_upstream
@@ -19,7 +19,7 @@ from tools.harness.relay_objects import Contents, Widgets
 PLAIN = {"Accept": JSON}
 
 
-def read(document: Document | None) -> Any:
+def read(document: CachedDocument | None) -> Any:
     assert document is not None
     return json.loads(document.body())
 
@@ -60,7 +60,7 @@ def test_every_list_of_discovery_is_what_upstream_says_though_it_was_not_asked(
         # The API server publishes the kinds of this test and of those before it bit by bit.
         while truth != before:
             asked.forget()
-            documents = Documents(journal, {})
+            documents = DocumentCache(journal, {})
             await prefetch(documents, asked)
             paths = [path for path, _ in asked.asked]
             assert sorted(paths) == ["/api", "/api", "/apis", "/openapi/v3", "/version"]
@@ -86,12 +86,12 @@ def test_asking_again_costs_next_to_nothing_also_after_a_restart(
     wanted = ["v1", "apps/v1"]
 
     async def first(asked: Asked, journal: Journal, saved: Saved) -> None:
-        await prefetch(Documents(journal, {}), asked, wanted)
+        await prefetch(DocumentCache(journal, {}), asked, wanted)
         assert asked.received > 100_000
         assert {status for _, status in asked.asked} == {200}
 
     async def again(asked: Asked, journal: Journal, saved: Saved) -> None:
-        documents = Documents(journal, saved.kept[SPACE])
+        documents = DocumentCache(journal, saved.kept[SPACE])
         before = read(documents.recall("/openapi/v3/apis/apps/v1", JSON))
         quiet = 0
         while quiet < 2:
@@ -115,7 +115,7 @@ def test_asking_again_costs_next_to_nothing_also_after_a_restart(
     with_upstream(control_plane, tmp_path, again)
 
 
-def groups(documents: Documents) -> bytes:
+def groups(documents: DocumentCache) -> bytes:
     found = documents.recall("/apis", ACCEPT)
     assert found is not None
     return found.body()
@@ -132,7 +132,7 @@ def test_of_a_server_that_does_not_aggregate_each_list_is_asked_for_once(
     control_plane: ControlPlane,
 ) -> None:
     async def run(asked: Asked, journal: Journal, saved: Saved) -> None:
-        documents, old = Documents(journal, {}), Old(asked.transport)
+        documents, old = DocumentCache(journal, {}), Old(asked.transport)
         await prefetch(documents, old)
         groups = read(documents.recall("/apis", JSON))["groups"]
         lists = [f"/apis/{one['groupVersion']}" for group in groups for one in group["versions"]]
@@ -161,7 +161,7 @@ def test_what_upstream_refuses_is_not_taken_for_an_answer(
     control_plane: ControlPlane,
 ) -> None:
     async def run(asked: Asked, journal: Journal, saved: Saved) -> None:
-        documents = Documents(journal, {})
+        documents = DocumentCache(journal, {})
         await prefetch(documents, Stranger(asked.transport))
         assert documents.recall("/apis", ACCEPT) is None
         assert [record.key for record in documents.records()] == [b"/version application/json"]
@@ -173,7 +173,7 @@ def test_a_new_resource_is_known_after_the_next_asking(
     control_plane: ControlPlane, contents: Contents
 ) -> None:
     async def run(asked: Asked, journal: Journal, saved: Saved) -> None:
-        documents = Documents(journal, {})
+        documents = DocumentCache(journal, {})
         await prefetch(documents, asked)
         widgets = await asyncio.to_thread(Widgets, control_plane)
         path = f"/apis/{widgets.group}/v1"

@@ -8,7 +8,7 @@ import pytest
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.documents.documents import SPACE as DOCUMENTS
-from relay_sidecar.documents.documents import Documents
+from relay_sidecar.documents.documents import DocumentCache
 from relay_sidecar.documents.schemas import SPACE, Schemas
 from relay_sidecar.journal import Journal, Saved
 from tests.integration.relay.asked import Asked, with_upstream
@@ -28,7 +28,7 @@ class Watcher:
         self.held = list(held)
         self.is_listing = True
         self.schemas = Schemas(
-            Documents(journal, saved.kept.get(DOCUMENTS, {})),
+            DocumentCache(journal, saved.kept.get(DOCUMENTS, {})),
             asked,
             journal,
             saved.kept.get(SPACE, {}),
@@ -118,7 +118,7 @@ def test_where_there_are_many_the_index_is_asked_once_for_all(control_plane: Con
     many = [Widgets(control_plane) for _ in range(3)]
 
     async def run(asked: Asked, journal: Journal, saved: Saved) -> None:
-        documents = Documents(journal, {})
+        documents = DocumentCache(journal, {})
         watcher = Watcher(asked, journal, saved, *map(name_of, many))
         watcher.schemas = Schemas(
             documents, asked, journal, {}, held=lambda: watcher.held, changed=watcher._changed

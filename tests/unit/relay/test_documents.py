@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay_sidecar.documents.documents import SPACE, Document, Documents
+from relay_sidecar.documents.documents import SPACE, CachedDocument, DocumentCache
 from relay_sidecar.journal import Journal, Saved
 from tests.unit.relay.journal_history import play
 
@@ -52,11 +52,13 @@ def dumped(document: object) -> bytes:
     return json.dumps(document).encode()
 
 
-def with_documents(directory: Path | None, what: Callable[[Documents], Awaitable[None]]) -> None:
+def with_documents(
+    directory: Path | None, what: Callable[[DocumentCache], Awaitable[None]]
+) -> None:
     """From a start of the relay to its end."""
 
     async def run(journal: Journal, saved: Saved) -> None:
-        await what(Documents(journal, saved.kept.get(SPACE, {})))
+        await what(DocumentCache(journal, saved.kept.get(SPACE, {})))
 
     play(directory, run)
 
@@ -66,7 +68,7 @@ def answer(content_type: str, etag: str | None = None, **more: str) -> Mapping[s
     return headers if etag is None else headers | {"Etag": f'"{etag}"'}
 
 
-def body_of(document: Document | None) -> object:
+def body_of(document: CachedDocument | None) -> object:
     assert document is not None
     return json.loads(document.body())
 
@@ -91,7 +93,7 @@ def body_of(document: Document | None) -> object:
     ],
 )
 def test_discovery_openapi_and_version_are_kept(path: str) -> None:
-    assert Documents.is_kept(path)
+    assert DocumentCache.is_kept(path)
 
 
 @pytest.mark.parametrize(
@@ -112,17 +114,17 @@ def test_discovery_openapi_and_version_are_kept(path: str) -> None:
     ],
 )
 def test_nothing_else_is_kept(path: str) -> None:
-    assert not Documents.is_kept(path)
+    assert not DocumentCache.is_kept(path)
 
 
 def test_what_upstream_said_is_there_after_a_restart(tmp_path: Path) -> None:
-    async def before(documents: Documents) -> None:
+    async def before(documents: DocumentCache) -> None:
         assert await documents.remember("/version", 200, answer("application/json"), b'{"a":1}')
         openapi = gzip.compress(b'{"openapi":"3.0.0"}')
         headers = answer("application/json", "E1", **{"Content-Encoding": "gzip"})
         assert await documents.remember("/openapi/v3/api/v1?hash=E1", 200, headers, openapi)
 
-    async def after(documents: Documents) -> None:
+    async def after(documents: DocumentCache) -> None:
         assert body_of(documents.recall("/version", "")) == {"a": 1}
         document = documents.recall("/openapi/v3/api/v1?hash=OTHER", "application/json")
         assert body_of(document) == {"openapi": "3.0.0"}
@@ -151,7 +153,7 @@ def test_what_upstream_said_is_there_after_a_restart(tmp_path: Path) -> None:
 def test_what_is_no_document_does_not_take_the_place_of_one(
     status: int, content_type: str, body: bytes
 ) -> None:
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         await documents.remember("/apis", 200, answer("application/json"), dumped(GROUPS))
         assert not await documents.remember("/apis", status, answer(content_type), body)
         assert body_of(documents.recall("/apis", "application/json")) == GROUPS
@@ -161,7 +163,7 @@ def test_what_is_no_document_does_not_take_the_place_of_one(
 
 @pytest.mark.parametrize("coding", ["br", "gzip"])
 def test_a_body_that_cannot_be_unpacked_is_not_remembered(coding: str) -> None:
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         headers = answer("application/json", **{"Content-Encoding": coding})
         assert not await documents.remember("/version", 200, headers, b"{}")
         assert documents.recall("/version", "") is None
@@ -192,7 +194,7 @@ def test_a_body_that_cannot_be_unpacked_is_not_remembered(coding: str) -> None:
 def test_of_several_variants_a_client_gets_the_one_it_likes_best(
     accept: str, content_type: str
 ) -> None:
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         await documents.remember("/api", 200, answer(V2, "A"), dumped(AGGREGATED))
         await documents.remember("/api", 200, answer("application/json"), b"{}")
         document = documents.recall("/api", accept)
@@ -203,7 +205,7 @@ def test_of_several_variants_a_client_gets_the_one_it_likes_best(
 
 
 def test_a_client_that_reads_no_aggregated_discovery_gets_none() -> None:
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         await documents.remember("/api", 200, answer(V2, "A"), dumped(AGGREGATED))
         for accept in ("application/json", "*/*", "", V2BETA1):
             assert documents.recall("/api", accept) is None
@@ -212,7 +214,7 @@ def test_a_client_that_reads_no_aggregated_discovery_gets_none() -> None:
 
 
 def test_openapis_index_is_json_though_it_says_text() -> None:
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         headers = answer("text/plain; charset=utf-8")
         await documents.remember("/openapi/v3", 200, headers, b'{"paths":{}}')
         for accept in ("application/json", "*/*", "", OPENAPI_V3):
@@ -225,7 +227,7 @@ def test_openapis_index_is_json_though_it_says_text() -> None:
 def test_protobuf_of_openapi_is_kept_beside_its_json_until_either_is_outdated() -> None:
     path = "/openapi/v3/apis/apps/v1"
 
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         await documents.remember(path, 200, answer("application/json", "E1"), b'{"v":1}')
         await documents.remember(path, 200, answer(OPENAPI_V3_ANSWER, "E1"), b"\x0a\x01protobuf")
         document = documents.recall(path, OPENAPI_V3)
@@ -241,11 +243,11 @@ def test_protobuf_of_openapi_is_kept_beside_its_json_until_either_is_outdated() 
 def test_an_outdated_variant_does_not_come_back_by_a_restart(tmp_path: Path) -> None:
     path = "/openapi/v3/apis/apps/v1"
 
-    async def before(documents: Documents) -> None:
+    async def before(documents: DocumentCache) -> None:
         await documents.remember(path, 200, answer(OPENAPI_V3_ANSWER, "E1"), b"\x0a\x01protobuf")
         await documents.remember(path, 200, answer("application/json", "E2"), b'{"v":2}')
 
-    async def after(documents: Documents) -> None:
+    async def after(documents: DocumentCache) -> None:
         assert body_of(documents.recall(path, OPENAPI_V3)) == {"v": 2}
 
     with_documents(tmp_path, before)
@@ -253,7 +255,7 @@ def test_an_outdated_variant_does_not_come_back_by_a_restart(tmp_path: Path) -> 
 
 
 def test_lists_follow_from_the_aggregated_document() -> None:
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         await documents.remember("/apis", 200, answer(V2, "A"), dumped(AGGREGATED))
         resources = body_of(documents.recall("/apis/example.com/v2", "application/json"))
         assert resources == {
@@ -295,7 +297,7 @@ def test_lists_follow_from_the_aggregated_document() -> None:
 def test_of_a_list_and_an_aggregated_document_the_newer_one_counts() -> None:
     path, told = "/apis/example.com/v2", {"kind": "APIResourceList", "resources": []}
 
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         await documents.remember("/apis", 200, answer(V2, "A"), dumped(AGGREGATED))
         await documents.remember(path, 200, answer("application/json"), dumped(told))
         assert body_of(documents.recall(path, "application/json")) == told
@@ -310,7 +312,7 @@ def test_of_a_list_and_an_aggregated_document_the_newer_one_counts() -> None:
 
 
 def test_discovery_that_cannot_be_read_is_passed_on_and_makes_no_lists() -> None:
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         await documents.remember("/apis", 200, answer(V2, "A"), b'{"items":7}')
         assert body_of(documents.recall("/apis", KUBECTL)) == {"items": 7}
         assert documents.recall("/apis/apps/v1", "application/json") is None
@@ -319,7 +321,7 @@ def test_discovery_that_cannot_be_read_is_passed_on_and_makes_no_lists() -> None
 
 
 def test_all_that_is_known_can_be_told_to_a_journal_that_lost_it(tmp_path: Path) -> None:
-    async def first(documents: Documents) -> None:
+    async def first(documents: DocumentCache) -> None:
         await documents.remember("/apis", 200, answer(V2, "A"), dumped(AGGREGATED))
         await documents.remember("/version", 200, answer("application/json"), b"{}")
 
@@ -328,7 +330,7 @@ def test_all_that_is_known_can_be_told_to_a_journal_that_lost_it(tmp_path: Path)
 
         await asyncio.to_thread(play, tmp_path, second)
 
-    async def after(documents: Documents) -> None:
+    async def after(documents: DocumentCache) -> None:
         assert body_of(documents.recall("/apis", V2)) == AGGREGATED
         assert body_of(documents.recall("/version", "*/*")) == {}
 
@@ -339,7 +341,7 @@ def test_all_that_is_known_can_be_told_to_a_journal_that_lost_it(tmp_path: Path)
 def test_large_documents_are_packed() -> None:
     body = dumped({"paths": {f"/path/{number}": "text" * 10 for number in range(20_000)}})
 
-    async def run(documents: Documents) -> None:
+    async def run(documents: DocumentCache) -> None:
         assert await documents.remember("/openapi/v2", 200, answer("application/json", "E"), body)
         document = documents.recall("/openapi/v2", "application/json")
         assert document is not None

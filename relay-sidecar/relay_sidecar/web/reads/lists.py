@@ -18,7 +18,7 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
 from relay_sidecar.web.reads.selection import Selection, is_made_here, takes_whole, view_of
-from relay_sidecar.web.reads.upstream_lists import ListRequest, UpstreamLists
+from relay_sidecar.web.reads.upstream_lists import ClientList, UpstreamLists
 from relay_sidecar.web.responses import send_list
 from relay_sidecar.web.upstream import Upstream
 
@@ -43,7 +43,7 @@ class Lists:
         scope = await self._selection.scope(info, options)
         if scope is None:
             return await self._upstream.forward(request)
-        listing = ListRequest(request, scope, options, wanted)
+        listing = ClientList(request, scope, options, wanted)
         if self._asks_upstream(listing):
             answer = await self._from_upstream.answer(listing)
             if answer is not None:
@@ -62,13 +62,13 @@ class Lists:
                 return await self._upstream.forward(request)
             raise unreachable() from None
 
-    def _asks_upstream(self, listing: ListRequest) -> bool:
+    def _asks_upstream(self, listing: ClientList) -> bool:
         options = listing.options
         if options.continue_token or not is_made_here(listing.wanted):
             return True
         return options.resource_version is None and not self._freshness.settings.reads_cache
 
-    async def _from_stream(self, listing: ListRequest) -> web.StreamResponse:
+    async def _from_stream(self, listing: ClientList) -> web.StreamResponse:
         scope, asked = listing.scope, listing.options.resource_version
         since = self._freshness.clock()
         if listing.options.match is VersionMatch.EXACT and asked:
@@ -86,9 +86,7 @@ class Lists:
             return answer
         return await self._send(listing, stream, stream.version, since)
 
-    async def _exactly(
-        self, listing: ListRequest, version: int, since: float
-    ) -> web.StreamResponse:
+    async def _exactly(self, listing: ClientList, version: int, since: float) -> web.StreamResponse:
         for stream in self._streams.covering(listing.scope):
             if version in (stream.collection.cursor, stream.version):
                 return await self._send(listing, stream, version, since)
@@ -97,7 +95,7 @@ class Lists:
         raise Refused(expired())
 
     async def _send(
-        self, listing: ListRequest, stream: Stream, version: int, since: float
+        self, listing: ClientList, stream: Stream, version: int, since: float
     ) -> web.StreamResponse:
         """`version`: the stream's, or another at which its objects are the same."""
         scope = listing.scope

@@ -33,7 +33,7 @@ from relay_sidecar.web.upstream import Upstream
 
 
 @dataclass(frozen=True, slots=True)
-class ListRequest:
+class ClientList:
     """A client's LIST."""
 
     request: web.BaseRequest
@@ -69,7 +69,7 @@ class UpstreamLists:
         self._pages = PageSets()
 
     async def answer(
-        self, listing: ListRequest, *, is_last_resort: bool = False
+        self, listing: ClientList, *, is_last_resort: bool = False
     ) -> web.StreamResponse | None:
         """None where upstream did not answer and nothing was sent. `is_last_resort`: what is cached
         was not enough."""
@@ -100,7 +100,7 @@ class UpstreamLists:
         return await answer.send(listing.request)
 
     async def _ask(
-        self, listing: ListRequest, streamed: "_StreamedList | None", patience: float
+        self, listing: ClientList, streamed: "_StreamedList | None", patience: float
     ) -> web.StreamResponse | BufferedResponse:
         accept = accept_header(listing.wanted, is_list=True)
         if streamed is None:
@@ -126,7 +126,7 @@ class UpstreamLists:
             fresh.minimum.of(scope.resource),
         )
 
-    def _streamed(self, listing: ListRequest, before: _Before) -> "_StreamedList | None":
+    def _streamed(self, listing: ClientList, before: _Before) -> "_StreamedList | None":
         """Where a live stream knows already what upstream will answer. Not for custom resources,
         whose lists have their version at the end."""
         scope, form = listing.scope, listing.wanted.form
@@ -139,7 +139,7 @@ class UpstreamLists:
         is_same = form is Form.WHOLE and stream.scope == scope
         return _StreamedList(self._freshness, scope, stream if is_same else None, before)
 
-    async def _learn(self, listing: ListRequest, answer: BufferedResponse, before: _Before) -> None:
+    async def _learn(self, listing: ClientList, answer: BufferedResponse, before: _Before) -> None:
         """What is handed out, and the stream that begins from it."""
         scope, form, fresh = listing.scope, listing.wanted.form, self._freshness
         if form is Form.OTHER:
