@@ -14,7 +14,17 @@ from json import dumps
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.values import BadInput, seconds, whole
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.endpoints import READS, Route, json, metrics, options, served, text
+from edge_sidecars.runtime.web.endpoints import (
+    READS,
+    Route,
+    is_asked,
+    json,
+    metrics,
+    options,
+    query,
+    served,
+    text,
+)
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
 from elector_sidecar.metrics import measure
@@ -114,10 +124,7 @@ class ElectorEndpoints:
         return json(b'{"name":%s}' % _go_json(pod_name(holder)))
 
     async def _leader(self, request: web.BaseRequest) -> web.StreamResponse:
-        watch = _query(request, "watch").get("watch")
-        if watch not in (None, "true", "false", "1", "0"):
-            raise BadInput(f"watch={watch!r}: write watch=true")
-        if watch in ("true", "1") and request.method == "GET":
+        if is_asked(request, "watch") and request.method == "GET":
             limit = self._limit(request)
             with limit.place() as is_there:
                 return await follow(self._elector, request) if is_there else _full(limit)
@@ -169,7 +176,7 @@ class ElectorEndpoints:
         return metrics(measure(self._elector, boottime()))
 
     async def _resign(self, request: web.BaseRequest) -> web.StreamResponse:
-        told = _query(request, "cooldown").get("cooldown")
+        told = query(request, "cooldown").get("cooldown")
         cooldown = DEFAULT_COOLDOWN if told is None else _seconds("cooldown", told)
         if cooldown < MIN_COOLDOWN:
             raise BadInput(f"cooldown={told}: at least {MIN_COOLDOWN:g}s")
@@ -215,33 +222,21 @@ def _poll_after(condition: ReadyCondition, status: ElectorStatus) -> float:
 
 
 def _ready_condition(request: web.BaseRequest) -> ReadyCondition:
-    query = _query(request, "min_remaining", "min_age", "wait", "token")
-    token = query.get("token")
+    told = query(request, "min_remaining", "min_age", "wait", "token")
+    token = told.get("token")
     try:
         fencing_token = None if token is None else whole(token)
     except BadInput as error:
         raise BadInput(f"token: {error}, as fencingToken of /leader is") from error
-    wait = _seconds("wait", query.get("wait", "0"))
+    wait = _seconds("wait", told.get("wait", "0"))
     if wait > MAX_WAIT:
-        raise BadInput(f"wait={query['wait']}: at most {MAX_WAIT:g}s")
+        raise BadInput(f"wait={told['wait']}: at most {MAX_WAIT:g}s")
     return ReadyCondition(
-        min_remaining=_seconds("min_remaining", query.get("min_remaining", "0")),
-        min_age=_seconds("min_age", query.get("min_age", "0")),
+        min_remaining=_seconds("min_remaining", told.get("min_remaining", "0")),
+        min_age=_seconds("min_age", told.get("min_age", "0")),
         wait=wait,
         token=fencing_token,
     )
-
-
-def _query(request: web.BaseRequest, *known: str) -> dict[str, str]:
-    """An unknown parameter is refused: a misspelt condition must not read as none."""
-    query: dict[str, str] = {}
-    for key, value in request.query.items():
-        if key not in known:
-            raise BadInput(f"unknown parameter {key!r}: {request.path} takes {', '.join(known)}")
-        if key in query:
-            raise BadInput(f"parameter {key!r} is given twice")
-        query[key] = value
-    return query
 
 
 def _seconds(name: str, text: str) -> float:

@@ -6,7 +6,6 @@ younger than `MAX_AGE`; after `retire`, or with other credentials, none of befor
 through a suspend, which the other end and everything in between need not have survived.
 """
 
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
@@ -14,11 +13,10 @@ from typing import cast
 import aiohttp
 
 from edge_sidecars.kubeapi.aiohttp_private import PinnedResponse, ResponseHandler, is_reusable
+from edge_sidecars.runtime.clock import boottime
 
 # Seconds; behind a load balancer, other API servers get their turn after so many.
 MAX_AGE = 120.0
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Channel:
@@ -34,7 +32,7 @@ class Channel:
     def used(self, response: aiohttp.ClientResponse) -> None:
         """Its response was read to the end."""
         self._handler = cast(PinnedResponse, response).handler
-        self._used_at = _now()
+        self._used_at = boottime()
 
     def is_usable(self, now: float, *, idle: float) -> bool:
         return (
@@ -88,14 +86,10 @@ class ConnectionPool:
         while useless := [each for each in self._idle if not self._is_usable(each)]:
             self._idle.remove(useless[0])
             await useless[0].session.close()
-        if self._idle and self._idle[-1].is_usable(_now(), idle=idle):
+        if self._idle and self._idle[-1].is_usable(boottime(), idle=idle):
             return self._idle.pop()
-        return Channel(self._open_session(), now=_now(), generation=self._generation)
+        return Channel(self._open_session(), now=boottime(), generation=self._generation)
 
     def _is_usable(self, channel: Channel) -> bool:
         is_current = channel.generation == self._generation
-        return is_current and channel.is_usable(_now(), idle=self._idle_limit)
-
-
-def _now() -> float:
-    return time.clock_gettime(_CLOCK)
+        return is_current and channel.is_usable(boottime(), idle=self._idle_limit)
