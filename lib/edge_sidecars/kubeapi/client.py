@@ -19,7 +19,7 @@ from yarl import URL
 
 from edge_sidecars.kubeapi.background_connect import BackgroundConnects
 from edge_sidecars.kubeapi.credentials import Credentials
-from edge_sidecars.kubeapi.errors import Unreachable, api_error
+from edge_sidecars.kubeapi.errors import Unreachable
 from edge_sidecars.kubeapi.request import Request
 from edge_sidecars.kubeapi.response import Response, TooLong
 from edge_sidecars.kubeapi.transport import POOLED_FOR, ApiTransport
@@ -189,7 +189,7 @@ class ApiClient:
             return
         if response.status in SHUN_STATUSES or response.status >= 500:
             self._transport.retire()
-        raise api_error(response.status, content, retry_after=response.headers.get("Retry-After"))
+        raise response.error(content)
 
 
 def _headers(accept: str) -> dict[str, str]:

@@ -51,6 +51,11 @@ class Gone(ApiError):
 class Unreachable(Exception):
     """No usable answer: refused, reset, timed out, cut short or not HTTP."""
 
+    @property
+    def is_late(self) -> bool:
+        """A deadline passed, and no failure was seen before."""
+        return isinstance(self.__cause__, TimeoutError)
+
 
 class NotSent(Unreachable):
     """There was no connection: no byte of the request left, which may be sent again, whatever it

@@ -2,7 +2,7 @@
 
 Guarantees: one run at a time, however many ask; a run that takes longer than `TIMEOUT` is killed
 with its children; no run is awaited for longer than the request that needs it, and goes on for the
-next one. What it said is used until it expires or is refused. Nothing of it is stored.
+next one. A credential is used until it expires or is refused. Nothing of it is stored.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.errors import Unreachable
@@ -29,7 +28,7 @@ RETRY = 5.0
 LEEWAY = 10.0
 # Bytes of an answer; a chain of certificates takes some 10 KB.
 LONGEST = 1024 * 1024
-# Letters of what a plugin says on standard error that a message shows.
+# Letters of a plugin's standard error that a message shows.
 SHOWN = 200
 
 
@@ -40,11 +39,11 @@ class ExecSpec:
     owner: str  # for messages
     command: str
     arguments: tuple[str, ...]
-    environ: tuple[tuple[str, str], ...]
+    environ: Mapping[str, str]
     api_version: str
     interactive_mode: str
     install_hint: str
-    cluster: str | None  # JSON; None unless the plugin wants it
+    cluster: Mapping[str, object] | None  # None unless the plugin wants it
 
     def __post_init__(self) -> None:
         if self.api_version not in VERSIONS:
@@ -119,7 +118,7 @@ async def _output(spec: ExecSpec) -> bytes:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             # A plugin finds its own configuration as it would with kubectl.
-            env={**os.environ, **dict(spec.environ), "KUBERNETES_EXEC_INFO": _info(spec)},
+            env={**os.environ, **spec.environ, "KUBERNETES_EXEC_INFO": _info(spec)},
             start_new_session=True,
         )
     except FileNotFoundError as error:
@@ -131,7 +130,7 @@ async def _output(spec: ExecSpec) -> bytes:
         async with asyncio.timeout(TIMEOUT):
             assert process.stdout is not None
             assert process.stderr is not None
-            said, complaint = await asyncio.gather(
+            output, errors = await asyncio.gather(
                 _bounded(process.stdout), _bounded(process.stderr)
             )
             status = await process.wait()
@@ -142,9 +141,9 @@ async def _output(spec: ExecSpec) -> bytes:
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
     if status != 0:
-        words = " ".join(complaint.decode("utf-8", "replace").split())
+        words = " ".join(errors.decode("utf-8", "replace").split())
         raise ValueError(f"exit status {status}: {words[-SHOWN:]}")
-    return said
+    return output
 
 
 async def _bounded(stream: asyncio.StreamReader) -> bytes:
@@ -158,24 +157,24 @@ async def _bounded(stream: asyncio.StreamReader) -> bytes:
 
 def _info(spec: ExecSpec) -> str:
     """The ExecCredential that a plugin finds in KUBERNETES_EXEC_INFO."""
-    told: dict[str, Any] = {"interactive": False}
+    fields: dict[str, object] = {"interactive": False}
     if spec.cluster is not None:
-        told["cluster"] = json.loads(spec.cluster)
-    return json.dumps({"apiVersion": spec.api_version, "kind": "ExecCredential", "spec": told})
+        fields["cluster"] = spec.cluster
+    credential = {"apiVersion": spec.api_version, "kind": "ExecCredential", "spec": fields}
+    return json.dumps(credential, default=str)
 
 
 def _parsed(output: bytes, spec: ExecSpec) -> ExecCredential:
     try:
-        said = json.loads(output)
+        credential = json.loads(output)
     except (ValueError, RecursionError):
         raise ValueError("what it says is not JSON") from None
-    if not isinstance(said, dict) or said.get("kind") != "ExecCredential":
+    if not isinstance(credential, dict) or credential.get("kind") != "ExecCredential":
         raise ValueError("what it says is no ExecCredential")
-    if said.get("apiVersion") != spec.api_version:
-        raise ValueError(
-            f"it speaks {said.get('apiVersion')!r:.80}, the kubeconfig names {spec.api_version}"
-        )
-    status = said.get("status")
+    version = credential.get("apiVersion")
+    if version != spec.api_version:
+        raise ValueError(f"it speaks {version!r:.80}, the kubeconfig names {spec.api_version}")
+    status = credential.get("status")
     if not isinstance(status, dict):
         raise ValueError("its ExecCredential has no status")
     token = _text(status, "token")

@@ -62,8 +62,8 @@ class Kubeconfig:
             found = self._user.get().context
         except (OSError, ValueError) as error:
             check = "" if isinstance(error, MissingPackage) else "; `kubectl config view` checks it"
-            told = describe_failure(error)
-            raise UnusableCredentials(f"--kubeconfig {path}: {told}{check}") from error
+            why = describe_failure(error)
+            raise UnusableCredentials(f"--kubeconfig {path}: {why}{check}") from error
         self._name = found.name
         self.server = (server or found.server).rstrip("/")
         self._fixed_server = found.server if server is None else None

@@ -256,27 +256,27 @@ def _plugin(
     )
 
 
-def _environ(values: object, owner: str) -> tuple[tuple[str, str], ...]:
-    found = []
+def _environ(values: object, owner: str) -> dict[str, str]:
+    found = {}
     for each in values if isinstance(values, list) else [None]:
         name, value = (each.get("name"), each.get("value")) if isinstance(each, dict) else (0, 0)
         if not isinstance(name, str) or not isinstance(value, str):
             raise ValueError(f"env of {owner} is no list of names and values")
-        found.append((name, value))
-    return tuple(found)
+        found[name] = value
+    return found
 
 
-def _cluster(cluster: _Fields, server: str, authorities: FileOrInline | None) -> str:
-    """The Cluster of an ExecCredential's spec, as JSON."""
-    told: dict[str, object] = {"server": server}
+def _cluster(cluster: _Fields, server: str, authorities: FileOrInline | None) -> _Mapping:
+    """The Cluster of an ExecCredential's spec."""
+    fields: dict[str, object] = {"server": server}
     if name := cluster.text("tls-server-name"):
-        told["tls-server-name"] = name
+        fields["tls-server-name"] = name
     if cluster.switch("insecure-skip-tls-verify"):
-        told["insecure-skip-tls-verify"] = True
+        fields["insecure-skip-tls-verify"] = True
     if authorities is not None:
-        told["certificate-authority-data"] = base64.b64encode(authorities.read()).decode()
+        fields["certificate-authority-data"] = base64.b64encode(authorities.read()).decode()
     extensions = cluster.values.get("extensions") or []
     for each in extensions if isinstance(extensions, list) else []:
         if isinstance(each, dict) and each.get("name") == EXEC_EXTENSION:
-            told["config"] = each.get("extension")
-    return json.dumps(told, default=str)
+            fields["config"] = each.get("extension")
+    return fields

@@ -13,7 +13,7 @@ PIECE = 64 * 1024
 
 Body = bytes | AsyncIterable[bytes] | None
 Headers = Iterable[tuple[str, str]]
-# Whose credentials prove who asks: ours; those in the headers; nobody's, and no header of ours is
+# Whose credentials the request carries: ours; those in its headers; none, and no header of ours is
 # added either (a token is many times as long as a short request).
 Identity = Literal["own", "caller", "none"]
 # One that earlier requests used, where one is fit for use; one of its own; one of its own that

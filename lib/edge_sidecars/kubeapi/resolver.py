@@ -1,4 +1,4 @@
-"""Addresses of the API server's name, also while nobody answers who could tell them.
+"""Addresses of the API server's name, also while no DNS server answers.
 
 Guarantees: one lookup of a name at a time, however many ask; where a lookup fails or takes long,
 the addresses that were found last are used, so that an API server can be reached again as soon
@@ -12,7 +12,7 @@ from socket import AF_INET, AddressFamily
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-# Seconds in which nobody is asked again: aiohttp's own default, ttl_dns_cache.
+# Seconds in which a name is not looked up again: aiohttp's own default, ttl_dns_cache.
 FRESH_FOR = 10.0
 # Seconds; a lookup that takes longer goes on, but who has an address does not wait for it.
 PATIENCE = 0.3
@@ -53,7 +53,7 @@ class Resolver(AbstractResolver):
     def _forget(self, name: Name, lookup: asyncio.Task[list[ResolveResult]]) -> None:
         del self._lookups[name]
         if not lookup.cancelled():
-            lookup.exception()  # whoever asked may be gone, and asyncio would report it
+            lookup.exception()  # its waiters may be gone, and asyncio would report it
 
     async def _look_up(self, name: Name) -> list[ResolveResult]:
         found = await self._names.resolve(*name)

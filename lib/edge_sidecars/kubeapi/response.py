@@ -19,7 +19,7 @@ from edge_sidecars.kubeapi.aiohttp_private import (
     take_over,
 )
 from edge_sidecars.kubeapi.connector import Connector
-from edge_sidecars.kubeapi.errors import Unreachable
+from edge_sidecars.kubeapi.errors import ApiError, Unreachable, api_error
 
 # Bytes; events of objects of 10 MiB, which aggregated API servers may have.
 MAX_LINE = 32 * 1024 * 1024
@@ -52,6 +52,10 @@ class Response:
         """DNS names of the server's certificate; none without TLS, or where it is not verified.
         To be asked before `send` ends."""
         return self._connector.peer_names
+
+    def error(self, body: bytes) -> ApiError:
+        """What a status other than 2xx means, with the whole body."""
+        return api_error(self.status, body, retry_after=self.headers.get("Retry-After"))
 
     async def chunks(self, *, idle_timeout: float | None = None) -> AsyncIterator[bytes]:
         """All that is there, whenever something is.

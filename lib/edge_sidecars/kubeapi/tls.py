@@ -1,7 +1,7 @@
 """TLS contexts of a client, made of what is in memory.
 
 Guarantees: no certificate and no key is ever written to a file system; an encrypted key is refused,
-nobody is asked for its password.
+there is no prompt for its password.
 """
 
 import os

@@ -55,7 +55,7 @@ _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class ApiTransport:
-    """`user_agent` is for requests that do not say who asks; `pooled_for` in seconds.
+    """`user_agent` is for requests without one among their headers; `pooled_for` in seconds.
 
     `background`: makes the connections, which outlast the requests that began them. Then the time
     of a request counts from when it has its connection, for which it waits as long at most, and
@@ -158,8 +158,8 @@ class ApiTransport:
         """Connections of a pool may lead to the same place."""
         if self._background is None:
             pool.retire()
-        elif not (isinstance(error, NotSent) and isinstance(error.__cause__, TimeoutError)):
-            # That connecting takes long says nothing of the others.
+        elif not (isinstance(error, NotSent) and error.is_late):
+            # That connecting takes long is no sign about the others.
             self.retire()
 
     def _headers(self, request: Request, authorization: str | None) -> CIMultiDict[str]:

@@ -8,7 +8,7 @@ import asyncio
 import json
 from typing import Any
 
-from edge_sidecars.kubeapi import ApiError, ApiTransport, Request, TooLong, Unreachable, api_error
+from edge_sidecars.kubeapi import ApiError, ApiTransport, Request, TooLong, Unreachable
 from relay_sidecar.core.authorization_verdict import UserInfo
 from relay_sidecar.core.resource_attributes import Attributes
 
@@ -77,7 +77,7 @@ class Reviews:
             except TooLong as error:
                 raise Unreachable(f"the answer is no review: {error}") from error
         if answer.status >= 300:
-            raise api_error(answer.status, content)
+            raise answer.error(content)
         try:
             told = json.loads(content)["status"]
         except (ValueError, RecursionError, KeyError, TypeError) as error:

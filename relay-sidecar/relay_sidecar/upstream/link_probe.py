@@ -172,7 +172,7 @@ class LinkProbe:
         except TimeoutError:
             return LinkEvidence.TIMED_OUT
         except (Unreachable, TooLong) as error:
-            is_late = isinstance(error.__cause__, TimeoutError)
+            is_late = isinstance(error, Unreachable) and error.is_late
             return LinkEvidence.TIMED_OUT if is_late else LinkEvidence.REFUSED
 
     async def _ask(self) -> LinkEvidence:

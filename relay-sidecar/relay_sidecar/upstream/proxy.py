@@ -288,5 +288,4 @@ def _too_long(request: web.BaseRequest, error: TooLong) -> Status:
 
 
 def _outcome(error: Unreachable) -> LinkEvidence:
-    is_late = isinstance(error.__cause__, TimeoutError)
-    return LinkEvidence.TIMED_OUT if is_late else LinkEvidence.REFUSED
+    return LinkEvidence.TIMED_OUT if error.is_late else LinkEvidence.REFUSED

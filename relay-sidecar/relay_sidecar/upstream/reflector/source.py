@@ -7,7 +7,7 @@ an API server is evidence that the link is there, each failure that it may not b
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
-from edge_sidecars.kubeapi import ApiTransport, Request, Response, Unreachable, api_error
+from edge_sidecars.kubeapi import ApiTransport, Request, Response, Unreachable
 from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
 
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
@@ -63,8 +63,7 @@ class UpstreamSource:
                     if arrived is not None and answer.status < 300:
                         arrived(body)
         except Unreachable as error:
-            late = isinstance(error.__cause__, TimeoutError)
-            self._met(LinkEvidence.TIMED_OUT if late else LinkEvidence.REFUSED)
+            self._met(LinkEvidence.TIMED_OUT if error.is_late else LinkEvidence.REFUSED)
             raise
         _check(answer, body)
         self._received(len(body))
@@ -108,4 +107,4 @@ def _target(path: str, params: Mapping[str, str]) -> str:
 
 def _check(answer: Response, body: bytes | bytearray) -> None:
     if answer.status >= 300:
-        raise api_error(answer.status, bytes(body), retry_after=answer.headers.get("Retry-After"))
+        raise answer.error(bytes(body))
