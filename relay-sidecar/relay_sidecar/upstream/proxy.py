@@ -6,7 +6,7 @@ off upstream breaks off here; a client that leaves takes the exchange along. Whi
 nothing is tried. Looks into no body.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -37,7 +37,13 @@ from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
 from relay_sidecar.upstream import tunnel
 from relay_sidecar.upstream.buffered_response import BufferedResponse
 from relay_sidecar.upstream.client_request import Upload, headers_upstream, upload_of
-from relay_sidecar.upstream.streaming import StreamedResponse, begun, broken_off
+from relay_sidecar.upstream.streaming import (
+    PATIENCE,
+    StreamedResponse,
+    StreamObserver,
+    begun,
+    broken_off,
+)
 
 # Set on a request that upstream was asked about.
 IS_PASSED_ON = web.RequestKey("is_passed_on", bool)
@@ -113,16 +119,13 @@ class Proxy:
     async def stream(
         self,
         request: web.BaseRequest,
+        observer: StreamObserver,
         *,
         accept: str | None,
         header_timeout: float,
-        idle_timeout: float,
-        may_pass: Callable[[bytes], bool],
-        passed: Callable[[bytes], None],
     ) -> web.StreamResponse | BufferedResponse:
-        """The answer to a read as it comes, where `may_pass` says so of its first bytes: then
-        `passed` hears each piece of its content, unless that goes on compressed. Else the whole
-        answer. Over the link it is compressed, whatever the client accepts.
+        """The answer to a read as it comes, where `observer` says so of its first bytes, else the
+        whole answer. Over the link it is compressed, whatever the client accepts.
 
         Raises `Unreachable` where nothing was handed on, and `Refused` for what is too long.
         """
@@ -130,16 +133,16 @@ class Proxy:
         response: web.StreamResponse | None = None
         try:
             async with self._asked(request, headers, None, header_timeout=header_timeout) as answer:
-                streamed = StreamedResponse(answer, idle_timeout=idle_timeout)
+                streamed = StreamedResponse(answer)
                 beginning = await streamed.beginning()
-                if answer.status != HTTPStatus.OK or not may_pass(beginning):
-                    rest = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
+                if answer.status != HTTPStatus.OK or not observer.may_pass(beginning):
+                    rest = await answer.read(limit=MAX_ANSWER, idle_timeout=PATIENCE)
                     body = streamed.first + rest
                     return await BufferedResponse.of(answer, body, limit=MAX_ANSWER)
                 # A probe that is late on a busy machine breaks nothing off that still comes.
                 answer.outlast_abort()
                 response = begun(request, answer)
-                await streamed.send(request, response, passed=passed)
+                await streamed.send(request, response, observer)
                 return response
         except TooLong as error:
             raise Refused(_too_long(request, error)) from error

@@ -11,8 +11,9 @@ import asyncio
 import socket
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
+from typing import Protocol
 
 from aiohttp import hdrs
 from aiohttp.http import HttpVersion11
@@ -85,12 +86,22 @@ def in_parts(body: bytes) -> Iterator[bytes]:
         yield body[start : start + PIECE]
 
 
+class StreamObserver(Protocol):
+    """Decides whether an answer is handed on as it comes, and sees what is."""
+
+    def may_pass(self, beginning: bytes) -> bool: ...
+
+    def passed(self, piece: bytes) -> None:
+        """The next piece of the content, unless that goes on compressed."""
+        ...
+
+
 class StreamedResponse:
     """An answer of upstream that a client gets as it comes."""
 
-    def __init__(self, answer: Response, *, idle_timeout: float) -> None:
+    def __init__(self, answer: Response) -> None:
         self._answer = answer
-        self._chunks = answer.chunks(idle_timeout=idle_timeout)
+        self._chunks = answer.chunks(idle_timeout=PATIENCE)
         self._is_gzip = is_gzip(answer.headers.get(hdrs.CONTENT_ENCODING, ""))
         self.first = b""
 
@@ -109,11 +120,9 @@ class StreamedResponse:
         self,
         request: web.BaseRequest,
         response: web.StreamResponse,
-        *,
-        passed: Callable[[bytes], None],
+        observer: StreamObserver,
     ) -> None:
-        """`passed` hears each piece of the content, unless that goes on compressed. Raises
-        `Unreachable` where it breaks off."""
+        """Raises `Unreachable` where it breaks off."""
         inflation = None
         if self._is_gzip and not takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
             inflation = Inflation(PIECE)
@@ -124,7 +133,7 @@ class StreamedResponse:
         while chunk:
             for piece in (chunk,) if inflation is None else inflation.pieces(chunk):
                 if inflation is not None or not self._is_gzip:
-                    passed(piece)
+                    observer.passed(piece)
                 await _write_part(request, response, piece)
             await self._answer.gather(GATHER)
             chunk = await anext(self._chunks, b"")

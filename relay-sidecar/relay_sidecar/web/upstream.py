@@ -1,10 +1,10 @@
 """The API server as handlers of requests see it: what passes a client's request on."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.upstream.buffered_response import BufferedResponse
+from relay_sidecar.upstream.streaming import StreamObserver
 
 
 class Upstream(Protocol):
@@ -25,14 +25,12 @@ class Upstream(Protocol):
     async def stream(
         self,
         request: web.BaseRequest,
+        observer: StreamObserver,
         *,
         accept: str | None,
         header_timeout: float,
-        idle_timeout: float,
-        may_pass: Callable[[bytes], bool],
-        passed: Callable[[bytes], None],
     ) -> web.StreamResponse | BufferedResponse:
-        """As it comes, where `may_pass` says so of how it begins; else whole."""
+        """As it comes, where `observer` says so of how it begins; else whole."""
         ...
 
     async def write(

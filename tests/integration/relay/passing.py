@@ -49,12 +49,18 @@ class Passing:
         self.may_be_asked = True
         self.is_relayed = False
         self.evidence: list[LinkEvidence] = []
-        self.passed: list[bytes] = []
+        self.pieces: list[bytes] = []
         self._credentials = credentials
         self._token = token
 
     def host(self, *, tls: ssl.SSLContext | None = None) -> Hosted:
         return Hosted(self._open, tls=tls)
+
+    def may_pass(self, beginning: bytes) -> bool:
+        return beginning.startswith(STREAMED)
+
+    def passed(self, piece: bytes) -> None:
+        self.pieces.append(piece)
 
     def met(self, outcome: LinkEvidence) -> None:
         self.evidence.append(outcome)
@@ -89,14 +95,7 @@ class Passing:
                 fetched = await proxy.fetch(request, accept=None, header_timeout=TIMEOUT)
                 return await fetched.send(request)
             case "stream":
-                answer = await proxy.stream(
-                    request,
-                    accept=None,
-                    header_timeout=TIMEOUT,
-                    idle_timeout=TIMEOUT,
-                    may_pass=lambda begun: begun.startswith(STREAMED),
-                    passed=self.passed.append,
-                )
+                answer = await proxy.stream(request, self, accept=None, header_timeout=TIMEOUT)
                 if isinstance(answer, web.StreamResponse):
                     return answer
                 return await answer.send(request)

@@ -83,7 +83,7 @@ def test_without_the_local_api_server_its_flag_is_refused_in_one_line(
     if status == 2:
         assert done.stderr.count("\n") == 1, done.stderr
         assert "edge_sidecars.local_apiserver is missing" in done.stderr
-        assert "the image of relay-sidecar with the local API server" in done.stderr
+        assert "the image relay-sidecar-local" in done.stderr
 
 
 @pytest.fixture

@@ -102,9 +102,9 @@ def test_r9_a_client_without_gzip_gets_the_content_of_a_compressed_list(
             with passing.host(tls=listening.server) as relay:
                 response, got = listening.ask(relay)
                 assert (response.headers["Content-Encoding"], got) == (None, CONTENT)
-                assert b"".join(passing.passed) == CONTENT
-                assert max(map(len, passing.passed)) <= PIECE
-                assert len(passing.passed[0]) >= len(STREAMED)
+                assert b"".join(passing.pieces) == CONTENT
+                assert max(map(len, passing.pieces)) <= PIECE
+                assert len(passing.pieces[0]) >= len(STREAMED)
 
 
 @pytest.mark.parametrize("send", [chunked, with_length])
@@ -116,7 +116,7 @@ def test_r9_a_client_with_gzip_gets_the_bytes_of_upstream(
         with passing.host(tls=listening.server) as relay:
             response, got = listening.ask(relay, **{"Accept-Encoding": "gzip"})
     assert (response.headers["Content-Encoding"], got) == ("gzip", GZIPPED)
-    assert passing.passed == []
+    assert passing.pieces == []
 
 
 @pytest.mark.parametrize("send", [chunked, with_length])
@@ -149,7 +149,7 @@ def test_r8_a_list_that_inflates_a_thousandfold_comes_in_pieces(listening: Liste
         passing = Passing(Plain(server.url))
         with passing.host(tls=listening.server) as relay:
             assert listening.ask(relay)[1] == content
-    assert max(map(len, passing.passed)) <= PIECE
+    assert max(map(len, passing.pieces)) <= PIECE
 
 
 def test_r9_over_the_link_a_list_is_compressed_for_a_plain_client(

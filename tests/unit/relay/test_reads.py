@@ -29,6 +29,7 @@ from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.buffered_response import BufferedResponse
+from relay_sidecar.upstream.streaming import StreamObserver
 from relay_sidecar.web.local_api import NoReflectors
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
@@ -140,12 +141,10 @@ class World:
     async def stream(
         self,
         request: web.BaseRequest,
+        observer: StreamObserver,
         *,
         accept: str | None,
         header_timeout: float,
-        idle_timeout: float,
-        may_pass: Callable[[bytes], bool],
-        passed: Callable[[bytes], None],
     ) -> web.StreamResponse | BufferedResponse:
         raise NotImplementedError
 

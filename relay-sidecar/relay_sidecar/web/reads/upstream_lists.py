@@ -25,7 +25,6 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.view import StreamView
 from relay_sidecar.upstream.buffered_response import BufferedResponse
-from relay_sidecar.upstream.streaming import PATIENCE
 from relay_sidecar.web.reads.freshness import Freshness
 from relay_sidecar.web.reads.list_pages import PageSets
 from relay_sidecar.web.reads.selection import takes_whole
@@ -108,12 +107,7 @@ class UpstreamLists:
                 listing.request, accept=accept, header_timeout=patience
             )
         return await self._upstream.stream(
-            listing.request,
-            accept=accept,
-            header_timeout=patience,
-            idle_timeout=PATIENCE,
-            may_pass=streamed.may_pass,
-            passed=streamed.more,
+            listing.request, streamed, accept=accept, header_timeout=patience
         )
 
     def _before(self, scope: ListScope) -> _Before:
@@ -192,8 +186,8 @@ class _StreamedList:
         self._version = 0
         self._comparison: Comparison | None = None
 
-    def may_pass(self, begun: bytes) -> bool:
-        version = version_at_head(begun)
+    def may_pass(self, beginning: bytes) -> bool:
+        version = version_at_head(beginning)
         # A version that goes back is one to learn from: upstream may have been restored.
         if version is None or version < self._before.minimum:
             return False
@@ -205,9 +199,9 @@ class _StreamedList:
             self._comparison = Comparison(stream.body(StreamView()))
         return True
 
-    def more(self, passed: bytes) -> None:
+    def passed(self, piece: bytes) -> None:
         if self._comparison is not None:
-            self._comparison.more(passed)
+            self._comparison.more(piece)
 
     def end(self) -> None:
         """All of it was handed on, and it is of now."""
