@@ -20,6 +20,7 @@ from relay_sidecar.upstream.client_request import asks_for_upgrade
 from relay_sidecar.upstream.proxy import IS_PASSED_ON
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
+from relay_sidecar.web.reads.selection import ClientRead
 from relay_sidecar.web.responses import status_answer
 from relay_sidecar.web.upstream import Upstream
 from relay_sidecar.web.writes import Writes
@@ -81,13 +82,13 @@ class Api:
             return await self._writes.answer(request, info)
         if not is_kept(info, request.headers):
             return await self._upstream.forward(request)
-        wanted = representation(request.headers.get("Accept", ""))
+        read = ClientRead(request, info, caller, representation(request.headers.get("Accept", "")))
         if info.verb == "get":
-            return await self._reads.get(request, info, caller, wanted)
+            return await self._reads.get(read)
         options = ListOptions.parse(info.query)
         if options.shard_selector:
             return await self._upstream.forward(request)
-        return await self._reads.list_or_watch(request, info, caller, wanted, options)
+        return await self._reads.list_or_watch(read, options)
 
 
 def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:

@@ -16,12 +16,12 @@ from edge_sidecars.apimachinery.store import ObjectChange
 from edge_sidecars.local_apiserver.local_apiserver import Origin
 from edge_sidecars.local_apiserver.response import Answer
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.access.admission import CALLER, Access, Caller
+from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.client_request import upload_of
 from relay_sidecar.web.reads.reads import Reads
-from relay_sidecar.web.reads.selection import takes_whole
+from relay_sidecar.web.reads.selection import ClientRead, takes_whole
 from relay_sidecar.web.responses import status_answer
 
 # Bytes; kube-apiserver's limit of a request's body.
@@ -72,12 +72,7 @@ class NoReflectors:
 
 
 class LocalApi:
-    def __init__(
-        self,
-        access: Access,
-        reads: Reads,
-        origin: Origin,
-    ) -> None:
+    def __init__(self, access: Access, reads: Reads, origin: Origin) -> None:
         self._access = access
         self._reads = reads
         self._streams = reads.streams
@@ -95,7 +90,8 @@ class LocalApi:
         caller = request[CALLER] = await self._access.admit(request)
         info = RequestInfo.parse(request.method, request.raw_path)
         if is_read(info) and self._has(info.resource):
-            return await self._read(request, info, caller)
+            wanted = representation(request.headers.get("Accept", ""))
+            return await self._read(ClientRead(request, info, caller, wanted))
         if not info.is_resource and request.method == "GET":
             found = await self._origin.document(info.path, request.headers.get("Accept", ""))
             if found is not None:
@@ -104,18 +100,15 @@ class LocalApi:
         body = b"" if upload is None else await upload.whole(limit=MAX_BODY)
         return _response(await self._origin.write(info, headers=request.headers, body=body))
 
-    async def _read(
-        self, request: web.BaseRequest, info: RequestInfo, caller: Caller
-    ) -> web.StreamResponse:
-        wanted = representation(request.headers.get("Accept", ""))
-        if not takes_whole(wanted):
+    async def _read(self, read: ClientRead) -> web.StreamResponse:
+        if not takes_whole(read.wanted):
             raise Refused(not_acceptable(("application/json",)))
-        if info.verb == "get":
-            return await self._reads.get(request, info, caller, wanted)
-        options = ListOptions.parse(info.query)
-        if info.verb == "watch" and len(info.parts) > 1:
-            options = replace(options, fields=_of_one(options.fields, info.name))
-        return await self._reads.list_or_watch(request, info, caller, wanted, options)
+        if read.info.verb == "get":
+            return await self._reads.get(read)
+        options = ListOptions.parse(read.info.query)
+        if read.info.verb == "watch" and len(read.info.parts) > 1:
+            options = replace(options, fields=_of_one(options.fields, read.info.name))
+        return await self._reads.list_or_watch(read, options)
 
     def _has(self, name: ResourceName) -> bool:
         """Whether it is served; its stream then stands at the version of now."""

@@ -21,6 +21,7 @@ from edge_sidecars.apimachinery.request_info import (
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import expired
+from relay_sidecar.access.admission import Caller
 from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal import Journal
@@ -34,7 +35,7 @@ from relay_sidecar.web.local_api import NoReflectors
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.lists import Lists
-from relay_sidecar.web.reads.selection import Selection
+from relay_sidecar.web.reads.selection import ClientRead, Selection
 from relay_sidecar.web.reads.watches import Watches
 from tests.unit.relay.samples import item, pod
 
@@ -165,20 +166,23 @@ class World:
         return stream
 
     async def get(self, query: str = "") -> web.Response:
-        target = f"{PATH}/a{query}"
-        info = RequestInfo.parse("GET", target)
-        answer = await self.gets.answer(
-            make_mocked_request("GET", target),
-            info,
-            get_version(info.query),
-            representation("application/json"),
-        )
+        read = reading(f"{PATH}/a{query}")
+        answer = await self.gets.answer(read, get_version(read.info.query))
         assert isinstance(answer, web.Response)
         return answer
 
     def known(self) -> int:
         found = self.streams.newest(PODS, ("default", "a"))
         return 0 if found is None else found[0].version
+
+
+def reading(target: str) -> ClientRead:
+    return ClientRead(
+        make_mocked_request("GET", target),
+        RequestInfo.parse("GET", target),
+        Caller(),
+        representation("application/json"),
+    )
 
 
 def version_of(answer: web.StreamResponse) -> str:
@@ -254,13 +258,8 @@ def test_a_list_at_exactly_a_version_tells_that_version() -> None:
         assert stream.version == 150
         for version in ("100", "150"):
             target = f"{PATH}?resourceVersion={version}&resourceVersionMatch=Exact"
-            info = RequestInfo.parse("GET", target)
-            answer = await world.lists.answer(
-                make_mocked_request("GET", target),
-                info,
-                ListOptions.parse(info.query),
-                representation("application/json"),
-            )
+            read = reading(target)
+            answer = await world.lists.answer(read, ListOptions.parse(read.info.query))
             assert version_of(answer) == version
 
     asyncio.run(scene(World()))
@@ -276,14 +275,9 @@ def test_a_watch_is_passed_on_where_upstream_fails_the_streams_list(query: str) 
     async def scene(world: World) -> None:
         world.reflectors.is_failing = True
         target = f"{PATH}?watch=true{query}"
-        info = RequestInfo.parse("GET", target)
-        answer = await world.watches.answer(
-            make_mocked_request("GET", target),
-            info,
-            ListOptions.parse(info.query),
-            representation("application/json"),
-            permit,
-        )
+        read = reading(target)
+        options = ListOptions.parse(read.info.query)
+        answer = await world.watches.answer(read, options, permit)
         assert answer is FORWARDED
 
     asyncio.run(scene(World()))
@@ -298,14 +292,9 @@ def test_a_watch_tells_the_age_of_its_state_where_the_link_went_before_it_begins
             return math.inf
 
         target = f"{PATH}?watch=true&resourceVersion=0&timeoutSeconds=1"
-        info = RequestInfo.parse("GET", target)
-        answer = await world.watches.answer(
-            make_mocked_request("GET", target),
-            info,
-            ListOptions.parse(info.query),
-            representation("application/json"),
-            permit,
-        )
+        read = reading(target)
+        options = ListOptions.parse(read.info.query)
+        answer = await world.watches.answer(read, options, permit)
         assert "Age" in answer.headers
 
     asyncio.run(scene(World()))

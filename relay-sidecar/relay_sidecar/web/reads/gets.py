@@ -8,7 +8,7 @@ import math
 
 from edge_sidecars.apimachinery.accept import accept_header
 from edge_sidecars.apimachinery.objects import Item, Malformed, read_item
-from edge_sidecars.apimachinery.request_info import Form, Representation, RequestInfo
+from edge_sidecars.apimachinery.request_info import Form
 from edge_sidecars.apimachinery.resource_version import metadata_only
 from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
@@ -19,9 +19,9 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import Freshness, unreachable
 from relay_sidecar.web.reads.selection import (
+    ClientRead,
     by_name,
     is_made_here,
-    key_of,
     metadata_version,
     takes_whole,
 )
@@ -35,31 +35,26 @@ class Gets:
         self._streams = streams
         self._freshness = freshness
 
-    async def answer(
-        self,
-        request: web.BaseRequest,
-        info: RequestInfo,
-        version: int | None,
-        wanted: Representation,
-    ) -> web.StreamResponse:
-        if is_made_here(wanted) and (version is not None or self._freshness.settings.reads_cache):
-            answer = await self._from_live_stream(info, version or 0, wanted)
+    async def answer(self, read: ClientRead, version: int | None) -> web.StreamResponse:
+        """`version`: at least that one, 0 for any, None for the newest."""
+        if is_made_here(read.wanted) and (
+            version is not None or self._freshness.settings.reads_cache
+        ):
+            answer = await self._from_live_stream(read, version or 0)
             if answer is not None:
                 return answer
         if self._upstream.is_up:
-            answer = await self._from_upstream(request, info, version, wanted)
+            answer = await self._from_upstream(read, version)
             if answer is not None:
                 return answer
-        return self._from_what_is_known(info, version or 0, wanted)
+        return self._from_what_is_known(read, version or 0)
 
-    async def _from_live_stream(
-        self, info: RequestInfo, at_least: int, wanted: Representation
-    ) -> web.StreamResponse | None:
+    async def _from_live_stream(self, read: ClientRead, at_least: int) -> web.StreamResponse | None:
         """None where upstream has to be asked, or nothing is live."""
-        scope = by_name(info)
+        scope = by_name(read.info)
         stream = self._streams.at_hand(scope)
         if stream is None:
-            return self._held_live(info, at_least, wanted)
+            return self._held_live(read, at_least)
         if not self._streams.is_live(stream):
             return None
         # To ask for this one object costs less than to ask for the names of all.
@@ -68,114 +63,104 @@ class Gets:
         if not self._streams.is_live(stream):  # the link went meanwhile
             return None
         stream.used_at = self._freshness.now()
-        known = self._streams.newest(info.resource, key_of(info))
-        lacking = self._streams.lacking(scope, key_of(info))
+        known = self._streams.newest(read.resource, read.key)
+        lacking = self._streams.lacking(scope, read.key)
         if lacking is not None and (known is None or lacking.version > known[0].version):
             if lacking.version < at_least or not self._streams.is_live(lacking):
                 return None
-            return self._absent(info, {})
+            return self._absent(read, {})
         if known is None or max(known[0].version, stream.version) < at_least:
             return None
-        return self._present(known[0], info, wanted, {})
+        return self._present(known[0], read, {})
 
-    def _held_live(
-        self, info: RequestInfo, at_least: int, wanted: Representation
-    ) -> web.StreamResponse | None:
+    def _held_live(self, read: ClientRead, at_least: int) -> web.StreamResponse | None:
         """A live stream of some objects has this one among them."""
-        known = self._streams.newest(info.resource, key_of(info))
+        known = self._streams.newest(read.resource, read.key)
         if known is None or not isinstance(known[1], Stream) or known[0].version < at_least:
             return None
         if not self._streams.is_live(known[1]):
             return None
         if not self._freshness.minimum.is_reached(
-            by_name(info), known[1].collection, equal_at=known[1].equal_at
+            by_name(read.info), known[1].collection, equal_at=known[1].equal_at
         ):
             return None
         known[1].used_at = self._freshness.now()
-        return self._present(known[0], info, wanted, {})
+        return self._present(known[0], read, {})
 
     async def _from_upstream(
-        self,
-        request: web.BaseRequest,
-        info: RequestInfo,
-        version: int | None,
-        wanted: Representation,
+        self, read: ClientRead, version: int | None
     ) -> web.StreamResponse | None:
         asked_at = self._freshness.wall()
         # Upstream takes its time over a version that it has yet to reach.
-        is_known = not version and (self._streams.newest(info.resource, key_of(info)) is not None)
+        is_known = not version and (self._streams.newest(read.resource, read.key) is not None)
         try:
             fetched = await self._upstream.fetch(
-                request,
-                accept=accept_header(wanted, is_list=False),
+                read.request,
+                accept=accept_header(read.wanted, is_list=False),
                 header_timeout=self._freshness.patience(has_answer=is_known),
             )
         except Unreachable:
             return None
         if fetched.status in NOBODY_THERE and is_known:
             return None
-        if fetched.status == 200 and wanted.form is Form.WHOLE:
+        if fetched.status == 200 and read.wanted.form is Form.WHOLE:
             try:
                 item = read_item(fetched.content)
             except Malformed:
-                return await fetched.send(request)
+                return await fetched.send(read.request)
             # With a version, upstream answers from its cache, which may lag.
             is_newest = version is None and "Age" not in fetched.headers
             age = told_age(fetched.headers.get("Age"))
             asked_at = asked_at if is_newest else -math.inf
-            await self._learn(info, item, asked_at=asked_at, age=age)
+            await self._learn(read, item, asked_at=asked_at, age=age)
         elif fetched.status == 200:
-            self._freshness.passed_on(info.resource, fetched.content, wanted, is_list=False)
+            self._freshness.passed_on(read.resource, fetched.content, read.wanted, is_list=False)
         elif fetched.status == 404:
-            await self._freshness.forget(info.resource, key_of(info))
-        return await fetched.send(request)
+            await self._freshness.forget(read.resource, read.key)
+        return await fetched.send(read.request)
 
-    async def _learn(self, info: RequestInfo, item: Item, *, asked_at: float, age: float) -> None:
+    async def _learn(self, read: ClientRead, item: Item, *, asked_at: float, age: float) -> None:
         """What a live stream holds already need not be remembered apart from it."""
-        known = self._streams.newest(info.resource, item.key)
+        known = self._streams.newest(read.resource, item.key)
         if (
             known is not None
             and isinstance(known[1], Stream)
             and known[0].version == item.version
             and self._streams.is_live(known[1])
         ):
-            self._freshness.handed_out(info.resource, item.version)
+            self._freshness.handed_out(read.resource, item.version)
         else:
-            await self._freshness.remember(info.resource, item, asked_at=asked_at, age=age)
+            await self._freshness.remember(read.resource, item, asked_at=asked_at, age=age)
 
-    def _from_what_is_known(
-        self, info: RequestInfo, at_least: int, wanted: Representation
-    ) -> web.StreamResponse:
-        known = self._streams.newest(info.resource, key_of(info))
-        lacking = self._streams.lacking(by_name(info), key_of(info))
-        newest = self._reached(info, known)
+    def _from_what_is_known(self, read: ClientRead, at_least: int) -> web.StreamResponse:
+        known = self._streams.newest(read.resource, read.key)
+        lacking = self._streams.lacking(by_name(read.info), read.key)
+        newest = self._reached(read, known)
         if newest and newest < at_least:
             raise Refused(too_large_version(at_least, newest))
         if lacking is not None and (known is None or lacking.version > known[0].version):
             confirmed_at = self._streams.reflectors.confirmed_at(lacking)
-            return self._absent(info, self._freshness.age_since(confirmed_at))
-        if known is None or not takes_whole(wanted):
+            return self._absent(read, self._freshness.age_since(confirmed_at))
+        if known is None or not takes_whole(read.wanted):
             raise unreachable()
         item, source = known
         if isinstance(source, Stream):
             source = self._streams.reflectors.confirmed_at(source)
-        return self._present(item, info, wanted, self._freshness.age_since(source))
+        return self._present(item, read, self._freshness.age_since(source))
 
-    def _reached(self, info: RequestInfo, known: tuple[Item, Stream | float] | None) -> int:
+    def _reached(self, read: ClientRead, known: tuple[Item, Stream | float] | None) -> int:
         """Up to which version what is known of the object is known to hold."""
-        versions = [stream.version for stream in self._streams.covering(by_name(info))]
+        versions = [stream.version for stream in self._streams.covering(by_name(read.info))]
         return max(0 if known is None else known[0].version, *versions, 0)
 
-    def _present(
-        self, item: Item, info: RequestInfo, wanted: Representation, headers: dict[str, str]
-    ) -> web.Response:
-        self._freshness.handed_out(info.resource, item.version)
+    def _present(self, item: Item, read: ClientRead, headers: dict[str, str]) -> web.Response:
+        self._freshness.handed_out(read.resource, item.version)
         raw = item.raw
-        projected_to = metadata_version(wanted)
+        projected_to = metadata_version(read.wanted)
         if projected_to is not None:
             raw = metadata_only(raw, projected_to)
         return object_answer(raw + b"\n", headers)
 
-    def _absent(self, info: RequestInfo, headers: dict[str, str]) -> web.Response:
-        status = not_found(info.resource.plural, info.name, group=info.resource.group)
+    def _absent(self, read: ClientRead, headers: dict[str, str]) -> web.Response:
+        status = not_found(read.resource.plural, read.info.name, group=read.resource.group)
         return status_answer(status, headers)

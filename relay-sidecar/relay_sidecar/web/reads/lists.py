@@ -6,8 +6,6 @@ Kubernetes promises); version 0 and NotOlderThan come from a stream.
 
 from edge_sidecars.apimachinery.request_info import (
     ListOptions,
-    Representation,
-    RequestInfo,
     VersionMatch,
 )
 from edge_sidecars.apimachinery.status import Refused, expired, expired_continue, too_large_version
@@ -17,7 +15,13 @@ from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFai
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
-from relay_sidecar.web.reads.selection import Selection, is_made_here, takes_whole, view_of
+from relay_sidecar.web.reads.selection import (
+    ClientRead,
+    Selection,
+    is_made_here,
+    takes_whole,
+    view_of,
+)
 from relay_sidecar.web.reads.upstream_lists import ClientList, UpstreamLists
 from relay_sidecar.web.responses import send_list
 from relay_sidecar.web.upstream import Upstream
@@ -33,14 +37,9 @@ class Lists:
         self._freshness = freshness
         self._from_upstream = UpstreamLists(upstream, streams, freshness)
 
-    async def answer(
-        self,
-        request: web.BaseRequest,
-        info: RequestInfo,
-        options: ListOptions,
-        wanted: Representation,
-    ) -> web.StreamResponse:
-        scope = await self._selection.scope(info, options)
+    async def answer(self, read: ClientRead, options: ListOptions) -> web.StreamResponse:
+        request, wanted = read.request, read.wanted
+        scope = await self._selection.scope(read.info, options)
         if scope is None:
             return await self._upstream.forward(request)
         listing = ClientList(request, scope, options, wanted)

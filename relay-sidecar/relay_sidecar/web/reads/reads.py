@@ -2,20 +2,15 @@
 
 import random
 
-from edge_sidecars.apimachinery.request_info import (
-    ListOptions,
-    Representation,
-    RequestInfo,
-    get_version,
-)
+from edge_sidecars.apimachinery.request_info import ListOptions, get_version
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.access.admission import Access, Caller
+from relay_sidecar.access.admission import Access
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.lists import Lists
-from relay_sidecar.web.reads.selection import SelectableFields, Selection
+from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, Selection
 from relay_sidecar.web.reads.watches import Watches
 from relay_sidecar.web.upstream import Upstream
 
@@ -38,33 +33,20 @@ class Reads:
         self._lists = Lists(upstream, streams, selection, self.freshness)
         self._watches = Watches(upstream, streams, selection, self.freshness, chance=random.random)
 
-    async def get(
-        self,
-        request: web.BaseRequest,
-        info: RequestInfo,
-        caller: Caller,
-        wanted: Representation,
-    ) -> web.StreamResponse:
-        await self._access.may(caller, info, label_selector="", field_selector="")
-        return await self._gets.answer(request, info, get_version(info.query), wanted)
+    async def get(self, read: ClientRead) -> web.StreamResponse:
+        await self._access.may(read.caller, read.info, label_selector="", field_selector="")
+        return await self._gets.answer(read, get_version(read.info.query))
 
-    async def list_or_watch(
-        self,
-        request: web.BaseRequest,
-        info: RequestInfo,
-        caller: Caller,
-        wanted: Representation,
-        options: ListOptions,
-    ) -> web.StreamResponse:
+    async def list_or_watch(self, read: ClientRead, options: ListOptions) -> web.StreamResponse:
         labels, fields = str(options.labels), str(options.fields)
 
         async def permit() -> float:
             return await self._access.may(
-                caller, info, label_selector=labels, field_selector=fields
+                read.caller, read.info, label_selector=labels, field_selector=fields
             )
 
         # Before anything is opened, waited for or refused for another reason.
         await permit()
-        if info.verb == "watch":
-            return await self._watches.answer(request, info, options, wanted, permit)
-        return await self._lists.answer(request, info, options, wanted)
+        if read.info.verb == "watch":
+            return await self._watches.answer(read, options, permit)
+        return await self._lists.answer(read, options)

@@ -1,5 +1,6 @@
 """What a client asks for: the scope of its selectors, and the representation it accepts."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from edge_sidecars.apimachinery.lru import lru
@@ -15,9 +16,30 @@ from edge_sidecars.apimachinery.selection.fields import (
 )
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.access.admission import Caller
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.view import StreamView
 from relay_sidecar.web.upstream import Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRead:
+    """A client's GET, LIST or WATCH; `wanted` is what it accepts."""
+
+    request: web.BaseRequest
+    info: RequestInfo
+    caller: Caller
+    wanted: Representation
+
+    @property
+    def resource(self) -> ResourceName:
+        return self.info.resource
+
+    @property
+    def key(self) -> Key:
+        """Of one object."""
+        return key_of(self.info)
 
 
 class SelectableFields(Protocol):

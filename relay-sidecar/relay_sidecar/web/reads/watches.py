@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from edge_sidecars.apimachinery.request_info import ListOptions, Representation, RequestInfo
+from edge_sidecars.apimachinery.request_info import ListOptions
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, expired, too_large_version, too_many
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -18,7 +18,13 @@ from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFai
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
-from relay_sidecar.web.reads.selection import Selection, is_made_here, takes_whole, view_of
+from relay_sidecar.web.reads.selection import (
+    ClientRead,
+    Selection,
+    is_made_here,
+    takes_whole,
+    view_of,
+)
 from relay_sidecar.web.reads.watch_session import WatchSession
 from relay_sidecar.web.upstream import Upstream
 
@@ -48,15 +54,11 @@ class Watches:
         self._open = 0
 
     async def answer(
-        self,
-        request: web.BaseRequest,
-        info: RequestInfo,
-        options: ListOptions,
-        wanted: Representation,
-        permit: Permit,
+        self, read: ClientRead, options: ListOptions, permit: Permit
     ) -> web.StreamResponse:
+        request, wanted = read.request, read.wanted
         since = self._freshness.clock()
-        scope = await self._selection.scope(info, options)
+        scope = await self._selection.scope(read.info, options)
         if self._upstream.is_up and (scope is None or not is_made_here(wanted)):
             return await self._upstream.forward(request)
         if scope is None or not takes_whole(wanted):
