@@ -144,8 +144,6 @@ class Proxy:
                 response = begun(request, answer)
                 await streamed.send(request, response, observer)
                 return response
-        except TooLong as error:
-            raise Refused(_too_long(request, error)) from error
         except Unreachable as error:
             return broken_off(request, response, error)
 
@@ -216,12 +214,9 @@ class Proxy:
         idle_timeout: float,
     ) -> BufferedResponse:
         headers = self._headers(request, accept)
-        try:
-            async with self._asked(request, headers, body, header_timeout=header_timeout) as answer:
-                content = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
-                return await BufferedResponse.of(answer, content, limit=MAX_ANSWER)
-        except TooLong as error:
-            raise Refused(_too_long(request, error)) from error
+        async with self._asked(request, headers, body, header_timeout=header_timeout) as answer:
+            content = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
+            return await BufferedResponse.of(answer, content, limit=MAX_ANSWER)
 
     @asynccontextmanager
     async def _asked(
@@ -232,7 +227,7 @@ class Proxy:
         *,
         header_timeout: float,
     ) -> AsyncIterator[Response]:
-        """Raises `Unreachable`, and `Refused` for what cannot be asked."""
+        """Raises `Unreachable`, and `Refused` for what cannot be asked or is too long."""
         if not request.raw_path.startswith("/"):
             raise Refused(bad_request("the request's target is not a path"))
         self._check_link()
@@ -264,6 +259,8 @@ class Proxy:
             if not isinstance(body, Upload) or body.failure is None:
                 self._link.met(_outcome(error))
             raise
+        except TooLong as error:
+            raise Refused(_too_long(request, error)) from error
 
     def _check_link(self) -> None:
         if not self.is_up:
