@@ -12,7 +12,7 @@ from docker.models.containers import Container
 
 from tools.harness.containers.docker_lab import Lab
 from tools.images.__main__ import lock
-from tools.images.assemble import COMPONENTS, LIBRARY
+from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
 
 # Images are built, a control plane is started: for the first test that needs them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
@@ -153,12 +153,13 @@ for package in {list(own)}:
 print(json.dumps(sorted(lacking)))
 """
     lacking = json.loads(python(lab, images[component], code))
-    # The extra otel, which an image for pods does not need; and what of the shared
-    # packages is for other components.
+    # The extra otel, which an image for pods does not need; what a variant has; and what of the
+    # shared packages is for other components.
     allowed = {"opentelemetry", "grpc", "google", "re2", "msgspec", "uvloop", "yaml"}
+    left_out = {f"{LIBRARY}.{it}" for variant in VARIANTS.values() for it in variant.library}
     for module, name in lacking:
         top = name.partition(".")[0]
-        is_of_an_extra = top == "opentelemetry"
+        is_of_an_extra = top == "opentelemetry" or name in left_out
         assert is_of_an_extra or (module.startswith(f"{LIBRARY}.") and top in allowed), module
 
 
