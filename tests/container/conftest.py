@@ -11,7 +11,7 @@ import docker
 import pytest
 
 from tools.harness.containers.control_plane import control_plane
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.engine import NoEngine, engine
 from tools.harness.containers.network import Network
 from tools.harness.controlplane.cluster import ControlPlane
@@ -46,29 +46,29 @@ def images(docker_engine: docker.DockerClient) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def lab(docker_engine: docker.DockerClient, images: dict[str, str]) -> Iterator[Lab]:
-    with Lab(docker_engine, base=images["base"]) as it:
+def docker_lab(docker_engine: docker.DockerClient, images: dict[str, str]) -> Iterator[DockerLab]:
+    with DockerLab(docker_engine, base=images["base"]) as it:
         yield it
 
 
 @pytest.fixture(scope="session")
-def cloud(lab: Lab) -> Network:
+def cloud(docker_lab: DockerLab) -> Network:
     """Where the API server is."""
-    return Network(lab, f"edge-sidecars-cloud-{os.getpid()}")
+    return Network(docker_lab, f"edge-sidecars-cloud-{os.getpid()}")
 
 
 @pytest.fixture(scope="session")
-def watched(lab: Lab) -> Network:
+def watched(docker_lab: DockerLab) -> Network:
     """From where tests look at pods; no fault touches it."""
-    return Network(lab, f"edge-sidecars-watched-{os.getpid()}", is_closed=True)
+    return Network(docker_lab, f"edge-sidecars-watched-{os.getpid()}", is_closed=True)
 
 
 @pytest.fixture(scope="session")
-def plane(lab: Lab, cloud: Network) -> Iterator[ControlPlane]:
+def plane(docker_lab: DockerLab, cloud: Network) -> Iterator[ControlPlane]:
     """Shared: who stops or freezes it undoes that."""
     for name in ("kube-apiserver", "etcd"):
         require_program(name)
-    with control_plane(lab, cloud) as it:
+    with control_plane(docker_lab, cloud) as it:
         yield it
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.elector import ElectorContainer
 from tools.harness.containers.network import Network
 from tools.harness.controlplane.cluster import ControlPlane
@@ -38,7 +38,7 @@ class Trio:
 
 @pytest.fixture
 def trio(
-    lab: Lab,
+    docker_lab: DockerLab,
     images: dict[str, str],
     plane: ControlPlane,
     namespace: str,
@@ -54,7 +54,7 @@ def trio(
     assert plane.admin.post(leases, body)[0] == 201
     electors = [
         ElectorContainer(
-            lab,
+            docker_lab,
             images["elector"],
             f"pod-{number}",
             plane=plane,

@@ -10,7 +10,7 @@ import pytest
 from docker.errors import ContainerError
 from docker.models.containers import Container
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.images.__main__ import lock
 from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
 
@@ -53,9 +53,9 @@ print(json.dumps({
 """
 
 
-def python(lab: Lab, image: str, code: str) -> str:
+def python(docker_lab: DockerLab, image: str, code: str) -> str:
     """What a program says in a container of the image, where nothing can be written."""
-    told = lab.client.containers.run(
+    told = docker_lab.client.containers.run(
         image,
         ["-c", code],
         entrypoint=["python3"],
@@ -68,10 +68,10 @@ def python(lab: Lab, image: str, code: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def running(lab: Lab, images: dict[str, str]) -> Iterator[dict[str, Container]]:
+def running(docker_lab: DockerLab, images: dict[str, str]) -> Iterator[dict[str, Container]]:
     """One container of each image; whoever looks for a shell in it finds an empty file."""
     it = {
-        component: lab.start(
+        component: docker_lab.start(
             images[component],
             FLAGS[component],
             network_mode="none",
@@ -87,9 +87,9 @@ def running(lab: Lab, images: dict[str, str]) -> Iterator[dict[str, Container]]:
 
 
 @EACH
-def test_an_image_is_small(lab: Lab, images: dict[str, str], component: str) -> None:
+def test_an_image_is_small(docker_lab: DockerLab, images: dict[str, str], component: str) -> None:
     def size(image: str) -> int:
-        return int(lab.client.images.get(image).attrs["Size"])
+        return int(docker_lab.client.images.get(image).attrs["Size"])
 
     over = size(images[component]) - size(images["base"])
     assert over <= LARGEST[component] * 1_000_000
@@ -103,9 +103,9 @@ def own_packages(component: str) -> set[str]:
 
 @EACH
 def test_an_image_holds_its_component_and_what_that_imports(
-    lab: Lab, images: dict[str, str], component: str
+    docker_lab: DockerLab, images: dict[str, str], component: str
 ) -> None:
-    contents: dict[str, Any] = json.loads(python(lab, images[component], _CONTENTS))
+    contents: dict[str, Any] = json.loads(python(docker_lab, images[component], _CONTENTS))
     assert contents["uid"] == NOBODY
     assert contents["own"] == sorted((LIBRARY, COMPONENTS[component].package))
     assert contents["programs"] == [COMPONENTS[component].program]
@@ -121,19 +121,19 @@ def test_an_image_holds_its_component_and_what_that_imports(
 
 @EACH
 def test_an_image_holds_no_foreign_component(
-    lab: Lab, images: dict[str, str], component: str
+    docker_lab: DockerLab, images: dict[str, str], component: str
 ) -> None:
     foreign = set().union(*map(own_packages, COMPONENTS)) - own_packages(component)
     code = (
         "import sys, importlib.util as it; sys.path[:0] = ['/app/src', '/app/lib']\n"
         f"print([name for name in {sorted(foreign)} if it.find_spec(name)])"
     )
-    assert python(lab, images[component], code).strip() == "[]"
+    assert python(docker_lab, images[component], code).strip() == "[]"
 
 
 @EACH
 def test_each_module_of_an_image_can_be_imported(
-    lab: Lab, images: dict[str, str], component: str
+    docker_lab: DockerLab, images: dict[str, str], component: str
 ) -> None:
     """Whatever is imported late is there too, but for what an extra brings."""
     own = own_packages(component)
@@ -152,7 +152,7 @@ for package in {list(own)}:
             lacking.add((it.name, error.name))
 print(json.dumps(sorted(lacking)))
 """
-    lacking = json.loads(python(lab, images[component], code))
+    lacking = json.loads(python(docker_lab, images[component], code))
     # The extra otel, which an image for pods does not need; what a variant has; and what of the
     # shared packages is for other components.
     allowed = {"opentelemetry", "grpc", "google", "re2", "msgspec", "uvloop", "yaml"}
@@ -165,24 +165,26 @@ print(json.dumps(sorted(lacking)))
 
 @EACH
 def test_an_image_without_arguments_prints_its_usage_and_exits_with_2(
-    lab: Lab, images: dict[str, str], component: str
+    docker_lab: DockerLab, images: dict[str, str], component: str
 ) -> None:
     with pytest.raises(ContainerError) as caught:
-        lab.client.containers.run(images[component], remove=True, network_disabled=True)
+        docker_lab.client.containers.run(images[component], remove=True, network_disabled=True)
     assert caught.value.exit_status == 2
     program = COMPONENTS[component].program
     assert f"usage: {program} " in str(caught.value)
 
 
-def test_only_the_variant_of_the_relay_is_an_api_server(lab: Lab, images: dict[str, str]) -> None:
+def test_only_the_variant_of_the_relay_is_an_api_server(
+    docker_lab: DockerLab, images: dict[str, str]
+) -> None:
     with pytest.raises(ContainerError) as caught:
-        lab.client.containers.run(
+        docker_lab.client.containers.run(
             images["relay"], ["--origin=local"], remove=True, network_disabled=True
         )
     assert caught.value.exit_status == 2
     assert "the Python package edge_sidecars.local_apiserver is missing" in str(caught.value)
     volumes = ["/dev/null:/bin/sh:ro", DATA["relay"]]
-    container = lab.start(
+    container = docker_lab.start(
         images["relay-local"], ["--origin=local"], network_mode="none", volumes=volumes
     )
     wait_healthy(container)
@@ -212,10 +214,10 @@ def test_the_engine_finds_a_container_healthy(
 
 @EACH
 def test_the_health_check_fails_where_nobody_answers(
-    lab: Lab, images: dict[str, str], component: str
+    docker_lab: DockerLab, images: dict[str, str], component: str
 ) -> None:
     with pytest.raises(ContainerError) as caught:
-        lab.client.containers.run(
+        docker_lab.client.containers.run(
             images[component], ["livez"], remove=True, network_disabled=True, read_only=True
         )
     assert caught.value.exit_status == 1

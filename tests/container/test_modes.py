@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.harness.containers.cluster import ContainerTown, Site
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.cluster import ContainerCluster, ClusterNetwork
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.edge import Lc
 from tools.harness.containers.network import Network
 from tools.harness.controlplane import sedna_kinds
@@ -26,129 +26,133 @@ OBJECTS = 12
 
 
 @pytest.fixture(scope="module")
-def site(
-    lab: Lab,
+def cluster_network(
+    docker_lab: DockerLab,
     images: dict[str, str],
     plane: ControlPlane,
     cloud: Network,
     watched: Network,
-) -> Iterator[Site]:
+) -> Iterator[ClusterNetwork]:
     require_program("kube-controller-manager")
     sedna_kinds.install(plane)
-    edge = Network(lab, f"edge-sidecars-edge-{os.getpid()}")
+    edge = Network(docker_lab, f"edge-sidecars-edge-{os.getpid()}")
     with ControllerManager(plane):
-        yield Site(lab, images, plane, cloud=cloud, edge=edge, watched=watched)
+        yield ClusterNetwork(docker_lab, images, plane, cloud=cloud, edge=edge, watched=watched)
 
 
 @pytest.fixture(scope="module", params=MODES)
-def town(
-    site: Site, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[ContainerTown]:
+def cluster(
+    cluster_network: ClusterNetwork,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[ContainerCluster]:
     """One for each mode; who breaks something in it heals it."""
-    with ContainerTown(site, tmp_path_factory.mktemp("town"), mode=request.param) as it:
+    with ContainerCluster(
+        cluster_network, tmp_path_factory.mktemp("cluster"), mode=request.param
+    ) as it:
         yield it
 
 
 def test_a_leader_whose_containers_are_killed_leaves_no_child_missing_and_none_twice(
-    town: ContainerTown,
+    cluster: ContainerCluster,
 ) -> None:
-    _make_more(town)
-    leader = town.leader()
+    _make_more(cluster)
+    leader = cluster.leader()
     leader.kill()
-    _make_more(town)
-    town.leader(other_than=leader)
+    _make_more(cluster)
+    cluster.leader(other_than=leader)
     leader.start(wait=False)
-    town.settled()
+    cluster.settled()
 
 
 def test_a_leader_that_stood_still_for_longer_than_its_lease_finds_its_work_done(
-    town: ContainerTown,
+    cluster: ContainerCluster,
 ) -> None:
-    leader = town.leader()
-    _make_more(town)
+    leader = cluster.leader()
+    _make_more(cluster)
     leader.freeze()
-    _make_more(town)
-    town.leader(other_than=leader)
+    _make_more(cluster)
+    cluster.leader(other_than=leader)
     leader.thaw()
-    town.settled()
+    cluster.settled()
 
 
 def test_a_leader_whose_network_is_gone_leads_no_more_and_lcs_need_it_no_more(
-    town: ContainerTown,
+    cluster: ContainerCluster,
 ) -> None:
-    leader = town.leader()
-    _make_more(town)
+    leader = cluster.leader()
+    _make_more(cluster)
     leader.cut()
-    town.leader(other_than=leader)
+    cluster.leader(other_than=leader)
     assert not leader.may_act
-    _make_more(town)
+    _make_more(cluster)
     leader.heal()
-    town.settled()
+    cluster.settled()
 
 
 def test_a_leader_that_the_api_server_answers_no_more_is_in_nobodys_way(
-    town: ContainerTown,
+    cluster: ContainerCluster,
 ) -> None:
     """LCs reach it as ever, and have to find out that it is no use to them."""
-    leader = town.leader()
+    leader = cluster.leader()
     leader.cut(is_silent=True)
-    town.leader(other_than=leader)
+    cluster.leader(other_than=leader)
     assert not leader.may_act
-    _make_more(town)
-    town.settled()
+    _make_more(cluster)
+    cluster.settled()
     leader.heal()
-    town.settled()
+    cluster.settled()
 
 
 def test_a_node_that_restarts_while_its_packets_vanish_answers_workers_and_tells_it_all_later(
-    town: ContainerTown,
+    cluster: ContainerCluster,
 ) -> None:
-    edge = town.edges["edge-a"]
-    _make_more(town)
-    service = town.workload.new_service_on("edge-a")
-    _wait_for_words(town, service)
-    town.settled()
+    edge = cluster.edges["edge-a"]
+    _make_more(cluster)
+    service = cluster.workload.new_service_on("edge-a")
+    _wait_for_words(cluster, service)
+    cluster.settled()
     known = _uids(edge.lc)
     edge.cut(is_silent=True)
-    town.kubelet.cut(edge.name)
+    cluster.kubelet.cut(edge.name)
     edge.restart()
     edge.lc.wait_ready()
     assert _uids(edge.lc) == known
-    _wait_for_words(town, service)
-    assert town.workload.append_on("edge-a")
+    _wait_for_words(cluster, service)
+    assert cluster.workload.append_on("edge-a")
     edge.lc.until(lambda it: it["reports"]["waiting"], what="keep what it was told")
     assert not edge.lc.status()["link"]["isUp"]
     # Others go on.
-    _make_more(town)
+    _make_more(cluster)
     edge.heal()
-    town.kubelet.heal(edge.name)
-    town.settled()
+    cluster.kubelet.heal(edge.name)
+    cluster.settled()
 
 
 def test_a_node_without_its_interface_hears_later_what_was_made_and_removed_meanwhile(
-    town: ContainerTown,
+    cluster: ContainerCluster,
 ) -> None:
-    edge = town.edges["edge-b"]
-    _make_more(town)
+    edge = cluster.edges["edge-b"]
+    _make_more(cluster)
     edge.cut()
-    town.kubelet.cut(edge.name)
+    cluster.kubelet.cut(edge.name)
     edge.lc.until(lambda it: not it["link"]["isUp"], what="notice that its link is down")
     for _ in range(4):
-        assert town.workload.new_dataset_again()
-    _make_more(town)
+        assert cluster.workload.new_dataset_again()
+    _make_more(cluster)
     edge.heal()
-    town.kubelet.heal(edge.name)
-    town.settled()
+    cluster.kubelet.heal(edge.name)
+    cluster.settled()
 
 
-def _make_more(town: ContainerTown) -> None:
-    town.workload.begin(town.workload.objects + OBJECTS)
+def _make_more(cluster: ContainerCluster) -> None:
+    cluster.workload.begin(cluster.workload.objects + OBJECTS)
 
 
-def _wait_for_words(town: ContainerTown, service: str) -> None:
+def _wait_for_words(cluster: ContainerCluster, service: str) -> None:
     """LC has taken another one from a worker of that service."""
-    before = town.workers.last_of(service)
-    town.until(lambda: town.workers.last_of(service) != before, what=f"{service} is heard")
+    before = cluster.workers.last_of(service)
+    cluster.until(lambda: cluster.workers.last_of(service) != before, what=f"{service} is heard")
 
 
 def _uids(lc: Lc) -> list[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import docker
 import pytest
 
-from tools.harness.containers.cluster import ContainerTown, Site
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.cluster import ContainerCluster, ClusterNetwork
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.earlier_release import build_earlier
 from tools.harness.containers.elector import ElectorContainer
 from tools.harness.containers.gm import PROBES, GmContainers
@@ -115,13 +115,13 @@ def earlier(
 
 @pytest.fixture
 def place(
-    lab: Lab, plane: ControlPlane, namespace: str, cloud: Network, watched: Network
+    docker_lab: DockerLab, plane: ControlPlane, namespace: str, cloud: Network, watched: Network
 ) -> Callable[[str, str], ElectorContainer]:
     """Makes an elector of an image, in a pod of that name."""
 
     def make(image: str, name: str) -> ElectorContainer:
         return ElectorContainer(
-            lab,
+            docker_lab,
             image,
             name,
             plane=plane,
@@ -134,17 +134,19 @@ def place(
 
 
 @pytest.fixture(scope="module")
-def earlier_site(
-    lab: Lab, earlier: Images, plane: ControlPlane, cloud: Network, watched: Network
-) -> Iterator[Site]:
+def earlier_network(
+    docker_lab: DockerLab, earlier: Images, plane: ControlPlane, cloud: Network, watched: Network
+) -> Iterator[ClusterNetwork]:
     require_program("kube-controller-manager")
     sedna_kinds.install(plane)
-    edge = Network(lab, f"edge-sidecars-upgraded-edge-{os.getpid()}")
+    edge = Network(docker_lab, f"edge-sidecars-upgraded-edge-{os.getpid()}")
     with ControllerManager(plane):
-        site = Site(lab, earlier, plane, cloud=cloud, edge=edge, watched=watched)
+        cluster_network = ClusterNetwork(
+            docker_lab, earlier, plane, cloud=cloud, edge=edge, watched=watched
+        )
         timing = {f"ELECTOR_{name}": value for name, value in TIMING.items()}
-        site.variables = merged(site.variables, {"elector": timing})
-        yield site
+        cluster_network.variables = merged(cluster_network.variables, {"elector": timing})
+        yield cluster_network
 
 
 @pytest.mark.parametrize("is_back", [False, True], ids=["upgrade", "roll back"])
@@ -183,32 +185,32 @@ def test_electors_are_replaced_pod_by_pod_and_each_leader_hands_over(
 
 
 def test_gms_and_lcs_are_replaced_pod_by_pod_and_no_report_is_lost(
-    earlier_site: Site, images: Images, plane: ControlPlane, tmp_path: Path
+    earlier_network: ClusterNetwork, images: Images, plane: ControlPlane, tmp_path: Path
 ) -> None:
     """In the mode in which both builds speak to each other: over GM's stream."""
-    with ContainerTown(earlier_site, tmp_path, mode=ACTIVE_STANDBY) as town:
-        with Observer([GmElector(it) for it in town.gms]) as observer:
-            _make_more(town)
-            waiting = list(town.gms)
+    with ContainerCluster(earlier_network, tmp_path, mode=ACTIVE_STANDBY) as cluster:
+        with Observer([GmElector(it) for it in cluster.gms]) as observer:
+            _make_more(cluster)
+            waiting = list(cluster.gms)
             while waiting:
-                leader = town.leader()
+                leader = cluster.leader()
                 gm = leader if leader in waiting else waiting[0]
                 waiting.remove(gm)
                 gm.replace(images)
-                _make_more(town)
+                _make_more(cluster)
                 gm.wait_ready()
-            for name, edge in town.edges.items():
+            for name, edge in cluster.edges.items():
                 # Workers go on with their words meanwhile.
-                town.workload.append_on(name)
+                cluster.workload.append_on(name)
                 edge.replace(images)
                 edge.lc.wait_ready()
-            town.settled()
+            cluster.settled()
         observer.assert_exclusive()
-        _assert_handed_over(writes(plane, town.namespace, lease="gm"))
+        _assert_handed_over(writes(plane, cluster.namespace, lease="gm"))
 
 
-def _make_more(town: ContainerTown) -> None:
-    town.workload.begin(town.workload.objects + OBJECTS)
+def _make_more(cluster: ContainerCluster) -> None:
+    cluster.workload.begin(cluster.workload.objects + OBJECTS)
 
 
 def _changes(history: Sequence[Write]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 import docker
 import pytest
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.network import Network
 from tools.harness.containers.vip import LEASE_DURATION, RIGHTS, TAG, VipPod, VipPods
 from tools.harness.controlplane.answer import boottime
@@ -37,7 +37,7 @@ def vip_images(docker_engine: docker.DockerClient, images: dict[str, str]) -> Ma
 @pytest.fixture(scope="module", params=[2, 3])
 def running(
     request: pytest.FixtureRequest,
-    lab: Lab,
+    docker_lab: DockerLab,
     vip_images: Mapping[str, str],
     plane: ControlPlane,
     cloud: Network,
@@ -47,7 +47,12 @@ def running(
     namespace = plane.create_namespace("vip")
     networks = (cloud, watched)
     with VipPods(
-        lab, vip_images, plane=plane, namespace=namespace, networks=networks, count=request.param
+        docker_lab,
+        vip_images,
+        plane=plane,
+        namespace=namespace,
+        networks=networks,
+        count=request.param,
     ) as it:
         yield it
 
@@ -126,14 +131,14 @@ def test_nobody_owns_the_address_while_nobody_leads(pods: VipPods) -> None:
     ],
 )
 def test_keepalived_that_lacks_something_names_it_and_does_not_start(
-    lab: Lab,
+    docker_lab: DockerLab,
     vip_images: Mapping[str, str],
     environment: dict[str, str],
     rights: list[str],
     missing: str,
 ) -> None:
     """Without SETGID it would take every check for passed, and own the address on every node."""
-    container = lab.start(
+    container = docker_lab.start(
         vip_images["keepalived"],
         [],
         environment=environment,

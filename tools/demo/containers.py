@@ -1,6 +1,6 @@
 """Pods and edge nodes as containers of the images, in networks of an engine.
 
-Owns what it makes there, all of which the lab removes. Guarantees: containers of a pod share its
+Owns what it makes there, all of which the Docker lab removes. Guarantees: containers of a pod share its
 network, run as nobody and write to no root file system; a pod that is cut off has lost its
 interface to the cloud, and is still seen through another one.
 """
@@ -23,11 +23,11 @@ from tools.demo.place import END_TIMEOUT, TAIL, EdgeParts, Place, PodParts, Unpr
 from tools.demo.pod import RULES, elector_flags
 from tools.demo.timing import Timing
 from tools.harness.containers.control_plane import control_plane, origin
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.engine import NoEngine, engine
 from tools.harness.containers.network import Network
 from tools.harness.containers.pod import Pod
-from tools.harness.containers.port_forward import open_door
+from tools.harness.containers.port_forward import forward_port
 from tools.harness.controlplane.accounts import Rule
 from tools.harness.controlplane.api_server import ApiServer
 from tools.images.__main__ import build_all, release
@@ -44,12 +44,12 @@ RELAY_DATA = "/var/lib/relay-sidecar"
 LOOK_INTERVAL = 1.0
 
 Planes = Mapping[
-    str, Callable[[Lab, Network, Mapping[str, str]], AbstractContextManager[ApiServer]]
+    str, Callable[[DockerLab, Network, Mapping[str, str]], AbstractContextManager[ApiServer]]
 ]
 # By the names of tools.demo.cluster.CLUSTERS.
 PLANES: Planes = {
-    "local": lambda lab, cloud, images: origin(lab, cloud, images["relay-local"]),
-    "kube": lambda lab, cloud, images: control_plane(lab, cloud),
+    "local": lambda docker_lab, cloud, images: origin(docker_lab, cloud, images["relay-local"]),
+    "kube": lambda docker_lab, cloud, images: control_plane(docker_lab, cloud),
 }
 
 
@@ -116,14 +116,14 @@ class ContainerPlace:
 
     def __init__(
         self,
-        lab: Lab,
+        docker_lab: DockerLab,
         images: Mapping[str, str],
         *,
         plane: ApiServer,
         networks: tuple[Network, Network],
     ) -> None:
         self.plane = plane
-        self._lab = lab
+        self._lab = docker_lab
         self._images = images
         self._networks = networks
         # Whoever a main is, it may write there.
@@ -171,7 +171,7 @@ class ContainerPlace:
             *(f"--listen=127.0.0.1:{API}", f"--allowed-host={pod.address}"),
             *(f"--status-listen=0.0.0.0:{STATUS}", f"--data-dir={RELAY_DATA}"),
         ]
-        open_door(self._lab, f"container:{pod.pause.id}", pod.address, API)
+        forward_port(self._lab, f"container:{pod.pause.id}", pod.address, API)
         return EdgeParts(
             relay=ContainerProgram(
                 lambda: pod.run(self._images["relay"], relay, files=[account], data=[RELAY_DATA])
@@ -197,9 +197,11 @@ class ContainerPlace:
 class ContainerGround:
     """In an engine that has the images."""
 
-    def __init__(self, lab: Lab, images: Mapping[str, str], *, cluster: str, title: str) -> None:
+    def __init__(
+        self, docker_lab: DockerLab, images: Mapping[str, str], *, cluster: str, title: str
+    ) -> None:
         self.title = title
-        self._lab = lab
+        self._lab = docker_lab
         self._images = images
         self._cluster = cluster
 
@@ -219,8 +221,10 @@ def container_ground(cluster: str, title: str) -> Iterator[ContainerGround]:
     try:
         with engine() as client:
             images = build_all(client, tag=release(), components=("elector", "relay", *VARIANTS))
-            with Lab(client, base=images["base"]) as lab:
-                yield ContainerGround(lab, images, cluster=cluster, title=f"containers, {title}")
+            with DockerLab(client, base=images["base"]) as docker_lab:
+                yield ContainerGround(
+                    docker_lab, images, cluster=cluster, title=f"containers, {title}"
+                )
     except (NoEngine, NoBase, NoWheels) as error:
         raise Unprepared(str(error)) from error
     except BuildError as error:

@@ -10,7 +10,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.system import MODES, System
-from tools.harness.system.gm_cluster import EXAMPLES, Town, course_of
+from tools.harness.system.gm_cluster import EXAMPLES, Cluster, course_of
 from tools.harness.system.workers import Workers
 
 
@@ -26,19 +26,19 @@ def sedna_plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session", params=MODES)
-def town(
+def cluster(
     sedna_plane: ControlPlane,
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
-) -> Iterator[Town]:
+) -> Iterator[Cluster]:
     """One for each mode; who breaks something in it heals it."""
     workers = Workers()
     with System(
         sedna_plane,
-        tmp_path_factory.mktemp("town"),
+        tmp_path_factory.mktemp("cluster"),
         mode=request.param,
         gms=3,
         course_of=functools.partial(course_of, workers),
         image=EXAMPLES,
     ) as system:
-        yield Town(system, workers)
+        yield Cluster(system, workers)

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tools.harness.pods.system import System
-from tools.harness.system.gm_cluster import EXAMPLES, Town
+from tools.harness.system.gm_cluster import EXAMPLES, Cluster
 
 Json = dict[str, Any]
 
@@ -139,8 +139,8 @@ def check_inference(system: System) -> None:
     )
 
 
-def test_every_kind_of_job_runs_from_end_to_end_and_leaves_nothing(town: Town) -> None:
-    system = town.system
+def test_every_kind_of_job_runs_from_end_to_end_and_leaves_nothing(cluster: Cluster) -> None:
+    system = cluster.system
     samples(system, "edge-a", FEDERATED, 400, seed=1)
     samples(system, "edge-b", FEDERATED, 300, seed=2)
     samples(system, "edge-a", INCREMENTAL, 200, seed=3)
@@ -155,4 +155,4 @@ def test_every_kind_of_job_runs_from_end_to_end_and_leaves_nothing(town: Town) -
     for manifest in applied:
         system.delete(manifest["kind"], manifest["metadata"]["name"])
     system.until(lambda: not system.witness.objects("pod"), what="pods go with their jobs")
-    town.settled()
+    cluster.settled()

@@ -6,7 +6,7 @@ import pytest
 
 from tools.harness.pods.edge_node import RELAY
 from tools.harness.system import faults
-from tools.harness.system.gm_cluster import HEALING, Town
+from tools.harness.system.gm_cluster import HEALING, Cluster
 from tools.harness.system.ordeal import Ordeal
 
 OBJECTS = 24
@@ -17,78 +17,80 @@ ENOUGH_FAULTS = 5
 
 
 def test_a_leader_killed_while_children_are_made_leaves_none_missing_and_none_twice(
-    town: Town,
+    cluster: Cluster,
 ) -> None:
-    town.workload.begin(OBJECTS)
-    with faults.gm_pod_killed(town.leader):
-        town.workload.begin(2 * OBJECTS)
-    town.settled()
+    cluster.workload.begin(OBJECTS)
+    with faults.gm_pod_killed(cluster.leader):
+        cluster.workload.begin(2 * OBJECTS)
+    cluster.settled()
 
 
-def test_a_leader_that_stood_still_finds_its_work_done_and_leaves_it_so(town: Town) -> None:
-    old = town.leader
-    others = [pod for pod in town.system.gms if pod is not old]
+def test_a_leader_that_stood_still_finds_its_work_done_and_leaves_it_so(cluster: Cluster) -> None:
+    old = cluster.leader
+    others = [pod for pod in cluster.system.gms if pod is not old]
     with faults.gm_pod_frozen(old):
         for _ in range(6):
-            town.workload.deed()
-        town.system.until(lambda: Town.leader_among(others), what="another leader")
-    town.settled()
+            cluster.workload.deed()
+        cluster.system.until(lambda: Cluster.leader_among(others), what="another leader")
+    cluster.settled()
 
 
-def test_after_a_graceful_stop_lcs_are_served_by_another_gm_at_once(town: Town) -> None:
-    if town.system.mode == RELAY:
+def test_after_a_graceful_stop_lcs_are_served_by_another_gm_at_once(cluster: Cluster) -> None:
+    if cluster.system.mode == RELAY:
         pytest.skip("LCs talk to no GM")
-    leader = town.leader
-    others = [pod for pod in town.system.gms if pod is not leader]
+    leader = cluster.leader
+    others = [pod for pod in cluster.system.gms if pod is not leader]
     with faults.gm_pod_stopped(leader):
-        for edge in town.system.edges.values():
+        for edge in cluster.system.edges.values():
             edge.lc.until(lambda status: status["link"]["isUp"])
         found = [it for pod in others for it in pod.gm.status()["nodes"] if it["isServing"]]
-        assert {it["node"] for it in found} == {it.name for it in town.system.edges.values()}
-    town.settled()
+        assert {it["node"] for it in found} == {it.name for it in cluster.system.edges.values()}
+    cluster.settled()
 
 
 def test_an_lc_restarted_while_cut_takes_what_workers_say_and_tells_it_when_healed(
-    town: Town,
+    cluster: Cluster,
 ) -> None:
-    edge = town.system.edges["edge-a"]
-    town.settled()
+    edge = cluster.system.edges["edge-a"]
+    cluster.settled()
     known = edge.lc.ask("/sedna/objects").json()["objects"]
-    with faults.lc_restarted_while_cut(town.system, edge):
+    with faults.lc_restarted_while_cut(cluster.system, edge):
         edge.lc.wait_ready()
         has = edge.lc.ask("/sedna/objects").json()["objects"]
         assert [it["uid"] for it in has] == [it["uid"] for it in known]
-        lines = town.workload.append_on("edge-a")
+        lines = cluster.workload.append_on("edge-a")
         waiting = edge.lc.until(lambda status: status["reports"]["waiting"])
         assert not waiting["link"]["isUp"]
         assert lines
-    town.settled()
+    cluster.settled()
 
 
 def test_what_was_deleted_and_made_anew_while_an_lc_was_cut_is_so_when_it_is_back(
-    town: Town,
+    cluster: Cluster,
 ) -> None:
-    edge = town.system.edges["edge-a"]
-    with faults.edge_cut(town.system, edge):
+    edge = cluster.system.edges["edge-a"]
+    with faults.edge_cut(cluster.system, edge):
         for _ in range(20):
-            town.workload.deed()
+            cluster.workload.deed()
         time.sleep(1.0)
-    town.settled()
+    cluster.settled()
 
 
-def test_words_that_lc_took_while_no_gm_was_there_arrive(town: Town) -> None:
-    for pod in town.system.gms:
+def test_words_that_lc_took_while_no_gm_was_there_arrive(cluster: Cluster) -> None:
+    for pod in cluster.system.gms:
         pod.kill()
-    taken = town.workers.taken
-    town.system.until(lambda: town.workers.taken > taken + 3, what="workers are answered")
-    for pod in town.system.gms:
+    taken = cluster.workers.taken
+    cluster.system.until(lambda: cluster.workers.taken > taken + 3, what="workers are answered")
+    for pod in cluster.system.gms:
         pod.restart()
-    town.settled()
+    cluster.settled()
 
 
 @pytest.mark.slow
-def test_random_faults_double_nothing_and_lose_nothing(town: Town) -> None:
-    ordeal = Ordeal(town.system, town.workers, town.workload, seed=SEED, say=print, healing=HEALING)
+def test_random_faults_double_nothing_and_lose_nothing(cluster: Cluster) -> None:
+    ordeal = Ordeal(
+        cluster.system, cluster.workers, cluster.workload, seed=SEED, say=print, healing=HEALING
+    )
     outcome = ordeal.run(SECONDS)
     print(outcome)
     assert not outcome.findings

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.unit.manifests.built import gm_rules
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.edge import TIMING as EDGE_TIMING
 from tools.harness.containers.edge import EdgeContainers
 from tools.harness.containers.gm import TIMING as GM_TIMING
@@ -42,12 +42,12 @@ GMS, EDGES, CLOUDS = 3, ("edge-a", "edge-b"), ("cloud-1",)
 HEALING = 120.0
 
 
-class Site:
-    """What towns have in common: an engine's networks with their router, and a control plane."""
+class ClusterNetwork:
+    """What clusters have in common: an engine's networks with their router, and a control plane."""
 
     def __init__(
         self,
-        lab: Lab,
+        docker_lab: DockerLab,
         images: Mapping[str, str],
         plane: ControlPlane,
         *,
@@ -55,12 +55,12 @@ class Site:
         edge: Network,
         watched: Network,
     ) -> None:
-        self.lab, self.images, self.plane = lab, images, plane
+        self.docker_lab, self.images, self.plane = docker_lab, images, plane
         self.cloud, self.edge, self.watched = cloud, edge, watched
-        self.router = Router(lab, cloud, edge)
+        self.router = Router(docker_lab, cloud, edge)
         host = str(urlsplit(plane.server).hostname)
         # Relays of edge nodes come from there.
-        self.api_id = owner(lab, cloud, host)
+        self.api_id = owner(docker_lab, cloud, host)
         self.router.lead(self.api_id, of=cloud)
         address = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(plane.port)}
         # Of those who ask the API server themselves.
@@ -77,16 +77,16 @@ class Site:
         return it.path
 
 
-class ContainerTown(AnySystem[GmContainers, EdgeContainers]):
+class ContainerCluster(AnySystem[GmContainers, EdgeContainers]):
     """A context manager; who breaks something in it heals it."""
 
-    def __init__(self, site: Site, folder: Path, *, mode: str) -> None:
-        namespace = site.plane.create_namespace("town")
-        gms = _gms(site, namespace, folder, mode)
-        edges = _edges(site, namespace, folder, mode, gms)
+    def __init__(self, cluster_network: ClusterNetwork, folder: Path, *, mode: str) -> None:
+        namespace = cluster_network.plane.create_namespace("cluster")
+        gms = _gms(cluster_network, namespace, folder, mode)
+        edges = _edges(cluster_network, namespace, folder, mode, gms)
         self.workers = Workers()
         super().__init__(
-            site.plane,
+            cluster_network.plane,
             folder,
             mode=mode,
             namespace=namespace,
@@ -125,55 +125,63 @@ class ContainerTown(AnySystem[GmContainers, EdgeContainers]):
         return self.workload.wrongs() or self.unsettled_reports() or self.wrong_stores()
 
 
-def _gms(site: Site, namespace: str, folder: Path, mode: str) -> list[GmContainers]:
+def _gms(
+    cluster_network: ClusterNetwork, namespace: str, folder: Path, mode: str
+) -> list[GmContainers]:
     manifest = Manifest(OVERLAYS[mode])
     lease = {**manifest.find("Lease", LEASE), "metadata": {"name": LEASE}}
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-    expect(site.plane.admin.post(leases, lease))
-    account = site.account(
+    expect(cluster_network.plane.admin.post(leases, lease))
+    account = cluster_network.account(
         namespace,
         "gm",
         [*manifest.rules("Role", "gm-elector"), *gm_rules()],
         manifest.rules("ClusterRole", "sedna-gm-nodes"),
     )
     own: Variables = {
-        # The towns of other modes are not its own.
+        # The clusters of other modes are not its own.
         "gm": {"GM_NAMESPACE": namespace},
         "elector": {"ELECTOR_LEADER_LABEL": None},
     }
     return [
         GmContainers(
-            site.lab,
-            site.images,
+            cluster_network.docker_lab,
+            cluster_network.images,
             manifest,
             Place(f"gm-{number}", namespace, "", folder / f"gm-{number}", account),
-            networks=(site.cloud, site.watched),
-            router=site.router,
-            api_id=site.api_id,
-            variables=merged(GM_TIMING, site.variables, own),
+            networks=(cluster_network.cloud, cluster_network.watched),
+            router=cluster_network.router,
+            api_id=cluster_network.api_id,
+            variables=merged(GM_TIMING, cluster_network.variables, own),
         )
         for number in range(GMS)
     ]
 
 
 def _edges(
-    site: Site, namespace: str, folder: Path, mode: str, gms: Sequence[GmContainers]
+    cluster_network: ClusterNetwork,
+    namespace: str,
+    folder: Path,
+    mode: str,
+    gms: Sequence[GmContainers],
 ) -> dict[str, EdgeContainers]:
     manifest = Manifest(OVERLAYS[mode])
     account = None
     own: Variables = {"lc": {"GM_ADDRESS": ",".join(it.address for it in gms)}}
     if mode == RELAY:
-        account = site.account(namespace, "lc", [], manifest.rules("ClusterRole", "sedna-lc"))
+        account = cluster_network.account(
+            namespace, "lc", [], manifest.rules("ClusterRole", "sedna-lc")
+        )
         own = {"lc": {"LC_NAMESPACE": namespace}}
     return {
         name: EdgeContainers(
-            site.lab,
-            site.images,
+            cluster_network.docker_lab,
+            cluster_network.images,
             manifest,
             Place(f"lc-{name}", namespace, node(name, namespace), folder / name, account),
-            networks=(site.edge, site.watched),
-            router=site.router,
-            variables=merged(EDGE_TIMING, site.variables, own),
+            networks=(cluster_network.edge, cluster_network.watched),
+            router=cluster_network.router,
+            variables=merged(EDGE_TIMING, cluster_network.variables, own),
         )
         for name in EDGES
     }

@@ -13,9 +13,9 @@ from typing import Any
 
 from docker.models.containers import Container
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.network import Network
-from tools.harness.containers.port_forward import open_door
+from tools.harness.containers.port_forward import forward_port
 from tools.harness.controlplane import build
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.daemon import LOG_TAIL_LINES
@@ -30,9 +30,9 @@ class PlaneContainer:
     runs."""
 
     def __init__(
-        self, lab: Lab, image: str, command: Sequence[str], settings: dict[str, Any]
+        self, docker_lab: DockerLab, image: str, command: Sequence[str], settings: dict[str, Any]
     ) -> None:
-        self._lab = lab
+        self._lab = docker_lab
         self._image = image
         self._command = list(command)
         self._settings = settings
@@ -83,38 +83,38 @@ class PlaneContainer:
         return self._container
 
 
-def control_plane(lab: Lab, cloud: Network) -> ControlPlane:
+def control_plane(docker_lab: DockerLab, cloud: Network) -> ControlPlane:
     """Not started yet."""
-    address, network_mode = _standing(lab, cloud)
+    address, network_mode = _standing(docker_lab, cloud)
 
     def run(command: Sequence[str], log: Path) -> PlaneContainer:
         program = command[0]
         files = [f"{program}:{program}:ro", f"{log.parent}:{log.parent}"]
         settings = {"network_mode": network_mode, "user": _OWNER, "volumes": files}
-        return PlaneContainer(lab, lab.base, command, settings)
+        return PlaneContainer(docker_lab, docker_lab.base, command, settings)
 
     for name in ("etcd", "kube-apiserver"):
         build.binary(name)
     return ControlPlane(host=address, run=run)
 
 
-def origin(lab: Lab, cloud: Network, image: str) -> OriginServer:
+def origin(docker_lab: DockerLab, cloud: Network, image: str) -> OriginServer:
     """Of the relay's image. Not started yet."""
-    address, network_mode = _standing(lab, cloud)
+    address, network_mode = _standing(docker_lab, cloud)
 
     def run(arguments: Sequence[str], log: Path) -> PlaneContainer:
         files = [f"{log.parent}:{log.parent}"]
         settings = {"network_mode": network_mode, "user": _OWNER, "volumes": files}
-        return PlaneContainer(lab, image, arguments, settings)
+        return PlaneContainer(docker_lab, image, arguments, settings)
 
     it = OriginServer(host=address, run=run)
-    open_door(lab, network_mode, address, it.port)
+    forward_port(docker_lab, network_mode, address, it.port)
     return it
 
 
-def _standing(lab: Lab, cloud: Network) -> tuple[str, str]:
+def _standing(docker_lab: DockerLab, cloud: Network) -> tuple[str, str]:
     """A new address in the cloud, and how containers share it."""
     address = cloud.new_address()
     pause = ["python3", "-c", "import signal; signal.pause()"]
-    holder = lab.start(lab.base, pause, **cloud.settings(lab, address))
+    holder = docker_lab.start(docker_lab.base, pause, **cloud.settings(docker_lab, address))
     return address, f"container:{holder.id}"

@@ -17,7 +17,7 @@ LABEL = "edge-sidecars.owner"
 Filters = dict[str, str | list[str] | bool]
 
 
-class Lab:
+class DockerLab:
     """Containers and networks of this run; entered once."""
 
     def __init__(self, client: docker.DockerClient, *, base: str) -> None:

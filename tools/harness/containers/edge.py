@@ -11,11 +11,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.manifest import Manifest, Place
 from tools.harness.containers.network import Network
 from tools.harness.containers.pod import Pod
-from tools.harness.containers.port_forward import open_door
+from tools.harness.containers.port_forward import forward_port
 from tools.harness.containers.program import Program, Variables, programs, terminate
 from tools.harness.containers.router import Router
 from tools.harness.controlplane.answer import Answer, ask
@@ -86,7 +86,7 @@ class EdgeContainers:
 
     def __init__(
         self,
-        lab: Lab,
+        docker_lab: DockerLab,
         images: Mapping[str, str],
         manifest: Manifest,
         place: Place,
@@ -98,14 +98,16 @@ class EdgeContainers:
         self.name = place.node
         self._edge, watched = networks
         self._router = router
-        self._pod = Pod(lab, place.node, watched=watched, cloud=self._edge)
+        self._pod = Pod(docker_lab, place.node, watched=watched, cloud=self._edge)
         self._pause_id = str(self._pod.pause.id)
         router.lead(self._pause_id, of=self._edge)
         self._specs = list(manifest.containers("DaemonSet", "lc", place))
         self._variables = variables
         self._root = place.root
         self._take(images)
-        self._door = open_door(lab, f"container:{self._pause_id}", self._pod.address, WORKER_API)
+        self._door = forward_port(
+            docker_lab, f"container:{self._pause_id}", self._pod.address, WORKER_API
+        )
         self._is_silent = False
 
     def _take(self, images: Mapping[str, str]) -> None:

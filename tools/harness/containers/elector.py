@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.network import Network
 from tools.harness.containers.pod import Pod
 from tools.harness.controlplane.answer import Answer, ask
@@ -26,7 +26,7 @@ class ElectorContainer:
 
     def __init__(
         self,
-        lab: Lab,
+        docker_lab: DockerLab,
         image: str,
         name: str,
         *,
@@ -40,7 +40,7 @@ class ElectorContainer:
         self.port = PORT
         self.identity = ""
         self.is_running = True
-        self.pod = Pod(lab, f"{name}.{namespace}", watched=watched, cloud=cloud)
+        self.pod = Pod(docker_lab, f"{name}.{namespace}", watched=watched, cloud=cloud)
         account = plane.service_account_dir(namespace, "elector", ELECTOR_RULES)
         # Kubelet gives the files of a projected token to the pod's group.
         for path in (plane.folder, account.path, *account.path.rglob("*")):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.manifest import Manifest, Place
 from tools.harness.containers.network import Network
 from tools.harness.containers.pod import Pod
@@ -43,7 +43,7 @@ class GmContainers:
 
     def __init__(
         self,
-        lab: Lab,
+        docker_lab: DockerLab,
         images: Mapping[str, str],
         manifest: Manifest,
         place: Place,
@@ -55,9 +55,11 @@ class GmContainers:
     ) -> None:
         self.name = place.pod
         self._cloud, watched = networks
-        self._lab, self._router, self._api_id = lab, router, api_id
+        self._lab, self._router, self._api_id = docker_lab, router, api_id
         self._is_silent = False
-        self._pod = Pod(lab, f"{place.pod}.{place.namespace}", watched=watched, cloud=self._cloud)
+        self._pod = Pod(
+            docker_lab, f"{place.pod}.{place.namespace}", watched=watched, cloud=self._cloud
+        )
         # For LCs.
         self.address = f"{self._pod.cloud_address}:{STREAM}"
         self._pause_id = str(self._pod.pause.id)

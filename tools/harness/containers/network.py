@@ -12,7 +12,7 @@ from docker.errors import APIError
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 
 _POOL = ipaddress.IPv4Network("198.18.0.0/15")
 # Below the engine's own, of which it takes the first that are free.
@@ -22,18 +22,18 @@ _TAKEN = "overlaps"
 
 
 class Network:
-    """Of the lab, which removes it. `gateway`: the address of the engine's machine in it.
+    """Of the docker_lab, which removes it. `gateway`: the address of the engine's machine in it.
 
     `is_closed`: no way leads on from there. Else it leads to the engine's machine, and only the
     firewall there keeps somebody whom no other network is left from getting to one over it.
     """
 
-    def __init__(self, lab: Lab, name: str, *, is_closed: bool = False) -> None:
-        labels = lab.network_labels()
+    def __init__(self, docker_lab: DockerLab, name: str, *, is_closed: bool = False) -> None:
+        labels = docker_lab.network_labels()
         for subnet in _SUBNETS:
             pool = IPAMPool(subnet=str(subnet))
             try:
-                self._network = lab.client.networks.create(
+                self._network = docker_lab.client.networks.create(
                     name,
                     ipam=IPAMConfig(pool_configs=[pool]),
                     labels=labels,
@@ -59,9 +59,9 @@ class Network:
         """One that nobody has."""
         return str(next(self._hosts))
 
-    def settings(self, lab: Lab, address: str) -> dict[str, Any]:
+    def settings(self, docker_lab: DockerLab, address: str) -> dict[str, Any]:
         """Of a container that starts in this network, at the address."""
-        endpoint = lab.client.api.create_endpoint_config(ipv4_address=address)
+        endpoint = docker_lab.client.api.create_endpoint_config(ipv4_address=address)
         return {"network": self.name, "networking_config": {self.name: endpoint}}
 
     def plug(self, container: Container, address: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from docker.models.containers import Container
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.network import Network
 
 # It has to be killed: the first process of a container has no defaults for signals.
@@ -21,18 +21,20 @@ _PAUSE = "import signal; signal.pause()"
 class Pod:
     """`watched`: the network from which tests look at it, which no fault touches."""
 
-    def __init__(self, lab: Lab, name: str, *, watched: Network, cloud: Network) -> None:
+    def __init__(
+        self, docker_lab: DockerLab, name: str, *, watched: Network, cloud: Network
+    ) -> None:
         self.name = name
-        self._lab = lab
+        self._lab = docker_lab
         self._cloud = cloud
         self.address = watched.new_address()
         self.cloud_address = cloud.new_address()
-        self.pause = lab.start(
-            lab.base,
+        self.pause = docker_lab.start(
+            docker_lab.base,
             ["python3", "-c", _PAUSE],
             hostname=name,
             user="65532:65532",
-            **watched.settings(lab, self.address),
+            **watched.settings(docker_lab, self.address),
         )
         cloud.plug(self.pause, self.cloud_address)
 

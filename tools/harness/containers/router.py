@@ -8,7 +8,7 @@ gone meanwhile.
 from pathlib import Path
 from typing import Any
 
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.network import Network
 
 _PROGRAM = Path(__file__).with_name("iproute.py").read_text(encoding="utf-8")
@@ -17,21 +17,21 @@ _RIGHTS: dict[str, Any] = {"user": "0:0", "cap_add": ["NET_ADMIN"]}
 
 
 class Router:
-    """Of the lab, which removes it."""
+    """Of the docker_lab, which removes it."""
 
-    def __init__(self, lab: Lab, one: Network, other: Network) -> None:
-        self._lab = lab
+    def __init__(self, docker_lab: DockerLab, one: Network, other: Network) -> None:
+        self._lab = docker_lab
         self._ways = {
-            one.name: (_subnet(lab, other), one.new_address()),
-            other.name: (_subnet(lab, one), other.new_address()),
+            one.name: (_subnet(docker_lab, other), one.new_address()),
+            other.name: (_subnet(docker_lab, one), other.new_address()),
         }
         (_, address), (_, other_address) = self._ways.values()
-        self._container = lab.start(
-            lab.base,
+        self._container = docker_lab.start(
+            docker_lab.base,
             ["python3", "-c", "import signal; signal.pause()"],
             sysctls={"net.ipv4.ip_forward": "1"},
             **_RIGHTS,
-            **one.settings(lab, address),
+            **one.settings(docker_lab, address),
         )
         other.plug(self._container, other_address)
 
@@ -52,13 +52,13 @@ class Router:
         assert code == 0, output
 
 
-def administer(lab: Lab, container_id: str, *words: str) -> None:
+def administer(docker_lab: DockerLab, container_id: str, *words: str) -> None:
     """Sets something in that container's network, as iproute.py has it."""
-    lab.client.containers.run(
-        lab.base,
+    docker_lab.client.containers.run(
+        docker_lab.base,
         ["python3", "-c", _PROGRAM, *words],
         network_mode=f"container:{container_id}",
-        labels=lab.network_labels(),
+        labels=docker_lab.network_labels(),
         cap_drop=["ALL"],
         read_only=True,
         remove=True,
@@ -66,13 +66,13 @@ def administer(lab: Lab, container_id: str, *words: str) -> None:
     )
 
 
-def owner(lab: Lab, network: Network, address: str) -> str:
+def owner(docker_lab: DockerLab, network: Network, address: str) -> str:
     """The id of the container that has the address there."""
-    found = lab.client.networks.get(network.name).attrs["Containers"]
+    found = docker_lab.client.networks.get(network.name).attrs["Containers"]
     (it,) = [key for key in found if found[key]["IPv4Address"].partition("/")[0] == address]
     return str(it)
 
 
-def _subnet(lab: Lab, network: Network) -> str:
-    attributes = lab.client.networks.get(network.name).attrs
+def _subnet(docker_lab: DockerLab, network: Network) -> str:
+    attributes = docker_lab.client.networks.get(network.name).attrs
     return str(attributes["IPAM"]["Config"][0]["Subnet"])

@@ -18,7 +18,7 @@ from typing import Any, Self
 from docker.models.containers import Container
 
 from tools.harness.containers.control_plane import control_plane
-from tools.harness.containers.docker_lab import Lab
+from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.elector import ElectorContainer
 from tools.harness.containers.engine import engine
 from tools.harness.containers.network import Network
@@ -93,7 +93,7 @@ class VipPods:
 
     def __init__(
         self,
-        lab: Lab,
+        docker_lab: DockerLab,
         images: Mapping[str, str],
         *,
         plane: ControlPlane,
@@ -101,7 +101,7 @@ class VipPods:
         networks: tuple[Network, Network],
         count: int,
     ) -> None:
-        self._lab = lab
+        self._lab = docker_lab
         self._images = images
         self._plane = plane
         self._namespace = namespace
@@ -241,12 +241,12 @@ def ground(count: int) -> Iterator[VipPods]:
     with ExitStack() as stack:
         client = stack.enter_context(engine())
         images = {**build_all(client, tag=TAG), "keepalived": keepalived_image(client, tag=TAG)}
-        lab = stack.enter_context(Lab(client, base=images["base"]))
-        cloud = Network(lab, f"edge-sidecars-vip-cloud-{os.getpid()}")
-        watched = Network(lab, f"edge-sidecars-vip-watched-{os.getpid()}", is_closed=True)
-        plane = stack.enter_context(control_plane(lab, cloud))
+        docker_lab = stack.enter_context(DockerLab(client, base=images["base"]))
+        cloud = Network(docker_lab, f"edge-sidecars-vip-cloud-{os.getpid()}")
+        watched = Network(docker_lab, f"edge-sidecars-vip-watched-{os.getpid()}", is_closed=True)
+        plane = stack.enter_context(control_plane(docker_lab, cloud))
         pods = VipPods(
-            lab,
+            docker_lab,
             images,
             plane=plane,
             namespace=plane.create_namespace("vip"),

@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 HEALING = 60.0
 
 
-class Town:
+class Cluster:
     """`course_of` is for the kubelets: containers with a command are processes, all others what
     `workers` does for them."""
 
