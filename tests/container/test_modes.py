@@ -1,7 +1,7 @@
 """The images of GM, LC and their sidecars, in each mode: whoever fails, nothing is lost or doubled.
 
 At the end of each test all that people made must be so as they made it, by the judges of the
-integration tests; the witness saw whatever stood in the API in between.
+integration tests; the observer saw whatever stood in the API in between.
 """
 
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.harness.containers.cluster import ContainerCluster, ClusterNetwork
+from tools.harness.containers.cluster import ClusterNetwork, ContainerCluster
 from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.edge import Lc
 from tools.harness.containers.network import Network

@@ -11,7 +11,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from tools.harness.containers.cluster import ContainerCluster, ClusterNetwork
+from tools.harness.containers.cluster import ClusterNetwork, ContainerCluster
 from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.earlier_release import build_earlier
 from tools.harness.containers.elector import ElectorContainer

@@ -61,7 +61,7 @@ def running(
 def pods(running: VipPods) -> Iterator[VipPods]:
     """Who breaks something heals it."""
     yield running
-    assert running.outlook.findings() == []
+    assert running.node_observer.findings() == []
 
 
 def _terminate(pod: VipPod) -> None:
@@ -94,7 +94,7 @@ def test_the_address_goes_from_leader_to_leader_and_nowhere_else(
         old = pods.settled()
         since = boottime()
         fault(old)
-        took = pods.outlook.hand_over(old.name, since=since, timeout=BY_EXPIRY + 10)
+        took = pods.node_observer.hand_over(old.name, since=since, timeout=BY_EXPIRY + 10)
         print(f"{fault.__name__} of {len(pods.pods)}: {took:.2f}s")
         record_property(f"seconds{fault.__name__}", round(took, 2))
         heal(old)
@@ -106,10 +106,12 @@ def test_nobody_owns_the_address_while_nobody_leads(pods: VipPods) -> None:
     for pod in pods.pods:
         pod.elector.cut()
     try:
-        wait_for(lambda: not pods.outlook.owners(), timeout=LEASE_DURATION + 2, what="no owner")
+        wait_for(
+            lambda: not pods.node_observer.owners(), timeout=LEASE_DURATION + 2, what="no owner"
+        )
         time.sleep(LEASE_DURATION)
-        assert pods.outlook.owners() == []
-        assert pods.outlook.answering() == []
+        assert pods.node_observer.owners() == []
+        assert pods.node_observer.answering() == []
     finally:
         for pod in pods.pods:
             pod.elector.mend()

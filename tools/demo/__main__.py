@@ -15,10 +15,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tools.demo.cluster import CLUSTERS, Cluster
-from tools.demo.ending import Ending, Terminated
-from tools.demo.place import Ground, Unprepared
-from tools.demo.processes import ProcessGround
+from tools.demo.environment import Backend, Unprepared
+from tools.demo.processes import ProcessBackend
 from tools.demo.show import Show
+from tools.demo.shutdown import Shutdown, Terminated
 from tools.demo.timing import Timing
 from tools.harness.controlplane import build
 from tools.harness.pods.system import MODES
@@ -42,27 +42,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"--containers (CONTAINERS=) shows electors and a relay, --mode {given.mode} (MODE=) "
             "GMs and LCs as processes: leave out one of them"
         )
-    ending = Ending()
-    ending.install()
+    shutdown = Shutdown()
+    shutdown.install()
     cluster = CLUSTERS[given.cluster]
     try:
         cluster.prepare()
         with ExitStack() as stack:
-            status = _show(given, cluster, timing, ending, stack).run()
+            status = _show(given, cluster, timing, shutdown, stack).run()
     except (build.BuildError, Unprepared) as error:
         sys.stderr.write(f"demo: {error}\n")
         return 1
     except Terminated as terminated:
         status = SIGNALLED + terminated.number
-    if ending.number is not None:
-        status = SIGNALLED + ending.number
+    if shutdown.number is not None:
+        status = SIGNALLED + shutdown.number
     if status > SIGNALLED:
         sys.stderr.write("demo: ended; nothing is left running\n")
     return status
 
 
 def _show(
-    given: argparse.Namespace, cluster: Cluster, timing: Timing, ending: Ending, stack: ExitStack
+    given: argparse.Namespace,
+    cluster: Cluster,
+    timing: Timing,
+    shutdown: Shutdown,
+    stack: ExitStack,
 ) -> "Show | SednaShow":
     """What it needs beforehand ends with the stack. `tools/requirements/demo.txt` lacks what is
     imported here (gRPC, Docker)."""
@@ -70,18 +74,18 @@ def _show(
     if given.mode is not None:
         from tools.demo.sedna.show import SednaShow
 
-        return SednaShow(cluster, timing, ending, mode=given.mode, pause=pause, is_plain=is_plain)
-    ground: Ground = ProcessGround(cluster)
+        return SednaShow(cluster, timing, shutdown, mode=given.mode, pause=pause, is_plain=is_plain)
+    backend: Backend = ProcessBackend(cluster)
     if given.containers:
-        from tools.demo.containers import container_ground
+        from tools.demo.containers import container_backend
 
-        ground = stack.enter_context(container_ground(given.cluster, cluster.title))
-        stack.callback(_remove, ending)
-    return Show(ground, timing, ending, pause=pause, is_plain=is_plain)
+        backend = stack.enter_context(container_backend(given.cluster, cluster.title))
+        stack.callback(_remove, shutdown)
+    return Show(backend, timing, shutdown, pause=pause, is_plain=is_plain)
 
 
-def _remove(ending: Ending) -> None:
-    ending.finish()
+def _remove(shutdown: Shutdown) -> None:
+    shutdown.finish()
     sys.stderr.write("demo: removing containers and networks\n")
 
 

@@ -1,7 +1,7 @@
 """Pods and edge nodes as containers of the images, in networks of an engine.
 
-Owns what it makes there, all of which the Docker lab removes. Guarantees: containers of a pod share its
-network, run as nobody and write to no root file system; a pod that is cut off has lost its
+Owns what it makes there, all of which the Docker lab removes. Guarantees: containers of a pod share
+its network, run as nobody and write to no root file system; a pod that is cut off has lost its
 interface to the cloud, and is still seen through another one.
 """
 
@@ -19,7 +19,7 @@ from docker.models.containers import Container
 from requests.exceptions import ConnectionError, ReadTimeout
 
 from tools.demo.edge import RULES as EDGE_RULES
-from tools.demo.place import END_TIMEOUT, TAIL, EdgeParts, Place, PodParts, Unprepared
+from tools.demo.environment import END_TIMEOUT, TAIL, EdgeParts, Environment, PodParts, Unprepared
 from tools.demo.pod import RULES, elector_flags
 from tools.demo.timing import Timing
 from tools.harness.containers.control_plane import control_plane, origin
@@ -194,7 +194,7 @@ class ContainerPlace:
         return path
 
 
-class ContainerGround:
+class ContainerBackend:
     """In an engine that has the images."""
 
     def __init__(
@@ -206,7 +206,7 @@ class ContainerGround:
         self._cluster = cluster
 
     @contextmanager
-    def open(self) -> Iterator[Place]:
+    def open(self) -> Iterator[Environment]:
         """Raises NoEngine where its networks are another machine's."""
         cloud = Network(self._lab, f"edge-sidecars-cloud-{os.getpid()}")
         watched = Network(self._lab, f"edge-sidecars-watched-{os.getpid()}", is_closed=True)
@@ -216,13 +216,13 @@ class ContainerGround:
 
 
 @contextmanager
-def container_ground(cluster: str, title: str) -> Iterator[ContainerGround]:
+def container_backend(cluster: str, title: str) -> Iterator[ContainerBackend]:
     """Builds the images, unless they are there. Raises Unprepared."""
     try:
         with engine() as client:
             images = build_all(client, tag=release(), components=("elector", "relay", *VARIANTS))
             with DockerLab(client, base=images["base"]) as docker_lab:
-                yield ContainerGround(
+                yield ContainerBackend(
                     docker_lab, images, cluster=cluster, title=f"containers, {title}"
                 )
     except (NoEngine, NoBase, NoWheels) as error:

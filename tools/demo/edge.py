@@ -15,8 +15,8 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
+from tools.demo.environment import EdgeParts
 from tools.demo.follower import Follower
-from tools.demo.place import EdgeParts
 
 # What this relay's one client reads, and nothing else.
 RULES: list[dict[str, list[str]]] = [

@@ -6,7 +6,7 @@ Knows what is done to a pod and in which order, not where its programs run.
 import signal
 from collections.abc import Sequence
 
-from tools.demo.place import PodParts
+from tools.demo.environment import PodParts
 from tools.demo.timing import Timing
 from tools.harness.controlplane.answer import ask
 

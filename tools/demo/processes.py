@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.demo.cluster import Cluster
 from tools.demo.edge import RULES as EDGE_RULES
-from tools.demo.place import END_TIMEOUT, TAIL, EdgeParts, Place, PodParts
+from tools.demo.environment import END_TIMEOUT, TAIL, EdgeParts, Environment, PodParts
 from tools.demo.pod import RULES, elector_flags
 from tools.demo.timing import Timing
 from tools.harness.controlplane.api_server import ApiServer
@@ -145,7 +145,7 @@ class ProcessPlace:
         return process
 
 
-class ProcessGround:
+class ProcessBackend:
     """On this machine, with an API server of the cluster's kind."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -153,6 +153,6 @@ class ProcessGround:
         self._cluster = cluster
 
     @contextmanager
-    def open(self) -> Iterator[Place]:
+    def open(self) -> Iterator[Environment]:
         with self._cluster.make() as plane, ExitStack() as stack:
             yield ProcessPlace(plane, stack)

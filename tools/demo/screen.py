@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tools.demo.stage import Result
+from tools.demo.runner import Result
 
 Draw = Callable[[], Sequence[RenderableType]]
 
@@ -41,7 +41,7 @@ class Screen(Protocol):
         """Tells one event."""
 
 
-class Glass:
+class Display:
     """The console, and whether it can show a picture that lives."""
 
     def __init__(self, *, is_plain: bool) -> None:

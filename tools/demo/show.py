@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from edge_sidecars.runtime.values import seconds
 from tools.demo.cloud import Cloud
 from tools.demo.edge import Edge
-from tools.demo.ending import Ending
+from tools.demo.environment import Backend, Environment
 from tools.demo.keys import Keys
-from tools.demo.place import Ground, Place
 from tools.demo.pod import LEASE, Pod
-from tools.demo.scene import Scene, fallen, patience
-from tools.demo.screen import Glass, Screen, summary_table
-from tools.demo.stage import Ended, Stage
+from tools.demo.runner import Ended, Runner
+from tools.demo.screen import Display, Screen, summary_table
+from tools.demo.shutdown import Shutdown
+from tools.demo.state import DemoState, fallen, patience
 from tools.demo.steps import BY_HAND, SCRIPT, Step
 from tools.demo.tables import KEYS, picture
 from tools.demo.timing import Timing
@@ -36,17 +36,17 @@ LAST_CALL = 15.0
 class Show:
     def __init__(
         self,
-        ground: Ground,
+        backend: Backend,
         timing: Timing,
-        ending: Ending,
+        shutdown: Shutdown,
         *,
         pause: float | None,
         is_plain: bool,
     ) -> None:
-        self._ground = ground
+        self._ground = backend
         self._timing = timing
-        self._ending = ending
-        self._glass = Glass(is_plain=is_plain)
+        self._ending = shutdown
+        self._glass = Display(is_plain=is_plain)
         self._console = self._glass.console
         self._pause = pause if pause is not None else TERMINAL_PAUSE * self._glass.is_live
         self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -62,79 +62,79 @@ class Show:
             with screen:
                 screen.say(f"starting {self._ground.title}")
                 self._ending.note_signals()
-                place = stack.enter_context(self._ground.open())
-                scene = self._scene(stack, place, screen)
-                with Keys(lambda key: self._pressed(scene, key)) as keys:
-                    screen.open(lambda: picture(scene), KEYS if keys.is_there else "")
-                    self._play(scene, has_keys=keys.is_there)
+                environment = stack.enter_context(self._ground.open())
+                state = self._scene(stack, environment, screen)
+                with Keys(lambda key: self._pressed(state, key)) as keys:
+                    screen.open(lambda: picture(state), KEYS if keys.is_there else "")
+                    self._play(state, has_keys=keys.is_there)
             # While the pods still live: below the table, which stays as it was last.
-            return self._conclude(scene)
+            return self._conclude(state)
 
-    def _scene(self, stack: ExitStack, place: Place, screen: Screen) -> Scene:
-        plane = place.plane
+    def _scene(self, stack: ExitStack, environment: Environment, screen: Screen) -> DemoState:
+        plane = environment.plane
         namespace = plane.create_namespace("demo")
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
         expect(plane.admin.post(leases, {**lease, "metadata": {"name": LEASE}}))
         names = [f"pod-{number}" for number in range(PODS)]
-        pods = [Pod(name, place.pod(name, namespace, self._timing)) for name in names]
+        pods = [Pod(name, environment.pod(name, namespace, self._timing)) for name in names]
         cloud = Cloud(plane, namespace)
         cloud.publish()
-        edge = stack.enter_context(Edge(place.edge(namespace), namespace))
+        edge = stack.enter_context(Edge(environment.edge(namespace), namespace))
         watcher = stack.enter_context(Watcher(pods))
-        stage = Stage(
+        runner = Runner(
             self._ending,
             screen.say,
             lambda: fallen(pods, edge),
             pause=self._pause,
             patience=patience(seconds(self._timing.lease_duration)),
         )
-        return Scene(pods, watcher, edge, cloud, place.ledger, stage)
+        return DemoState(pods, watcher, edge, cloud, environment.ledger, runner)
 
-    def _pressed(self, scene: Scene, key: str) -> None:
+    def _pressed(self, state: DemoState, key: str) -> None:
         """In the thread of the keys."""
         if key == "q":
-            scene.stage.ending.ask()
+            state.runner.shutdown.ask()
         elif key in BY_HAND:
-            scene.stage.say(f"next: {BY_HAND[key][0]}")
+            state.runner.say(f"next: {BY_HAND[key][0]}")
             self._asked.put(key)
 
-    def _play(self, scene: Scene, *, has_keys: bool) -> None:
+    def _play(self, state: DemoState, *, has_keys: bool) -> None:
         """All steps, unless one fails or somebody asks for the end."""
         script: deque[Step] = deque(SCRIPT)
         try:
-            while script or (has_keys and self._wait_for_key(scene)):
-                if scene.stage.results and not self._asked.empty():
+            while script or (has_keys and self._wait_for_key(state)):
+                if state.runner.results and not self._asked.empty():
                     script.appendleft(BY_HAND[self._asked.get()][1])
-                if not self._perform(scene, script.popleft()):
+                if not self._perform(state, script.popleft()):
                     return
-                scene.stage.doing = "next step follows"
-                scene.stage.sleep(scene.stage.pause)
+                state.runner.doing = "next step follows"
+                state.runner.sleep(state.runner.pause)
         except Ended:
-            scene.stage.say("ending")
+            state.runner.say("ending")
 
-    def _wait_for_key(self, scene: Scene) -> bool:
+    def _wait_for_key(self, state: DemoState) -> bool:
         deadline = time.monotonic() + LAST_CALL
-        scene.stage.say("press a key to go on by hand")
+        state.runner.say("press a key to go on by hand")
         while self._asked.empty():
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            scene.stage.doing = f"done; the demo ends in {left:.0f} s unless a key is pressed"
-            scene.stage.sleep(0.1)
+            state.runner.doing = f"done; the demo ends in {left:.0f} s unless a key is pressed"
+            state.runner.sleep(0.1)
         return True
 
-    def _perform(self, scene: Scene, step: Step) -> bool:
+    def _perform(self, state: DemoState, step: Step) -> bool:
         """Whether it went as promised."""
-        return scene.stage.perform(step.__name__.replace("_", " "), lambda: step(scene))
+        return state.runner.perform(step.__name__.replace("_", " "), lambda: step(state))
 
-    def _conclude(self, scene: Scene) -> int:
+    def _conclude(self, state: DemoState) -> int:
         """Prints the summary and the verdict."""
-        overlaps = scene.watcher.overlaps()
-        answers = scene.watcher.answers()
-        units, terms, late = check_ledger(scene.ledger)
+        overlaps = state.watcher.overlaps()
+        answers = state.watcher.answers()
+        units, terms, late = check_ledger(state.ledger)
         self._console.print()
-        self._console.print(summary_table(scene.stage.results))
+        self._console.print(summary_table(state.runner.results))
         self._console.print()
         observed = len({ready.token for ready in answers})
         self._console.print(
@@ -142,16 +142,16 @@ class Show:
             f"newer term led; {units} units of work in {terms} terms, {late} out of order",
             soft_wrap=True,
         )
-        problems = [result for result in scene.stage.results if result.problem]
+        problems = [result for result in state.runner.results if result.problem]
         is_good = not (problems or overlaps or late)
         if overlaps:
             self._console.print(f"two leaders at once: {overlaps[0]}", soft_wrap=True)
         verdict = "exactly one leader at a time" if is_good else "NOT as promised"
-        early = ", as far as it was shown" if scene.stage.ending.is_asked else ""
+        early = ", as far as it was shown" if state.runner.shutdown.is_asked else ""
         self._console.print(f"verdict: {verdict}{early}")
         if problems:
-            tails = {pod.name: pod.log_tail() for pod in scene.pods}
-            for name, tail in (tails | {"edge": scene.edge.log_tail()}).items():
+            tails = {pod.name: pod.log_tail() for pod in state.pods}
+            for name, tail in (tails | {"edge": state.edge.log_tail()}).items():
                 if tail:
                     self._console.print(f"{name}:", *tail, sep="\n  ", soft_wrap=True)
         return 0 if is_good else 1

@@ -8,74 +8,74 @@ from collections.abc import Callable
 
 from tools.demo.outage import outage
 from tools.demo.pod import Pod
-from tools.demo.scene import Scene
-from tools.demo.stage import Failed, Result
+from tools.demo.runner import Failed, Result
+from tools.demo.state import DemoState
 from tools.harness.controlplane.answer import boottime
 from tools.harness.pods.observer import Ready
 
-Step = Callable[[Scene], None]
+Step = Callable[[DemoState], None]
 
 
-def elect(scene: Scene) -> None:
+def elect(state: DemoState) -> None:
     """The Lease is there and empty, as the manifests ship it: free at once."""
     started = boottime()
-    for pod in scene.pods:
+    for pod in state.pods:
         pod.start()
-    first = scene.stage.wait_for(scene.watcher.newest, "a first leader")
-    scene.edge.start()
-    _settle(scene)
-    scene.stage.note(
+    first = state.runner.wait_for(state.watcher.newest, "a first leader")
+    state.edge.start()
+    _settle(state)
+    state.runner.note(
         Result("three pods start", f"{first.pod} leads", took=first.received - started)
     )
 
 
-def kill_main(scene: Scene) -> None:
+def kill_main(state: DemoState) -> None:
     """The sidecar lives, finds its main gone, and releases the Lease: no lease to wait out."""
-    leader = scene.leader()
-    _take_over(scene, "kill the leader's main", leader, leader.kill_main)
-    scene.stage.say(f"{leader.name}: main restarted, as kubelet would")
+    leader = state.leader()
+    _take_over(state, "kill the leader's main", leader, leader.kill_main)
+    state.runner.say(f"{leader.name}: main restarted, as kubelet would")
     leader.start_main()
-    _settle(scene)
+    _settle(state)
 
 
-def kill_leader(scene: Scene) -> None:
+def kill_leader(state: DemoState) -> None:
     """Nobody is left to release: the Lease must expire."""
-    leader = scene.leader()
-    _take_over(scene, "kill the whole leader", leader, leader.kill)
-    scene.stage.say(f"{leader.name}: restarted")
+    leader = state.leader()
+    _take_over(state, "kill the whole leader", leader, leader.kill)
+    state.runner.say(f"{leader.name}: restarted")
     leader.start()
-    _settle(scene)
+    _settle(state)
 
 
-def partition(scene: Scene) -> None:
+def partition(state: DemoState) -> None:
     """The leader hears nobody: it stops by its own clock, before another one may start."""
-    leader = scene.leader()
-    _take_over(scene, "cut the leader off", leader, leader.partition)
-    scene.stage.say(f"{leader.name}: link healed")
+    leader = state.leader()
+    _take_over(state, "cut the leader off", leader, leader.partition)
+    state.runner.say(f"{leader.name}: link healed")
     leader.heal()
-    _settle(scene)
+    _settle(state)
 
 
-def roll(scene: Scene) -> None:
+def roll(state: DemoState) -> None:
     """Each pod is replaced as by a rolling update, the next one when the new one is ready."""
-    newest, started = _newest_answer(scene), boottime()
-    before = len({ready.token for ready in scene.watcher.answers()})
-    for pod in scene.pods:
-        scene.stage.say(f"{pod.name}: SIGTERM")
+    newest, started = _newest_answer(state), boottime()
+    before = len({ready.token for ready in state.watcher.answers()})
+    for pod in state.pods:
+        state.runner.say(f"{pod.name}: SIGTERM")
         status = pod.terminate()
         if status != 0:
             raise Failed(f"{pod.name}'s elector did not end in order: exit status {status}")
         pod.start()
-        _wait_ready(scene, pod)
-        scene.stage.say(f"{pod.name}: replaced and ready")
-    _settle(scene)
-    changes = len({ready.token for ready in scene.watcher.answers()}) - before
-    scene.stage.note(
+        _wait_ready(state, pod)
+        state.runner.say(f"{pod.name}: replaced and ready")
+    _settle(state)
+    changes = len({ready.token for ready in state.watcher.answers()}) - before
+    state.runner.note(
         Result(
             "roll all three",
             f"{changes} change{'s' * (changes != 1)} of leader",
             took=boottime() - started,
-            vacant=scene.watcher.vacancy(newest.sent),
+            vacant=state.watcher.vacancy(newest.sent),
         )
     )
 
@@ -90,33 +90,33 @@ BY_HAND: dict[str, tuple[str, Step]] = {
 }
 
 
-def _take_over(scene: Scene, title: str, leader: Pod, fault: Callable[[], None]) -> None:
-    newest = _newest_answer(scene)
-    scene.stage.say(f"{leader.name} leads: {title}")
+def _take_over(state: DemoState, title: str, leader: Pod, fault: Callable[[], None]) -> None:
+    newest = _newest_answer(state)
+    state.runner.say(f"{leader.name} leads: {title}")
     started = boottime()
     fault()
-    first = scene.stage.wait_for(lambda: scene.watcher.first_after(newest.token), "a successor")
-    scene.stage.note(
+    first = state.runner.wait_for(lambda: state.watcher.first_after(newest.token), "a successor")
+    state.runner.note(
         Result(
             title,
             f"{leader.name} → {first.pod}",
             took=first.received - started,
-            vacant=scene.watcher.vacancy(newest.sent),
+            vacant=state.watcher.vacancy(newest.sent),
         )
     )
 
 
-def _newest_answer(scene: Scene) -> Ready:
+def _newest_answer(state: DemoState) -> Ready:
     """The last 200 before a fault: from there on, nobody leads until the next 200."""
-    return scene.stage.wait_for(scene.watcher.newest, "a leader's first answer")
+    return state.runner.wait_for(state.watcher.newest, "a leader's first answer")
 
 
-def _settle(scene: Scene) -> None:
+def _settle(state: DemoState) -> None:
     """All pods ready, one leader."""
-    for pod in scene.pods:
-        _wait_ready(scene, pod)
-    scene.leader()
+    for pod in state.pods:
+        _wait_ready(state, pod)
+    state.leader()
 
 
-def _wait_ready(scene: Scene, pod: Pod) -> None:
-    scene.stage.wait_for(lambda: pod.is_eligible() or None, f"{pod.name} ready")
+def _wait_ready(state: DemoState, pod: Pod) -> None:
+    state.runner.wait_for(lambda: pod.is_eligible() or None, f"{pod.name} ready")

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tools.demo.edge import Edge
 from tools.demo.pod import RUNNING, Pod
-from tools.demo.scene import Scene
+from tools.demo.state import DemoState
 from tools.demo.watcher import Document
 from tools.harness.controlplane.answer import boottime
 
@@ -19,26 +19,26 @@ EDGE_COLUMNS = {"edge": 5, "link": 7, "relay": 10}
 KEYS = "keys: m kill main · k kill leader · p cut it off · r roll all · e cut an edge · q end"
 
 
-def picture(scene: Scene) -> Sequence[RenderableType]:
+def picture(state: DemoState) -> Sequence[RenderableType]:
     return (
-        pods_table(scene),
-        edge_table(scene.edge),
-        Text(f"▸ {scene.stage.doing}", style="yellow"),
+        pods_table(state),
+        edge_table(state.edge),
+        Text(f"▸ {state.runner.doing}", style="yellow"),
     )
 
 
-def pods_table(scene: Scene) -> Table:
+def pods_table(state: DemoState) -> Table:
     table = Table(box=None, pad_edge=False, expand=True)
     for title, width in COLUMNS.items():
         table.add_column(title, width=width, no_wrap=True)
     table.add_column("reason", ratio=1, no_wrap=True, overflow="ellipsis")
-    for pod in scene.pods:
-        table.add_row(*_cells(scene, pod), style=_style(scene, pod))
+    for pod in state.pods:
+        table.add_row(*_cells(state, pod), style=_style(state, pod))
     return table
 
 
-def _cells(scene: Scene, pod: Pod) -> tuple[str, str, str, str, str, str]:
-    elector, work = scene.watcher.elector(pod), _work(scene.watcher.main(pod))
+def _cells(state: DemoState, pod: Pod) -> tuple[str, str, str, str, str, str]:
+    elector, work = state.watcher.elector(pod), _work(state.watcher.main(pod))
     if elector is None:
         return pod.name, "gone", "", "", work, pod.fate
     valid_until = elector["validUntil"]
@@ -60,8 +60,8 @@ def _work(main: Document | None) -> str:
     return f"working ({main['units']})" if main["working"] else "idle"
 
 
-def _style(scene: Scene, pod: Pod) -> str:
-    elector = scene.watcher.elector(pod)
+def _style(state: DemoState, pod: Pod) -> str:
+    elector = state.watcher.elector(pod)
     if elector is None or pod.fate != RUNNING:
         return "red"
     return "bold green" if elector["isLeader"] else ""

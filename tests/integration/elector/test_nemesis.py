@@ -6,8 +6,8 @@ The seeds are fixed: a run that fails is begun again with the same draws.
 import pytest
 
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.nemesis.elector.arena import Arena
 from tools.nemesis.elector.nemesis import Nemesis
+from tools.nemesis.elector.testbed import ElectionTestbed
 
 SECONDS = 25.0
 # Fewer would prove nothing: about one group of faults in two seconds is drawn.
@@ -19,8 +19,8 @@ ENOUGH_FAULTS = 5
 def test_random_faults_break_no_promise(
     control_plane: ControlPlane, namespace: str, seed: int, client_go: str | None
 ) -> None:
-    with Arena(control_plane, namespace, client_go=client_go) as arena:
-        outcome = Nemesis(arena, seed=seed, say=print).run(SECONDS)
+    with ElectionTestbed(control_plane, namespace, client_go=client_go) as testbed:
+        outcome = Nemesis(testbed, seed=seed, say=print).run(SECONDS)
     assert not outcome.verdict.findings
     assert not outcome.complaints
     assert outcome.faults >= ENOUGH_FAULTS

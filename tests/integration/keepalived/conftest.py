@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.nemesis.vip.keepalived_nodes import Site
+from tools.nemesis.vip.keepalived_nodes import VipTestbed
 from tools.nemesis.vip.network import Network, NoNamespaces
 
 PROGRAMS = {"ip": "iproute2", "keepalived": "keepalived", "curl": "curl"}
@@ -36,15 +36,17 @@ def namespaces() -> None:
 
 
 @pytest.fixture
-def site(namespaces: None, control_plane: ControlPlane, namespace: str) -> Iterator[Site]:
+def testbed(namespaces: None, control_plane: ControlPlane, namespace: str) -> Iterator[VipTestbed]:
     """Two nodes; at the end no promise was broken."""
-    with Site(control_plane, namespace) as two:
+    with VipTestbed(control_plane, namespace) as two:
         yield two
-        assert two.outlook.findings() == []
+        assert two.node_observer.findings() == []
 
 
 @pytest.fixture
-def site_of_three(namespaces: None, control_plane: ControlPlane, namespace: str) -> Iterator[Site]:
-    with Site(control_plane, namespace, nodes=3) as three:
+def testbed_of_three(
+    namespaces: None, control_plane: ControlPlane, namespace: str
+) -> Iterator[VipTestbed]:
+    with VipTestbed(control_plane, namespace, nodes=3) as three:
         yield three
-        assert three.outlook.findings() == []
+        assert three.node_observer.findings() == []

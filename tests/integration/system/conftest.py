@@ -10,7 +10,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.system import MODES, System
-from tools.harness.system.gm_cluster import EXAMPLES, Cluster, course_of
+from tools.harness.system.gm_cluster import EXAMPLES, GmCluster, plan_of
 from tools.harness.system.workers import Workers
 
 
@@ -30,7 +30,7 @@ def cluster(
     sedna_plane: ControlPlane,
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
-) -> Iterator[Cluster]:
+) -> Iterator[GmCluster]:
     """One for each mode; who breaks something in it heals it."""
     workers = Workers()
     with System(
@@ -38,7 +38,7 @@ def cluster(
         tmp_path_factory.mktemp("cluster"),
         mode=request.param,
         gms=3,
-        course_of=functools.partial(course_of, workers),
+        plan_of=functools.partial(plan_of, workers),
         image=EXAMPLES,
     ) as system:
-        yield Cluster(system, workers)
+        yield GmCluster(system, workers)

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tools.harness.pods.system import System
-from tools.harness.system.gm_cluster import EXAMPLES, Cluster
+from tools.harness.system.gm_cluster import EXAMPLES, GmCluster
 
 Json = dict[str, Any]
 
@@ -102,7 +102,9 @@ def check_incremental(system: System) -> None:
     """Round 1 deploys a model in place of none; round 2 begins when more samples have come."""
     kind, name = "IncrementalLearningJob", "threshold"
     system.wait_for(kind, name, deployed(1), what="round 1 is over")
-    [worker] = [it for it in system.witness.objects("pod") if "threshold-inference" in _name(it)]
+    [worker] = [
+        it for it in system.api_observer.objects("pod") if "threshold-inference" in _name(it)
+    ]
     assert HOT_UPDATE in system.kubelet.log_of(_name(worker)), "it answers with the first model"
     samples(system, "edge-a", INCREMENTAL, 400, seed=4)
     job = system.wait_for(kind, name, deployed(2), what="round 2 is over")
@@ -112,8 +114,8 @@ def check_incremental(system: System) -> None:
     )
     for number in (1, 2):
         for stage in ("Train", "Eval", "Deploy"):
-            assert f"{stage} Completed {number}" in system.witness.types_of(job), number
-    pods = [it for it in system.witness.objects("pod") if "threshold-inference" in _name(it)]
+            assert f"{stage} Completed {number}" in system.api_observer.types_of(job), number
+    pods = [it for it in system.api_observer.objects("pod") if "threshold-inference" in _name(it)]
     assert [it["metadata"]["uid"] for it in pods] == [worker["metadata"]["uid"]]
     assert pods[0]["status"]["phase"] == "Running"
 
@@ -139,7 +141,7 @@ def check_inference(system: System) -> None:
     )
 
 
-def test_every_kind_of_job_runs_from_end_to_end_and_leaves_nothing(cluster: Cluster) -> None:
+def test_every_kind_of_job_runs_from_end_to_end_and_leaves_nothing(cluster: GmCluster) -> None:
     system = cluster.system
     samples(system, "edge-a", FEDERATED, 400, seed=1)
     samples(system, "edge-b", FEDERATED, 300, seed=2)
@@ -154,5 +156,5 @@ def test_every_kind_of_job_runs_from_end_to_end_and_leaves_nothing(cluster: Clus
     system.until(lambda: not system.wrong_stores(), what="LCs know what the API has")
     for manifest in applied:
         system.delete(manifest["kind"], manifest["metadata"]["name"])
-    system.until(lambda: not system.witness.objects("pod"), what="pods go with their jobs")
+    system.until(lambda: not system.api_observer.objects("pod"), what="pods go with their jobs")
     cluster.settled()

@@ -6,7 +6,7 @@ import pytest
 
 from tools.harness.pods.edge_node import RELAY
 from tools.harness.system import faults
-from tools.harness.system.gm_cluster import HEALING, Cluster
+from tools.harness.system.gm_cluster import HEALING, GmCluster
 from tools.harness.system.ordeal import Ordeal
 
 OBJECTS = 24
@@ -17,7 +17,7 @@ ENOUGH_FAULTS = 5
 
 
 def test_a_leader_killed_while_children_are_made_leaves_none_missing_and_none_twice(
-    cluster: Cluster,
+    cluster: GmCluster,
 ) -> None:
     cluster.workload.begin(OBJECTS)
     with faults.gm_pod_killed(cluster.leader):
@@ -25,17 +25,17 @@ def test_a_leader_killed_while_children_are_made_leaves_none_missing_and_none_tw
     cluster.settled()
 
 
-def test_a_leader_that_stood_still_finds_its_work_done_and_leaves_it_so(cluster: Cluster) -> None:
+def test_a_leader_that_stood_still_finds_its_work_done_and_leaves_it_so(cluster: GmCluster) -> None:
     old = cluster.leader
     others = [pod for pod in cluster.system.gms if pod is not old]
     with faults.gm_pod_frozen(old):
         for _ in range(6):
             cluster.workload.deed()
-        cluster.system.until(lambda: Cluster.leader_among(others), what="another leader")
+        cluster.system.until(lambda: GmCluster.leader_among(others), what="another leader")
     cluster.settled()
 
 
-def test_after_a_graceful_stop_lcs_are_served_by_another_gm_at_once(cluster: Cluster) -> None:
+def test_after_a_graceful_stop_lcs_are_served_by_another_gm_at_once(cluster: GmCluster) -> None:
     if cluster.system.mode == RELAY:
         pytest.skip("LCs talk to no GM")
     leader = cluster.leader
@@ -49,7 +49,7 @@ def test_after_a_graceful_stop_lcs_are_served_by_another_gm_at_once(cluster: Clu
 
 
 def test_an_lc_restarted_while_cut_takes_what_workers_say_and_tells_it_when_healed(
-    cluster: Cluster,
+    cluster: GmCluster,
 ) -> None:
     edge = cluster.system.edges["edge-a"]
     cluster.settled()
@@ -66,7 +66,7 @@ def test_an_lc_restarted_while_cut_takes_what_workers_say_and_tells_it_when_heal
 
 
 def test_what_was_deleted_and_made_anew_while_an_lc_was_cut_is_so_when_it_is_back(
-    cluster: Cluster,
+    cluster: GmCluster,
 ) -> None:
     edge = cluster.system.edges["edge-a"]
     with faults.edge_cut(cluster.system, edge):
@@ -76,7 +76,7 @@ def test_what_was_deleted_and_made_anew_while_an_lc_was_cut_is_so_when_it_is_bac
     cluster.settled()
 
 
-def test_words_that_lc_took_while_no_gm_was_there_arrive(cluster: Cluster) -> None:
+def test_words_that_lc_took_while_no_gm_was_there_arrive(cluster: GmCluster) -> None:
     for pod in cluster.system.gms:
         pod.kill()
     taken = cluster.workers.taken
@@ -87,7 +87,7 @@ def test_words_that_lc_took_while_no_gm_was_there_arrive(cluster: Cluster) -> No
 
 
 @pytest.mark.slow
-def test_random_faults_double_nothing_and_lose_nothing(cluster: Cluster) -> None:
+def test_random_faults_double_nothing_and_lose_nothing(cluster: GmCluster) -> None:
     ordeal = Ordeal(
         cluster.system, cluster.workers, cluster.workload, seed=SEED, say=print, healing=HEALING
     )

@@ -25,8 +25,8 @@ from tools.bench.gm.result import REFERENCE, Result, Sample
 from tools.bench.gm.world import CLIENTS, REQUEST_TIMEOUT, Fleet, Options, World, create_all
 from tools.bench.pace import TookTooLong, sleep, wait_for
 from tools.bench.progress import say
+from tools.harness.pods.api_observer import ApiObserver
 from tools.harness.pods.caller import Caller
-from tools.harness.pods.witness import Witness
 
 Json = dict[str, Any]
 
@@ -86,11 +86,11 @@ def lost(world: World, options: Options) -> list[Result]:
     """From clients that all create at once, while GM works."""
     result = Result(LOST)
     for _ in range(options.runs):
-        with Fleet(world, edges=0) as fleet, _witness(fleet) as witness:
+        with Fleet(world, edges=0) as fleet, _observer(fleet) as api_observer:
             fleet.stock()
             began = time.monotonic()
             fleet.make(FL.jobs(MANY, fleet.nodes[0]))
-            missing = _unmade(witness, {FL: MANY})
+            missing = _unmade(api_observer, {FL: MANY})
             sample = {"lost": missing, "seconds": time.monotonic() - began}
         result.samples.append(sample)
         _told(result)
@@ -101,17 +101,20 @@ def doubled(world: World, options: Options) -> list[Result]:
     """Three GMs, one of which at a time is killed or frozen, until all jobs are made."""
     result = Result(DOUBLED)
     for run in range(options.runs):
-        with Fleet(world, gms=3, edges=0, is_quick=True) as fleet, _witness(fleet) as witness:
+        with (
+            Fleet(world, gms=3, edges=0, is_quick=True) as fleet,
+            _observer(fleet) as api_observer,
+        ):
             fleet.stock()
             half = MANY // 2
             manifests = [*FL.jobs(half, fleet.nodes[0]), *IL.jobs(half, fleet.nodes[0])]
             with ThreadPoolExecutor(1) as pool:
                 making = pool.submit(fleet.make, manifests)
-                faults = _torment(fleet, witness, random.Random(SEED + run))
+                faults = _torment(fleet, api_observer, random.Random(SEED + run))
                 making.result()
-            missing = _unmade(witness, {FL: half, IL: half})
-            found = len(witness.doubled)
-            for each in witness.doubled[:5]:
+            missing = _unmade(api_observer, {FL: half, IL: half})
+            found = len(api_observer.doubled)
+            for each in api_observer.doubled[:5]:
                 result.failures.append(each)
         result.samples.append({"doubled": found, "lost": missing, "faults": faults})
         _told(result)
@@ -188,43 +191,45 @@ def _is_through(fleet: Fleet, kind: Kind) -> bool:
 # ── many ──
 
 
-def _witness(fleet: Fleet) -> Witness:
+def _observer(fleet: Fleet) -> ApiObserver:
     plane = fleet.world.plane
-    return Witness(Caller(plane.server, context=plane.tls()), fleet.namespace)
+    return ApiObserver(Caller(plane.server, context=plane.tls()), fleet.namespace)
 
 
-def _wanting(witness: Witness, wanted: dict[Kind, int]) -> int:
+def _wanting(api_observer: ApiObserver, wanted: dict[Kind, int]) -> int:
     """Jobs that lack a pod or a status, or are not there."""
     pods = Counter(
         owner["uid"]
-        for it in witness.objects("pod")
+        for it in api_observer.objects("pod")
         for owner in it["metadata"].get("ownerReferences", ())
     )
     return sum(
         count
         - sum(
             pods[it["metadata"]["uid"]] == kind.pods and bool(it.get("status"))
-            for it in witness.objects(kind.resource.singular)
+            for it in api_observer.objects(kind.resource.singular)
         )
         for kind, count in wanted.items()
     )
 
 
-def _unmade(witness: Witness, wanted: dict[Kind, int]) -> int:
+def _unmade(api_observer: ApiObserver, wanted: dict[Kind, int]) -> int:
     """How many are not made in time."""
     try:
-        wait_for(lambda: not _wanting(witness, wanted), timeout=PATIENCE, what="jobs", interval=0.5)
+        wait_for(
+            lambda: not _wanting(api_observer, wanted), timeout=PATIENCE, what="jobs", interval=0.5
+        )
     except TookTooLong:
-        return _wanting(witness, wanted)
+        return _wanting(api_observer, wanted)
     return 0
 
 
-def _torment(fleet: Fleet, witness: Witness, chance: random.Random) -> int:
+def _torment(fleet: Fleet, api_observer: ApiObserver, chance: random.Random) -> int:
     """How many faults it took until all jobs were made."""
     half = MANY // 2
     deadline = time.monotonic() + PATIENCE
     faults = 0
-    while _wanting(witness, {FL: half, IL: half}) and time.monotonic() < deadline:
+    while _wanting(api_observer, {FL: half, IL: half}) and time.monotonic() < deadline:
         leader = fleet.leader()
         pod = leader if leader and chance.random() < 0.7 else chance.choice(fleet.pods)
         length = chance.uniform(0.1, LONGEST_FAULT)

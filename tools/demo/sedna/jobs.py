@@ -1,6 +1,6 @@
 """The two jobs as an outsider reads them from the API: how far they are, and what was taken in.
 
-Owns no object: everything is the witness's newest. Pure reading, no I/O.
+Owns no object: everything is the observer's newest. Pure reading, no I/O.
 """
 
 import json
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.demo.sedna.workload import FEDERATED, INCREMENTAL
-from tools.harness.pods.witness import Witness
+from tools.harness.pods.api_observer import ApiObserver
 
 Json = dict[str, Any]
 
@@ -29,13 +29,13 @@ class Progress:
 
 
 class Jobs:
-    def __init__(self, witness: Witness) -> None:
-        self._witness = witness
+    def __init__(self, api_observer: ApiObserver) -> None:
+        self._api_observer = api_observer
 
     def federated(self) -> Progress:
         job = self._find(FEDERATED) or {}
         conditions = _conditions(job)
-        model = self._witness.find("model", FEDERATED[1]) or {}
+        model = self._api_observer.find("model", FEDERATED[1]) or {}
         metrics = {it["key"]: it["value"] for it in model.get("status", {}).get("metrics", ())}
         return Progress(
             stage=conditions[-1]["type"] if conditions else "",
@@ -65,20 +65,20 @@ class Jobs:
     def stages(self) -> set[str]:
         """`stage type round` of every condition that the incremental job ever had."""
         job = self._find(INCREMENTAL)
-        return self._witness.types_of(job) if job else set()
+        return self._api_observer.types_of(job) if job else set()
 
     def inference_workers(self) -> list[str]:
         """uids of the incremental job's."""
         name = f"{INCREMENTAL[1]}-inference"
         return [
             it["metadata"]["uid"]
-            for it in self._witness.objects("pod")
+            for it in self._api_observer.objects("pod")
             if it["metadata"]["name"].startswith(name)
         ]
 
     def samples(self, dataset: str) -> int | None:
         """How many its status counts."""
-        found = self._witness.find("dataset", dataset) or {}
+        found = self._api_observer.find("dataset", dataset) or {}
         count: int | None = found.get("status", {}).get("numberOfSamples")
         return count
 
@@ -93,7 +93,7 @@ class Jobs:
 
     def stored(self, node: str) -> Mark:
         """The last one that stands, or stood, in the node's NodeReport."""
-        report = self._witness.find("nodereport", node) or {}
+        report = self._api_observer.find("nodereport", node) or {}
         job = self._find(FEDERATED)
         return max(
             (
@@ -106,21 +106,21 @@ class Jobs:
 
     def reports(self) -> int:
         """How many were numbered and came through, or were replaced by newer ones on their way."""
-        found = self._witness.objects("nodereport")
+        found = self._api_observer.objects("nodereport")
         return sum(it["seq"] for report in found for it in report.get("entries", ()))
 
     # ── ──
 
     def _find(self, which: tuple[str, str]) -> Json | None:
         kind, name = which
-        return self._witness.find(kind.lower(), name)
+        return self._api_observer.find(kind.lower(), name)
 
     def _workers(self, job: Json) -> int:
         uid = job.get("metadata", {}).get("uid")
         return sum(
             it.get("status", {}).get("phase") == "Running"
             and any(owner["uid"] == uid for owner in it["metadata"].get("ownerReferences", ()))
-            for it in self._witness.objects("pod")
+            for it in self._api_observer.objects("pod")
         )
 
 

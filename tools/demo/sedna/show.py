@@ -11,22 +11,22 @@ import time
 from contextlib import ExitStack
 
 from tools.demo.cluster import Cluster
-from tools.demo.ending import Ending
 from tools.demo.keys import Keys
-from tools.demo.screen import Glass, Screen, summary_table
+from tools.demo.runner import Ended, Runner
+from tools.demo.screen import Display, Screen, summary_table
 from tools.demo.sedna.jobs import Jobs
-from tools.demo.sedna.lookout import Lookout
-from tools.demo.sedna.scene import Scene, fallen
+from tools.demo.sedna.state import SednaState, fallen
+from tools.demo.sedna.status_poller import StatusPoller
 from tools.demo.sedna.steps import SCRIPT
 from tools.demo.sedna.tables import KEYS, picture
 from tools.demo.sedna.workload import EXAMPLES, ROUND_SECONDS, ROUNDS, Workload
 from tools.demo.show import TERMINAL_PAUSE
-from tools.demo.stage import Ended, Stage
+from tools.demo.shutdown import Shutdown
 from tools.demo.timing import Timing
 from tools.harness.controlplane import sedna_kinds
 from tools.harness.controlplane.api_server import ApiServer
-from tools.harness.pods.course import Course
 from tools.harness.pods.edge_node import RELAY
+from tools.harness.pods.pod_plan import PodPlan
 from tools.harness.pods.system import System
 
 GMS = 3
@@ -41,7 +41,7 @@ class SednaShow:
         self,
         cluster: Cluster,
         timing: Timing,
-        ending: Ending,
+        shutdown: Shutdown,
         *,
         mode: str,
         pause: float | None,
@@ -49,9 +49,9 @@ class SednaShow:
     ) -> None:
         self._cluster = cluster
         self._timing = timing
-        self._ending = ending
+        self._ending = shutdown
         self._mode = mode
-        self._glass = Glass(is_plain=is_plain)
+        self._glass = Display(is_plain=is_plain)
         self._pause = pause if pause is not None else TERMINAL_PAUSE * self._glass.is_live
 
     def run(self) -> int:
@@ -69,14 +69,14 @@ class SednaShow:
                 # What a demo that was killed leaves is removed with the plane's folder.
                 stack.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
                 tempfile.tempdir = str(plane.folder)
-                scene = self._scene(stack, plane, screen)
+                state = self._scene(stack, plane, screen)
                 with Keys(self._pressed) as keys:
-                    screen.open(lambda: picture(scene), KEYS if keys.is_there else "")
-                    self._play(scene)
+                    screen.open(lambda: picture(state), KEYS if keys.is_there else "")
+                    self._play(state)
             # While everything still lives: below the table, which stays as it was last.
-            return self._conclude(scene)
+            return self._conclude(state)
 
-    def _scene(self, stack: ExitStack, plane: ApiServer, screen: Screen) -> Scene:
+    def _scene(self, stack: ExitStack, plane: ApiServer, screen: Screen) -> SednaState:
         screen.say("applying Sedna's CRDs, starting GMs and LCs")
         started = time.monotonic()
         sedna_kinds.install(plane)
@@ -85,7 +85,7 @@ class SednaShow:
             plane.folder / "nodes",
             mode=self._mode,
             gms=GMS,
-            course_of=lambda pod: Course(is_process=True),
+            plan_of=lambda pod: PodPlan(is_process=True),
             image=EXAMPLES,
             lease_flags=self._timing.flags(),
         )
@@ -94,12 +94,12 @@ class SednaShow:
         killed: set[str] = set()
         # Steps take longer where people look.
         rounds = ROUNDS + round(len(SCRIPT) * self._pause / ROUND_SECONDS)
-        return Scene(
+        return SednaState(
             system,
-            stack.enter_context(Lookout(system)),
+            stack.enter_context(StatusPoller(system)),
             Workload(system, rounds),
-            Jobs(system.witness),
-            Stage(
+            Jobs(system.api_observer),
+            Runner(
                 self._ending,
                 screen.say,
                 lambda: fallen(system, killed),
@@ -114,38 +114,38 @@ class SednaShow:
         if key == "q":
             self._ending.ask()
 
-    def _play(self, scene: Scene) -> None:
+    def _play(self, state: SednaState) -> None:
         """All steps, unless one fails or somebody asks for the end."""
         try:
             for step in SCRIPT:
                 title = step.__name__.replace("_", " ")
-                if not scene.stage.perform(title, functools.partial(step, scene)):
+                if not state.runner.perform(title, functools.partial(step, state)):
                     return
-                scene.stage.doing = "next step follows"
-                scene.stage.sleep(scene.stage.pause)
+                state.runner.doing = "next step follows"
+                state.runner.sleep(state.runner.pause)
         except Ended:
-            scene.stage.say("ending")
+            state.runner.say("ending")
 
-    def _conclude(self, scene: Scene) -> int:
+    def _conclude(self, state: SednaState) -> int:
         """Prints the summary and the verdict."""
-        console, witness = self._glass.console, scene.system.witness
+        console, api_observer = self._glass.console, state.system.api_observer
         is_early = self._ending.is_asked
-        problems = [result for result in scene.stage.results if result.problem]
-        lost = [] if is_early else scene.system.unsettled_reports()
+        problems = [result for result in state.runner.results if result.problem]
+        lost = [] if is_early else state.system.unsettled_reports()
         console.print()
-        console.print(summary_table(scene.stage.results))
+        console.print(summary_table(state.runner.results))
         console.print()
         console.print(
-            f"{witness.children} children made, {len(witness.doubled)} of them twice; "
-            f"{scene.jobs.reports()} reports, {len(lost)} lost",
+            f"{api_observer.children} children made, {len(api_observer.doubled)} of them twice; "
+            f"{state.jobs.reports()} reports, {len(lost)} lost",
             soft_wrap=True,
         )
-        is_good = not (problems or witness.doubled or witness.reopened or lost)
+        is_good = not (problems or api_observer.doubled or api_observer.reopened or lost)
         verdict = "nothing lost, nothing doubled" if is_good else "NOT as promised"
         early = ", as far as it was shown" if is_early else ""
         console.print(f"verdict: {verdict}{early}")
-        for line in (*witness.doubled, *witness.reopened, *lost):
+        for line in (*api_observer.doubled, *api_observer.reopened, *lost):
             console.print(line, soft_wrap=True, markup=False)
         if problems:
-            console.print(scene.system.told(), soft_wrap=True, markup=False)
+            console.print(state.system.told(), soft_wrap=True, markup=False)
         return 0 if is_good else 1

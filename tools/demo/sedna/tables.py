@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.demo.sedna.jobs import Progress
-from tools.demo.sedna.scene import Scene
+from tools.demo.sedna.state import SednaState
 from tools.harness.pods.edge_node import EdgeNode
 from tools.harness.pods.gm import GmPod
 
@@ -18,12 +18,12 @@ LC_COLUMNS = {"LC": 7, "link": 5, "connected to": 13, "objects": 8}
 JOB_COLUMNS = {"job": 12, "stage": 16, "round": 8, "workers": 8}
 
 
-def picture(scene: Scene) -> Sequence[RenderableType]:
+def picture(state: SednaState) -> Sequence[RenderableType]:
     return (
-        _gms(scene),
-        _lcs(scene),
-        _jobs(scene),
-        Text(f"▸ {scene.stage.doing}", style="yellow"),
+        _gms(state),
+        _lcs(state),
+        _jobs(state),
+        Text(f"▸ {state.runner.doing}", style="yellow"),
     )
 
 
@@ -35,19 +35,19 @@ def _table(columns: dict[str, int], last: str) -> Table:
     return table
 
 
-def _gms(scene: Scene) -> Table:
+def _gms(state: SednaState) -> Table:
     table = _table(GM_COLUMNS, "LCs connected")
-    for pod in scene.system.gms:
-        is_killed = pod.name in scene.killed
-        style = "red" if is_killed else "bold green" if scene.leads(pod) else ""
-        table.add_row(pod.name, *_gm(scene, pod), style=style)
+    for pod in state.system.gms:
+        is_killed = pod.name in state.killed
+        style = "red" if is_killed else "bold green" if state.leads(pod) else ""
+        table.add_row(pod.name, *_gm(state, pod), style=style)
     return table
 
 
-def _gm(scene: Scene, pod: GmPod) -> tuple[str, ...]:
-    said = scene.lookout.gm(pod)
+def _gm(state: SednaState, pod: GmPod) -> tuple[str, ...]:
+    said = state.status_poller.gm(pod)
     if said is None:
-        return "gone" if pod.name in scene.killed else "starting", "", "", "", ""
+        return "gone" if pod.name in state.killed else "starting", "", "", "", ""
     leader = said["leader"]
     is_leader = leader["isLeader"]
     return (
@@ -59,30 +59,30 @@ def _gm(scene: Scene, pod: GmPod) -> tuple[str, ...]:
     )
 
 
-def _lcs(scene: Scene) -> Table:
+def _lcs(state: SednaState) -> Table:
     table = _table(LC_COLUMNS, "reports that wait")
-    for name, edge in scene.system.edges.items():
-        is_cut = name in scene.cut
-        row = (name, "cut" if is_cut else "up", *_lc(scene, edge))
+    for name, edge in state.system.edges.items():
+        is_cut = name in state.cut
+        row = (name, "cut" if is_cut else "up", *_lc(state, edge))
         table.add_row(*row, style="red" if is_cut else "")
     return table
 
 
-def _lc(scene: Scene, edge: EdgeNode) -> tuple[str, str, str]:
-    said = scene.lookout.lc(edge)
+def _lc(state: SednaState, edge: EdgeNode) -> tuple[str, str, str]:
+    said = state.status_poller.lc(edge)
     if said is None:
         return "starting", "", ""
     waiting, oldest = said["reports"]["waiting"], said["reports"]["oldestSeconds"]
     age = f", the oldest for {oldest:.0f} s" if oldest is not None else ""
-    return scene.peer(edge) or "nobody", str(len(said["objects"])), f"{waiting}{age}"
+    return state.peer(edge) or "nobody", str(len(said["objects"])), f"{waiting}{age}"
 
 
-def _jobs(scene: Scene) -> Table:
+def _jobs(state: SednaState) -> Table:
     table = _table(JOB_COLUMNS, "precision")
-    federated = scene.jobs.federated()
+    federated = state.jobs.federated()
     if federated.stage:
-        table.add_row("federated", *_job(federated, f"{federated.round}/{scene.workload.rounds}"))
-    incremental = scene.jobs.incremental()
+        table.add_row("federated", *_job(federated, f"{federated.round}/{state.workload.rounds}"))
+    incremental = state.jobs.incremental()
     if incremental.stage:
         table.add_row("incremental", *_job(incremental, str(incremental.round)))
     return table

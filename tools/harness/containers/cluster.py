@@ -25,7 +25,7 @@ from tools.harness.controlplane.accounts import Rule, expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.edge_node import RELAY
 from tools.harness.pods.system import AnySystem, node
-from tools.harness.system.gm_cluster import course_of
+from tools.harness.system.gm_cluster import plan_of
 from tools.harness.system.workers import Workers
 from tools.harness.system.workload import Workload
 
@@ -93,7 +93,7 @@ class ContainerCluster(AnySystem[GmContainers, EdgeContainers]):
             gms=gms,
             edges=edges,
             clouds=CLOUDS,
-            course_of=functools.partial(course_of, self.workers),
+            plan_of=functools.partial(plan_of, self.workers),
         )
         self.workload = Workload(self, self.workers, seed=7)
 
@@ -114,8 +114,8 @@ class ContainerCluster(AnySystem[GmContainers, EdgeContainers]):
         except AssertionError as error:
             raise AssertionError(f"{self._wrongs()[:5]}: {error}") from None
         self.workers.quiet.clear()
-        assert not self.witness.doubled
-        assert not self.witness.reopened
+        assert not self.api_observer.doubled
+        assert not self.api_observer.reopened
         assert not self.workers.complaints
         programs = [it for gm in self.gms for it in gm.programs.values()]
         programs += [it for edge in self.edges.values() for it in edge.programs.values()]

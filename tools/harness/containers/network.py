@@ -22,7 +22,7 @@ _TAKEN = "overlaps"
 
 
 class Network:
-    """Of the docker_lab, which removes it. `gateway`: the address of the engine's machine in it.
+    """Of the Docker lab, which removes it. `gateway`: the address of the engine's machine in it.
 
     `is_closed`: no way leads on from there. Else it leads to the engine's machine, and only the
     firewall there keeps somebody whom no other network is left from getting to one over it.

@@ -17,7 +17,7 @@ _RIGHTS: dict[str, Any] = {"user": "0:0", "cap_add": ["NET_ADMIN"]}
 
 
 class Router:
-    """Of the docker_lab, which removes it."""
+    """Of the Docker lab, which removes it."""
 
     def __init__(self, docker_lab: DockerLab, one: Network, other: Network) -> None:
         self._lab = docker_lab

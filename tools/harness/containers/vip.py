@@ -29,7 +29,7 @@ from tools.images.__main__ import build_all
 from tools.images.keepalived import keepalived_image
 from tools.nemesis.vip.faults import pair
 from tools.nemesis.vip.nemesis import Fault
-from tools.nemesis.vip.outlook import Outlook
+from tools.nemesis.vip.node_observer import NodeObserver
 
 SCRIPTS = Path(__file__).parents[2] / "nemesis" / "vip"
 LEASE_DURATION = 6.0
@@ -131,7 +131,7 @@ class VipPods:
                 **self._edge.settings(self._lab, self._edge.new_address()),
             )
             stack.callback(client.remove, force=True)
-            self.outlook = Outlook(
+            self.node_observer = NodeObserver(
                 electors,
                 kernels={pod.name: ContainerLines(pod.watch) for pod in self.pods},
                 client=ContainerLines(client),
@@ -208,7 +208,7 @@ class VipPods:
         return next(each for each in self.pods if each.name == name)
 
     def settled(self) -> VipPod:
-        return self.pod(self.outlook.settled())
+        return self.pod(self.node_observer.settled())
 
     def faults(self, name: str) -> Mapping[str, Mapping[str, Fault]]:
         pod = self.pod(name)

@@ -23,10 +23,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.guardian import Guardian
-from tools.harness.pods.agenda import Agenda
 from tools.harness.pods.caller import Caller
-from tools.harness.pods.course import Course, PodState
 from tools.harness.pods.node_processes import Machine, NodeProcesses
+from tools.harness.pods.pod_plan import PodPlan, PodState
+from tools.harness.pods.schedule import Schedule
 
 Json = dict[str, Any]
 PODS = "/api/v1/pods"
@@ -38,7 +38,7 @@ RESTART_DELAY = 0.5
 
 
 class Kubelet:
-    """Runs the pods of `nodes`, each as `course_of` says; a context manager.
+    """Runs the pods of `nodes`, each as `plan_of` says; a context manager.
 
     `caller` may do anything; a pod without a node is bound to the first one; `machines` has what
     stands behind nodes; processes print into `logs`, and `folder` is where images would let them
@@ -51,21 +51,21 @@ class Kubelet:
         nodes: Sequence[str],
         *,
         logs: Path,
-        course_of: Callable[[Json], Course] = lambda pod: Course(),
+        plan_of: Callable[[Json], PodPlan] = lambda pod: PodPlan(),
         machines: Mapping[str, Machine] | None = None,
         folder: Path | None = None,
         guardian: Guardian | None = None,
     ) -> None:
         self._caller = caller
         self._nodes = list(nodes)
-        self._course_of = course_of
+        self._course_of = plan_of
         self._processes = NodeProcesses(
             caller, logs=logs, machines=machines or {}, folder=folder, guardian=guardian
         )
         self._pods: dict[str, PodState] = {}
         self._gone: set[str] = set()
         self._cut: set[str] = set()
-        self._agenda = Agenda()
+        self._schedule = Schedule()
         self._events: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._socket: socket.socket | None = None
@@ -158,9 +158,9 @@ class Kubelet:
         try:
             while not self._ended.is_set():
                 with suppress(queue.Empty):
-                    while event := self._events.get(timeout=self._agenda.patience(POLL_INTERVAL)):
+                    while event := self._events.get(timeout=self._schedule.patience(POLL_INTERVAL)):
                         self._hear(event)
-                self._agenda.do_what_is_due()
+                self._schedule.do_what_is_due()
                 self._look_at_processes()
         except BaseException as error:  # whatever it is: a thread tells nobody else
             self._failure = error
@@ -195,7 +195,7 @@ class Kubelet:
                 pod.phase = pod.told = found["status"]["phase"]
             else:
                 begun = pod
-                self._agenda.later(pod.course.starts_after, lambda: self._begin(begun))
+                self._schedule.later(pod.plan.starts_after, lambda: self._begin(begun))
         pod.object = found
         if "deletionTimestamp" in found["metadata"] and not pod.is_leaving:
             pod.is_leaving = True
@@ -211,13 +211,13 @@ class Kubelet:
     def _begin(self, pod: PodState) -> None:
         if pod.is_leaving or pod.uid in self._gone or self._ended.is_set():
             return
-        if pod.course.is_working:
+        if pod.plan.is_working:
             pod.process = self._processes.start(pod, self._pods.values())
             if pod.process is None:
-                self._agenda.later(RESTART_DELAY, lambda: self._begin(pod))
+                self._schedule.later(RESTART_DELAY, lambda: self._begin(pod))
                 return
-        elif pod.course.runs_for is not None:
-            self._agenda.later(pod.course.runs_for, lambda: self._become(pod, pod.course.phase))
+        elif pod.plan.runs_for is not None:
+            self._schedule.later(pod.plan.runs_for, lambda: self._become(pod, pod.plan.phase))
         self._become(pod, "Running")
 
     def _become(self, pod: PodState, phase: str) -> None:
@@ -234,12 +234,12 @@ class Kubelet:
         try:
             answer = self._caller.patch(f"{pod.path}/status", body)
         except OSError:
-            self._agenda.later(0.2, lambda: self._tell(pod))
+            self._schedule.later(0.2, lambda: self._tell(pod))
             return
         if answer.status == HTTPStatus.OK:
             pod.told = pod.phase
         elif answer.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
-            self._agenda.later(0.2, lambda: self._tell(pod))
+            self._schedule.later(0.2, lambda: self._tell(pod))
 
     def _catch_up(self, nodes: Collection[str]) -> None:
         there = {
@@ -269,7 +269,7 @@ class Kubelet:
         if status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
             self._forget(pod)
         else:
-            self._agenda.later(0.2, lambda: self._remove(pod))
+            self._schedule.later(0.2, lambda: self._remove(pod))
 
     def _forget(self, pod: PodState) -> None:
         pod.end()
@@ -286,7 +286,7 @@ class Kubelet:
             policy = pod.object["spec"].get("restartPolicy", "Always")
             if policy == "Always" or (policy == "OnFailure" and code != 0):
                 pod.restarts += 1
-                self._agenda.later(RESTART_DELAY, functools.partial(self._again, pod))
+                self._schedule.later(RESTART_DELAY, functools.partial(self._again, pod))
             else:
                 self._become(pod, "Failed" if code else "Succeeded")
 
@@ -294,4 +294,4 @@ class Kubelet:
         if not (pod.is_leaving or pod.uid in self._gone or self._ended.is_set()):
             pod.process = self._processes.start(pod, self._pods.values())
             if pod.process is None:
-                self._agenda.later(RESTART_DELAY, functools.partial(self._again, pod))
+                self._schedule.later(RESTART_DELAY, functools.partial(self._again, pod))

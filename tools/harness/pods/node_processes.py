@@ -1,4 +1,4 @@
-"""The processes of pods whose course says that their command really runs; their work in threads.
+"""The processes of pods whose plan says that their command really runs; their work in threads.
 
 Knows no API but for services, whose names it resolves. Guarantee: `end` leaves no process behind.
 Host paths that are mounted, names of services, and LC's address, are rewritten in the worker's
@@ -20,7 +20,7 @@ from typing import Any
 
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.pods.caller import Caller
-from tools.harness.pods.course import PodState, Work, Working
+from tools.harness.pods.pod_plan import PodState, Work, Working
 
 Json = dict[str, Any]
 # The variable that tells workers below which path their mounts stand.
@@ -75,8 +75,8 @@ class NodeProcesses:
             environment = self._environment(pod, container, beside)
         except LookupError:
             return None
-        if pod.course.work is not None:
-            return _Errand(pod.course.work, environment, pod.name)
+        if pod.plan.work is not None:
+            return _Errand(pod.plan.work, environment, pod.name)
         with (self._logs / f"{pod.name}-{pod.uid[:8]}.log").open("ab") as log:
             process = subprocess.Popen(
                 command,

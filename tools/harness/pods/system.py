@@ -14,14 +14,14 @@ from typing import Any, Generic, Self, TypeVar
 from edge_sidecars.sedna_api.core.kinds import kind_named
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.pods.api_observer import ApiObserver
 from tools.harness.pods.caller import Caller
-from tools.harness.pods.course import Course
+from tools.harness.pods.components import EdgeComponent, GmComponent
 from tools.harness.pods.edge_node import RELAY, EdgeNode
 from tools.harness.pods.gm import LEASE_FLAGS, GmPod
 from tools.harness.pods.kubelet import Kubelet
 from tools.harness.pods.node_processes import Machine
-from tools.harness.pods.parts import EdgePart, GmPart
-from tools.harness.pods.witness import Witness
+from tools.harness.pods.pod_plan import PodPlan
 
 Json = dict[str, Any]
 
@@ -33,8 +33,8 @@ POLL_INTERVAL = 0.1
 # So that a test need not wait for what takes a minute in the field.
 LC_FLAGS = ("--dataset-interval=1s", "--redial-cap=2s")
 
-GmT_co = TypeVar("GmT_co", bound=GmPart, covariant=True)
-EdgeT_co = TypeVar("EdgeT_co", bound=EdgePart, covariant=True)
+GmT_co = TypeVar("GmT_co", bound=GmComponent, covariant=True)
+EdgeT_co = TypeVar("EdgeT_co", bound=EdgeComponent, covariant=True)
 
 
 class AnySystem(Generic[GmT_co, EdgeT_co]):
@@ -52,7 +52,7 @@ class AnySystem(Generic[GmT_co, EdgeT_co]):
         gms: Sequence[GmT_co],
         edges: Mapping[str, EdgeT_co],
         clouds: Sequence[str],
-        course_of: Callable[[Json], Course],
+        plan_of: Callable[[Json], PodPlan],
         image: Path | None = None,
     ) -> None:
         self.plane = plane
@@ -70,12 +70,12 @@ class AnySystem(Generic[GmT_co, EdgeT_co]):
             self.caller,
             list(machines),
             logs=folder / "logs",
-            course_of=course_of,
+            plan_of=plan_of,
             machines=machines,
             folder=image,
             guardian=plane.guardian,
         )
-        self.witness = Witness(self.caller, self.namespace)
+        self.api_observer = ApiObserver(self.caller, self.namespace)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -83,7 +83,7 @@ class AnySystem(Generic[GmT_co, EdgeT_co]):
                 stack.callback(pod.stop)
             for edge in self.edges.values():
                 stack.callback(edge.stop)
-            stack.enter_context(self.witness)
+            stack.enter_context(self.api_observer)
             stack.enter_context(self.kubelet)
             for pod in self.gms:
                 pod.start(wait=False)
@@ -190,7 +190,7 @@ class AnySystem(Generic[GmT_co, EdgeT_co]):
         """What LCs know and the API does not have, or the other way round."""
         found = []
         for edge in self.edges.values():
-            wanted = self.witness.concerning(edge.name)
+            wanted = self.api_observer.concerning(edge.name)
             answer = edge.lc.ask("/sedna/objects").json()["objects"]
             has = {(it["kind"], it["name"]): (it["uid"], it["resourceVersion"]) for it in answer}
             if has != wanted:
@@ -208,13 +208,13 @@ class AnySystem(Generic[GmT_co, EdgeT_co]):
         found = []
         for edge in self.edges.values():
             reports = edge.lc.status()["reports"]
-            there = {uid for uid, _ in self.witness.concerning(edge.name).values()}
+            there = {uid for uid, _ in self.api_observer.concerning(edge.name).values()}
             if reports["waiting"]:
                 found.append(f"{edge.name}: {reports['waiting']} reports wait")
             found += [
                 f"{edge.name}: refused: {it}" for it in reports["refusals"] if it["uid"] in there
             ]
-        return found + self.witness.unapplied()
+        return found + self.api_observer.unapplied()
 
 
 class System(AnySystem[GmPod, EdgeNode]):
@@ -230,7 +230,7 @@ class System(AnySystem[GmPod, EdgeNode]):
         gms: int = 2,
         edges: Sequence[str] = ("edge-a", "edge-b"),
         clouds: Sequence[str] = ("cloud-1",),
-        course_of: Callable[[Json], Course] = lambda pod: Course(),
+        plan_of: Callable[[Json], PodPlan] = lambda pod: PodPlan(),
         image: Path | None = None,
         lease_flags: Sequence[str] = LEASE_FLAGS,
     ) -> None:
@@ -259,7 +259,7 @@ class System(AnySystem[GmPod, EdgeNode]):
             gms=pods,
             edges=nodes,
             clouds=clouds,
-            course_of=course_of,
+            plan_of=plan_of,
             image=image,
         )
 

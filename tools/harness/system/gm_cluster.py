@@ -7,8 +7,8 @@ as the API.
 from pathlib import Path
 from typing import Any
 
-from tools.harness.pods.course import Course
 from tools.harness.pods.gm import GmPod
+from tools.harness.pods.pod_plan import PodPlan
 from tools.harness.pods.system import System
 from tools.harness.system.workers import Workers
 from tools.harness.system.workload import Workload
@@ -22,8 +22,8 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 HEALING = 60.0
 
 
-class Cluster:
-    """`course_of` is for the kubelets: containers with a command are processes, all others what
+class GmCluster:
+    """`plan_of` is for the kubelets: containers with a command are processes, all others what
     `workers` does for them."""
 
     def __init__(self, system: System, workers: Workers) -> None:
@@ -50,8 +50,8 @@ class Cluster:
         except AssertionError as error:
             raise AssertionError(f"{self._wrongs()[:5]}: {error}") from None
         self.workers.quiet.clear()
-        assert not system.witness.doubled
-        assert not system.witness.reopened
+        assert not system.api_observer.doubled
+        assert not system.api_observer.reopened
         assert not self.workers.complaints
 
     def _wrongs(self) -> list[str]:
@@ -59,7 +59,7 @@ class Cluster:
         return self.workload.wrongs() or system.unsettled_reports() or system.wrong_stores()
 
 
-def course_of(workers: Workers, pod: Json) -> Course:
+def plan_of(workers: Workers, pod: Json) -> PodPlan:
     if "command" in pod["spec"]["containers"][0]:
-        return Course(is_process=True)
-    return workers.course_of(pod)
+        return PodPlan(is_process=True)
+    return workers.plan_of(pod)

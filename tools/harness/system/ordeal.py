@@ -157,8 +157,8 @@ class Ordeal:
                     is_gone = resource not in self._busy and not process.is_running
                 if is_gone:
                     self._find(f"{name} is gone: {process.log_text()[-3000:]}")
-        witness = self._system.witness
-        for what in (*witness.doubled, *witness.reopened, *self._workers.complaints):
+        api_observer = self._system.api_observer
+        for what in (*api_observer.doubled, *api_observer.reopened, *self._workers.complaints):
             self._find(what)
 
     def _find(self, what: str) -> None:
@@ -193,8 +193,8 @@ class Ordeal:
         for name, text in self._logs():
             if "Traceback" in text:
                 self._find(f"{name}: {text[text.index('Traceback') - 200 :][:2000]}")
-        outcome, witness = self._outcome, self._system.witness
-        outcome.children, outcome.taken = witness.children, self._workers.taken
+        outcome, api_observer = self._outcome, self._system.api_observer
+        outcome.children, outcome.taken = api_observer.children, self._workers.taken
         outcome.objects = self._workload.objects
         if outcome.findings:
             self._tell()

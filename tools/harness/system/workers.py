@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tools.harness.controlplane.answer import exchange
-from tools.harness.pods.course import Course
+from tools.harness.pods.pod_plan import PodPlan
 
 Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ class Told:
 
 
 class Workers:
-    """`course_of` is for the kubelets; `quiet` ends what never ends by itself."""
+    """`plan_of` is for the kubelets; `quiet` ends what never ends by itself."""
 
     def __init__(self) -> None:
         self.quiet = threading.Event()
@@ -64,12 +64,12 @@ class Workers:
             ("jointinferenceservice", "edge"): self._count,
         }
 
-    def course_of(self, pod: Json) -> Course:
+    def plan_of(self, pod: Json) -> PodPlan:
         labels = pod["metadata"].get("labels", {})
         types = [(key.partition(".")[0], labels[key]) for key in labels if key.endswith(_SUFFIX)]
         if types == [("federatedlearningjob", "aggregation")]:
-            return Course(runs_for=2 * PACE)
-        return Course(work=self._works.get(types[0])) if types else Course()
+            return PodPlan(runs_for=2 * PACE)
+        return PodPlan(work=self._works.get(types[0])) if types else PodPlan()
 
     def last_of(self, job: str) -> set[Told]:
         with self._lock:

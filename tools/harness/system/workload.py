@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tools.harness.pods.parts import EdgePart, GmPart
+from tools.harness.pods.components import EdgeComponent, GmComponent
 from tools.harness.pods.system import AnySystem
 from tools.harness.system.workers import ROUNDS, Workers
 
@@ -26,7 +26,9 @@ _INFERENCE, _LEARNING = "JointInferenceService", "IncrementalLearningJob"
 class Workload:
     """`deed` does one thing; `wrongs` says what is not as it must be."""
 
-    def __init__(self, system: AnySystem[GmPart, EdgePart], workers: Workers, *, seed: int) -> None:
+    def __init__(
+        self, system: AnySystem[GmComponent, EdgeComponent], workers: Workers, *, seed: int
+    ) -> None:
         self._system = system
         self._workers = workers
         self._random = random.Random(seed)
@@ -265,7 +267,7 @@ class Workload:
 
     def wrongs(self) -> list[str]:
         """What is not as it must be when all is quiet."""
-        witness = self._system.witness
+        api_observer = self._system.api_observer
         found = []
         for kind, judge, names in (
             ("dataset", self._judge_dataset, self._datasets),
@@ -273,7 +275,7 @@ class Workload:
             ("jointinferenceservice", self._judge_service, self._services),
             ("incrementallearningjob", self._judge_learning, self._learning),
         ):
-            there = {it["metadata"]["name"]: it for it in witness.objects(kind)}
+            there = {it["metadata"]["name"]: it for it in api_observer.objects(kind)}
             if there.keys() != set(names):
                 found.append(f"{kind}: {sorted(there.keys() ^ set(names))} should (not) be")
                 continue
@@ -293,7 +295,7 @@ class Workload:
             return f"{_state(it)}, {status.get('phase')}, {self._pods(it)}"
         if status.get("observedGeneration") != it["metadata"]["generation"]:
             return f"generation {it['metadata']['generation']} was not made: {status}"
-        model = self._system.witness.find("model", f"m-{name}")
+        model = self._system.api_observer.find("model", f"m-{name}")
         metrics = (model or {}).get("status", {}).get("metrics", [])
         values = {each["value"] for each in metrics}
         wanted = {each.value for each in self._workers.last_of(name)}
@@ -312,10 +314,10 @@ class Workload:
     def _judge_learning(self, name: str, it: Json) -> str:
         if not _state(it).startswith("Train Waiting"):
             return _state(it)
-        missing = self._workers.stages_of(name) - self._system.witness.types_of(it)
+        missing = self._workers.stages_of(name) - self._system.api_observer.types_of(it)
         if missing:
             return f"taken by LC, but never in the conditions: {sorted(missing)}"
-        failed = {each for each in self._system.witness.types_of(it) if " Failed " in each}
+        failed = {each for each in self._system.api_observer.types_of(it) if " Failed " in each}
         return f"failed without a reason: {failed}" if failed else ""
 
     # ── inside ──
@@ -324,7 +326,7 @@ class Workload:
         """Of an object: where each stands."""
         return {
             it["metadata"]["name"]: f"{it['status'].get('phase')} on {it['spec'].get('nodeName')}"
-            for it in self._system.witness.objects("pod")
+            for it in self._system.api_observer.objects("pod")
             for each in it["metadata"].get("ownerReferences", ())
             if each["uid"] == owner["metadata"]["uid"]
         }

@@ -12,8 +12,8 @@ import time
 
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.build import MODULE_FILES
-from tools.nemesis.elector.arena import Arena
 from tools.nemesis.elector.nemesis import SHOWN, Nemesis, Outcome
+from tools.nemesis.elector.testbed import ElectionTestbed
 
 
 def _arguments() -> argparse.Namespace:
@@ -59,8 +59,8 @@ def main() -> int:
     say(f"seed {seed}, {arguments.minutes:g} minutes, client-go: {arguments.client_go or 'none'}")
     with ControlPlane() as plane:
         namespace = plane.create_namespace("nemesis")
-        with Arena(plane, namespace, client_go=arguments.client_go) as arena:
-            outcome = Nemesis(arena, seed=seed, say=say).run(arguments.minutes * 60)
+        with ElectionTestbed(plane, namespace, client_go=arguments.client_go) as testbed:
+            outcome = Nemesis(testbed, seed=seed, say=say).run(arguments.minutes * 60)
     say(_summary(outcome, seed=seed))
     return 0 if outcome.is_good else 1
 

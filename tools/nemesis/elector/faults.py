@@ -15,7 +15,7 @@ from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION
 from tools.harness.pods.history import FOREIGN_FACTOR
-from tools.nemesis.elector.arena import BOGUS, Arena, Candidate
+from tools.nemesis.elector.testbed import BOGUS, Candidate, ElectionTestbed
 
 # Seconds that an elector may take to end in order: two request time-outs and a stopped loop.
 END_TIMEOUT = 20.0
@@ -39,36 +39,36 @@ class Draw:
     luck: float
 
 
-Fault = Callable[[Arena, Draw], AbstractContextManager[None]]
+Fault = Callable[[ElectionTestbed, Draw], AbstractContextManager[None]]
 
 
 # ── processes ──
 
 
-def _candidate(arena: Arena, draw: Draw) -> Candidate:
-    return next(each for each in arena.candidates if each.name == draw.target)
+def _candidate(testbed: ElectionTestbed, draw: Draw) -> Candidate:
+    return next(each for each in testbed.candidates if each.name == draw.target)
 
 
 @contextmanager
-def kill(arena: Arena, draw: Draw) -> Iterator[None]:
-    candidate = _candidate(arena, draw)
+def kill(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+    candidate = _candidate(testbed, draw)
     candidate.kill()
     yield
     candidate.start()
 
 
 @contextmanager
-def freeze(arena: Arena, draw: Draw) -> Iterator[None]:
-    candidate = _candidate(arena, draw)
+def freeze(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+    candidate = _candidate(testbed, draw)
     candidate.freeze()
     yield
     candidate.thaw()
 
 
 @contextmanager
-def terminate(arena: Arena, draw: Draw) -> Iterator[None]:
+def terminate(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
     """SIGTERM: with --release-on-term it releases."""
-    candidate = _candidate(arena, draw)
+    candidate = _candidate(testbed, draw)
     candidate.terminate()
     yield
     _await_end(candidate)
@@ -76,9 +76,9 @@ def terminate(arena: Arena, draw: Draw) -> Iterator[None]:
 
 
 @contextmanager
-def freeze_terminated(arena: Arena, draw: Draw) -> Iterator[None]:
+def freeze_terminated(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
     """SIGTERM waits for the frozen process to wake (hazard H4)."""
-    candidate = _candidate(arena, draw)
+    candidate = _candidate(testbed, draw)
     candidate.freeze()
     candidate.terminate()
     yield
@@ -105,8 +105,8 @@ def _await_end(candidate: Candidate) -> None:
 
 def _network(cut: Callable[[FaultProxy, Draw], None]) -> Fault:
     @contextmanager
-    def fault(arena: Arena, draw: Draw) -> Iterator[None]:
-        link = arena.links[draw.target]
+    def fault(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+        link = testbed.links[draw.target]
         cut(link, draw)
         yield
         link.heal()
@@ -129,17 +129,17 @@ def _jitter_of(draw: Draw) -> float:
 
 
 @contextmanager
-def freeze_server(arena: Arena, draw: Draw) -> Iterator[None]:
-    arena.plane.freeze()
+def freeze_server(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+    testbed.plane.freeze()
     yield
-    arena.plane.thaw()
+    testbed.plane.thaw()
 
 
 @contextmanager
-def kill_server(arena: Arena, draw: Draw) -> Iterator[None]:
-    arena.plane.stop_apiserver()
+def kill_server(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+    testbed.plane.stop_apiserver()
     yield
-    arena.plane.start_apiserver()
+    testbed.plane.start_apiserver()
 
 
 # ── the Lease, as an administrator ──
@@ -149,56 +149,56 @@ def _is_ours(holder: str) -> bool:
     return holder.startswith("pod-")
 
 
-def _holder(arena: Arena) -> tuple[str, str]:
+def _holder(testbed: ElectionTestbed) -> tuple[str, str]:
     """Holder and resourceVersion."""
-    lease = arena.read()
+    lease = testbed.read()
     if lease is None:
         raise NotApplicable
     return lease.get("spec", {}).get("holderIdentity") or "", lease["metadata"]["resourceVersion"]
 
 
-def _patch(arena: Arena, version: str, **patch: object) -> None:
+def _patch(testbed: ElectionTestbed, version: str, **patch: object) -> None:
     """Of exactly that version, else not at all."""
     metadata = patch.pop("metadata", None) or {}
     assert isinstance(metadata, dict)
     body = {**patch, "metadata": {**metadata, "resourceVersion": version}}
-    status, answer = arena.plane.admin.patch(arena.path, body)
+    status, answer = testbed.plane.admin.patch(testbed.path, body)
     if status in (404, 409):
         raise NotApplicable
     assert status == 200, answer
 
 
 @contextmanager
-def label(arena: Arena, draw: Draw) -> Iterator[None]:
+def label(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
     """Edited again and again while it lasts: the spec does not change."""
-    _, version = _holder(arena)
-    _patch(arena, version, metadata={"labels": {"edited": str(int(draw.luck * 1e6))}})
+    _, version = _holder(testbed)
+    _patch(testbed, version, metadata={"labels": {"edited": str(int(draw.luck * 1e6))}})
     yield
 
 
 @contextmanager
-def blank(arena: Arena, draw: Draw) -> Iterator[None]:
+def blank(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
     """As client-go's release of a Lease that is not its own any more: the annotation stays."""
-    holder, version = _holder(arena)
+    holder, version = _holder(testbed)
     if not _is_ours(holder):
         raise NotApplicable
-    _patch(arena, version, spec={"holderIdentity": "", "leaseDurationSeconds": 1})
+    _patch(testbed, version, spec={"holderIdentity": "", "leaseDurationSeconds": 1})
     yield
 
 
 @contextmanager
-def shorten(arena: Arena, draw: Draw) -> Iterator[None]:
-    holder, version = _holder(arena)
+def shorten(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+    holder, version = _holder(testbed)
     if not _is_ours(holder):
         raise NotApplicable
-    _patch(arena, version, spec={"leaseDurationSeconds": 1})
+    _patch(testbed, version, spec={"leaseDurationSeconds": 1})
     yield
 
 
 @contextmanager
-def steal(arena: Arena, draw: Draw) -> Iterator[None]:
+def steal(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
     """By a holder that never comes back; it ends when the bogus claim has expired."""
-    _, version = _holder(arena)
+    _, version = _holder(testbed)
     duration = int(FAST_DURATION) + round(draw.luck)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
     spec = {
@@ -207,38 +207,38 @@ def steal(arena: Arena, draw: Draw) -> Iterator[None]:
         "acquireTime": stamp,
         "renewTime": stamp,
     }
-    _patch(arena, version, spec=spec)
+    _patch(testbed, version, spec=spec)
     yield
     time.sleep(max(duration * FOREIGN_FACTOR - draw.seconds, 0.0))
 
 
 @contextmanager
-def delete(arena: Arena, draw: Draw) -> Iterator[None]:
-    status, answer = arena.plane.admin.delete(arena.path)
+def delete(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+    status, answer = testbed.plane.admin.delete(testbed.path)
     if status == 404:
         raise NotApplicable
     assert status == 200, answer
     yield
 
 
-def recreate(arena: Arena, known: set[str]) -> None:
+def recreate(testbed: ElectionTestbed, known: set[str]) -> None:
     """Deleted and created empty: free at once for whoever knows of no holder, hence only where
     every elector says that it knows the holder."""
-    lease = arena.read()
+    lease = testbed.read()
     holder = ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
-    told = [pod.ask("/leader") for pod in arena.fleet.pods]
+    told = [pod.ask("/leader") for pod in testbed.fleet.pods]
     if lease is None or not _is_ours(holder):
         raise NotApplicable
     if any(answer is None or answer.json()["holder"] != holder for answer in told):
         raise NotApplicable
-    status, answer = arena.plane.admin.delete(arena.path)
+    status, answer = testbed.plane.admin.delete(testbed.path)
     assert status == 200, answer
     body = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": arena.fleet.lease, "namespace": arena.namespace},
+        "metadata": {"name": testbed.fleet.lease, "namespace": testbed.namespace},
     }
-    status, answer = arena.plane.admin.post(arena.collection, body)
+    status, answer = testbed.plane.admin.post(testbed.collection, body)
     if status == 201:  # 409: the leader was quicker
         known.add(answer["metadata"]["uid"])
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from tools.harness.controlplane.answer import boottime
 from tools.harness.pods.fleet import FAST_DURATION
 from tools.nemesis.elector import faults
-from tools.nemesis.elector.arena import BOGUS, Arena
 from tools.nemesis.elector.faults import Draw, Misbehaviour, NotApplicable
 from tools.nemesis.elector.history import History
+from tools.nemesis.elector.testbed import BOGUS, ElectionTestbed
 from tools.nemesis.elector.verdict import Rules, Verdict, judge, transitions
 
 # Seconds between two groups of faults: at most so long is quiet, in which a leader settles.
@@ -51,8 +51,8 @@ class Outcome:
 
 
 class Nemesis:
-    def __init__(self, arena: Arena, *, seed: int, say: Callable[[str], None]) -> None:
-        self._arena = arena
+    def __init__(self, testbed: ElectionTestbed, *, seed: int, say: Callable[[str], None]) -> None:
+        self._testbed = testbed
         self._random = random.Random(seed)
         self._say = say
         self._busy: set[str] = set()
@@ -64,7 +64,7 @@ class Nemesis:
 
     def run(self, seconds: float) -> Outcome:
         """Fails fast: the first finding ends it."""
-        self._arena.wait_for_leader()
+        self._testbed.wait_for_leader()
         end = time.monotonic() + seconds
         judge_at = time.monotonic() + JUDGE_INTERVAL
         verdict = self._judge()
@@ -85,7 +85,7 @@ class Nemesis:
 
     def _draw(self) -> Draw:
         chance = self._random
-        names = [each.name for each in self._arena.candidates]
+        names = [each.name for each in self._testbed.candidates]
         family = chance.choices(["process", "network", "lease", "server"], [7, 8, 4, 1])[0]
         luck, targets_leader, index = chance.random(), chance.random() < 0.5, chance.choice(names)
         low, high = chance.choice([(0.1, 1.0), (1.0, FAST_DURATION), (FAST_DURATION, None)])
@@ -103,7 +103,7 @@ class Nemesis:
         return Draw(kind, (self._leader() if targets_leader else "") or index, seconds, luck)
 
     def _leader(self) -> str:
-        answers = self._arena.observer.answers()
+        answers = self._testbed.observer.answers()
         return answers[-1].pod if answers else ""
 
     # ── doing ──
@@ -111,7 +111,7 @@ class Nemesis:
     def _begin(self, workers: ThreadPoolExecutor, draw: Draw) -> None:
         if draw.kind == "cut-all":
             kind = sorted(faults.NETWORK)[int(draw.luck * len(faults.NETWORK))]
-            for name in self._arena.links:
+            for name in self._testbed.links:
                 self._begin(workers, Draw(kind, name, draw.seconds, draw.luck))
             return
         resources = self._resources(draw)
@@ -128,7 +128,7 @@ class Nemesis:
             return {f"{draw.target} network"}
         if draw.kind == faults.RECREATE:
             # A restarted elector knows no holder: it could rightly take the new, empty Lease.
-            return {"server", "lease", *(f"{pod.name} process" for pod in self._arena.fleet.pods)}
+            return {"server", "lease", *(f"{pod.name} process" for pod in self._testbed.fleet.pods)}
         return {"server", "lease"} if draw.target == "lease" else {"server"}
 
     def _hold(self, draw: Draw, resources: set[str]) -> None:
@@ -150,11 +150,11 @@ class Nemesis:
 
     def _do(self, draw: Draw) -> None:
         if draw.kind == faults.RECREATE:
-            faults.recreate(self._arena, self._known)
+            faults.recreate(self._testbed, self._known)
             time.sleep(FAST_DURATION)
             return
         every = faults.PROCESS | faults.NETWORK | faults.SERVER | faults.LEASE
-        with every[draw.kind](self._arena, draw):
+        with every[draw.kind](self._testbed, draw):
             time.sleep(draw.seconds)
 
     # ── judging ──
@@ -164,7 +164,7 @@ class Nemesis:
         for future in [each for each in self._running if each.done()]:
             future.result()
             self._running.remove(future)
-        for candidate in self._arena.candidates:
+        for candidate in self._testbed.candidates:
             with self._lock:
                 is_left_alone = f"{candidate.name} process" not in self._busy
                 is_gone = is_left_alone and not candidate.is_running
@@ -172,41 +172,41 @@ class Nemesis:
                 self._complaints.append(f"{candidate.name} is gone: {candidate.log_text()}")
 
     def _history(self) -> History:
-        arena = self._arena
+        testbed = self._testbed
         return History(
             [
                 event
-                for event in arena.plane.audit(
-                    stage=None, resource="leases", namespace=arena.namespace
+                for event in testbed.plane.audit(
+                    stage=None, resource="leases", namespace=testbed.namespace
                 )
-                if event.name in (arena.fleet.lease, "")
+                if event.name in (testbed.fleet.lease, "")
             ]
         )
 
     def _judge(self) -> Verdict:
         rules = Rules(FAST_DURATION, frozenset(self._known))
-        answers = self._arena.observer.answers()
+        answers = self._testbed.observer.answers()
         return judge(self._history(), answers, rules, offset=time.time() - boottime())
 
     def _tell(self, verdict: Verdict, *, left: float) -> None:
         self._say(
             f"{left / 60:.1f} minutes left: {self._counts.total()} faults, {verdict.takeovers} "
-            f"acquisitions of ours, {len(self._arena.observer.answers())} 200s, "
+            f"acquisitions of ours, {len(self._testbed.observer.answers())} 200s, "
             f"{len(verdict.findings)} findings, {verdict.unjudged} unjudged"
         )
 
     def _end(self) -> Outcome:
         healed_in = None
         try:
-            healed_in = self._arena.wait_for_leader()
+            healed_in = self._testbed.wait_for_leader()
         except AssertionError as error:
             self._complaints.append(str(error))
-        for pod in self._arena.fleet.pods:
+        for pod in self._testbed.fleet.pods:
             answer = pod.ask("/livez")
             if answer is None or answer.status != 200:
                 self._complaints.append(f"/livez of {pod.name}: {answer}")
         verdict, history = self._judge(), self._history()
-        tokens = self._arena.observer.tokens()
+        tokens = self._testbed.observer.tokens()
         if tokens != sorted(tokens):
             self._complaints.append(f"fencing tokens do not grow: {tokens}")
         changes, allowed = transitions(history, without=BOGUS), self._counts.total() + 2
@@ -217,6 +217,6 @@ class Nemesis:
             for line in history.around(finding.at, before=BEFORE, after=AFTER):
                 self._say(f"    {line}")
         if verdict.findings or self._complaints:
-            for candidate in self._arena.candidates:
+            for candidate in self._testbed.candidates:
                 self._say(f"log of {candidate.name}:\n{candidate.log_text()}")
         return Outcome(verdict, self._complaints, self._counts, changes, healed_in)

@@ -56,7 +56,7 @@ def _play(arguments: argparse.Namespace, seed: int, folder: Path) -> Outcome:
                 mode=arguments.mode,
                 gms=arguments.gms,
                 edges=edges,
-                course_of=workers.course_of,
+                plan_of=workers.plan_of,
             ) as system,
         ):
             workload = Workload(system, workers, seed=seed)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.nemesis.vip.keepalived_nodes import Site
+from tools.nemesis.vip.keepalived_nodes import VipTestbed
 from tools.nemesis.vip.nemesis import Ground, Nemesis, Outcome
 
 SHOWN = 10
@@ -64,8 +64,11 @@ def _ground(on: str, nodes: int) -> Iterator[Ground]:
         with ground(nodes) as pods:
             yield pods
         return
-    with ControlPlane() as plane, Site(plane, plane.create_namespace("vip"), nodes=nodes) as site:
-        yield site
+    with (
+        ControlPlane() as plane,
+        VipTestbed(plane, plane.create_namespace("vip"), nodes=nodes) as testbed,
+    ):
+        yield testbed
 
 
 def main() -> int:
@@ -75,7 +78,7 @@ def main() -> int:
     with _ground(arguments.on, arguments.nodes) as ground:
         outcome = Nemesis(ground, seed=seed, say=say).run(arguments.faults)
         if not outcome.is_good:
-            for spell in ground.outlook.spells():
+            for spell in ground.node_observer.spells():
                 say(str(spell))
             for name in ground.names:
                 say(f"{name}:\n{ground.log_text(name)}")

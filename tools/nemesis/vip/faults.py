@@ -1,4 +1,4 @@
-"""What can be done to a node of a site in namespaces, by resource: begun, and ended again."""
+"""What can be done to a node of a testbed in namespaces, by resource: begun, and ended again."""
 
 from collections.abc import Callable, Mapping
 

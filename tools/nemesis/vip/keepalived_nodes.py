@@ -25,7 +25,7 @@ from tools.nemesis.vip.keepalived import Keepalived
 from tools.nemesis.vip.lines import Lines
 from tools.nemesis.vip.nemesis import Fault
 from tools.nemesis.vip.network import INTERFACE, PREFIX, Network
-from tools.nemesis.vip.outlook import Outlook
+from tools.nemesis.vip.node_observer import NodeObserver
 
 HERE = Path(__file__).parent
 ADDRESS = "198.18.0.100"
@@ -44,7 +44,7 @@ class Node:
     keepalived: Keepalived
 
 
-class Site:
+class VipTestbed:
     """Running while it is entered; all names are those of the electors' pods."""
 
     def __init__(self, plane: ControlPlane, namespace: str, *, nodes: int = 2) -> None:
@@ -68,7 +68,7 @@ class Site:
             self.network.add(CLIENT)
             asking = ["python3", "-I", "-S", HERE / "ask_network.py", INTERFACE, ADDRESS]
             command = [*self.network.inside(CLIENT), *asking]
-            self.outlook = Outlook(
+            self.node_observer = NodeObserver(
                 self.fleet.pods,
                 kernels=self._watches,
                 client=stack.enter_context(Lines(command)),
@@ -125,4 +125,4 @@ class Site:
         return next(each for each in self.nodes if each.name == name)
 
     def settled(self) -> Node:
-        return self.node(self.outlook.settled())
+        return self.node(self.node_observer.settled())

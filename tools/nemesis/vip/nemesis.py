@@ -17,7 +17,7 @@ from math import inf
 from typing import Protocol
 
 from tools.harness.controlplane.answer import boottime
-from tools.nemesis.vip.outlook import Outlook
+from tools.nemesis.vip.node_observer import NodeObserver
 from tools.nemesis.vip.ownership import Finding
 
 # Begins when it is called, and ends when what it returns is called.
@@ -39,7 +39,7 @@ class Ground(Protocol):
     @property
     def names(self) -> Sequence[str]: ...
     @property
-    def outlook(self) -> Outlook: ...
+    def node_observer(self) -> NodeObserver: ...
     def faults(self, name: str) -> Mapping[str, Mapping[str, Fault]]:
         """By resource (main, elector, …), by kind."""
         ...
@@ -70,7 +70,7 @@ class Outcome:
 class Nemesis:
     def __init__(self, ground: Ground, *, seed: int, say: Callable[[str], None]) -> None:
         self._ground = ground
-        self._outlook = ground.outlook
+        self._node_observer = ground.node_observer
         self._random = random.Random(seed)
         self._say = say
         self._lock = threading.Lock()
@@ -80,17 +80,17 @@ class Nemesis:
         self._running: list[Future[None]] = []
 
     def run(self, faults: int) -> Outcome:
-        self._outlook.settled()
+        self._node_observer.settled()
         started = looked = boottime()
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="fault") as workers:
             begun = 0
-            while begun < faults and not self._outlook.findings():
+            while begun < faults and not self._node_observer.findings():
                 time.sleep(self._random.uniform(*PAUSES))
                 begun += self._begin(workers)
                 self._look_after()
                 if boottime() - looked > LOOK_INTERVAL:
                     looked = boottime()
-                    owner = ", ".join(self._outlook.owners()) or "nobody"
+                    owner = ", ".join(self._node_observer.owners()) or "nobody"
                     self._say(f"{begun} of {faults} faults; the address is {owner}'s")
         self._look_after()
         return self._end(started)
@@ -98,7 +98,7 @@ class Nemesis:
     def _begin(self, workers: ThreadPoolExecutor) -> bool:
         chance = self._random
         name, meets_owner = chance.choice(self._ground.names), chance.random() < OWNER_SHARE
-        owners = self._outlook.owners()
+        owners = self._node_observer.owners()
         if meets_owner and owners:
             name = owners[0]
         by_resource = self._ground.faults(name)
@@ -135,16 +135,16 @@ class Nemesis:
         settled_in = None
         since = boottime()
         try:
-            self._outlook.settled()
+            self._node_observer.settled()
             settled_in = boottime() - since
         except AssertionError as error:
             self._complaints.append(f"after all faults: {error}")
-        found = [each for each in self._outlook.spells() if each.until > started]
+        found = [each for each in self._node_observer.spells() if each.until > started]
         pairs = list(pairwise(found))
         owned = sum(min(each.until, since) - max(each.since, started) for each in found)
         return Outcome(
             counts=self._counts,
-            findings=self._outlook.findings(),
+            findings=self._node_observer.findings(),
             complaints=self._complaints,
             hand_overs=sum(before.node != after.node for before, after in pairs),
             gaps=[after.since - before.until for before, after in pairs if before.until < inf],

@@ -11,9 +11,9 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.caller import Caller
-from tools.harness.pods.course import Course
 from tools.harness.pods.kubelet import Kubelet
 from tools.harness.pods.observer import wait_for
+from tools.harness.pods.pod_plan import PodPlan
 
 Json = dict[str, Any]
 NODE = "edge-parts"
@@ -36,13 +36,13 @@ def pod(name: str, command: list[str], **spec: Any) -> Json:
     }
 
 
-def course_of(found: Json) -> Course:
-    return Course(is_process=bool(found["spec"]["containers"][0].get("command")))
+def plan_of(found: Json) -> PodPlan:
+    return PodPlan(is_process=bool(found["spec"]["containers"][0].get("command")))
 
 
-def kubelet_of(plane: ControlPlane, course_of: Callable[[Json], Course] = course_of) -> Kubelet:
+def kubelet_of(plane: ControlPlane, plan_of: Callable[[Json], PodPlan] = plan_of) -> Kubelet:
     caller = Caller(plane.server, context=plane.tls())
-    return Kubelet(caller, [NODE], logs=plane.folder / "pod-logs", course_of=course_of)
+    return Kubelet(caller, [NODE], logs=plane.folder / "pod-logs", plan_of=plan_of)
 
 
 class Pods:
@@ -109,7 +109,7 @@ def test_what_happened_while_a_node_was_cut_is_told_when_it_is_healed(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     pods = Pods(control_plane, namespace)
-    with kubelet_of(control_plane, lambda pod: Course(runs_for=3.0)) as kubelet:
+    with kubelet_of(control_plane, lambda pod: PodPlan(runs_for=3.0)) as kubelet:
         pods.create(pod("p", []))
         wait_for(lambda: pods.phases() == {"p": "Running"}, timeout=30, what="the pod to run")
         kubelet.cut(NODE)

@@ -28,8 +28,8 @@ def test_workers_of_both_jobs_run_in_the_interpreter_of_the_demo() -> None:
     applied = list(manifests(7))
     [job] = [it for it in applied if it["kind"] == "IncrementalLearningJob"]
     commands = [
-        job["spec"][stage]["template"]["spec"]["containers"][0]["command"]
-        for stage in ("trainSpec", "evalSpec", "deploySpec")
+        job["spec"][runner]["template"]["spec"]["containers"][0]["command"]
+        for runner in ("trainSpec", "evalSpec", "deploySpec")
     ]
     assert [it[0] for it in commands] == [sys.executable] * 3
     assert {it["kind"] for it in applied} >= {"Dataset", "Model", "FederatedLearningJob"}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.nemesis.vip.keepalived import SHIPPED
-from tools.nemesis.vip.outlook import HOLD
+from tools.nemesis.vip.node_observer import HOLD
 
 # Of the elector: a lease as long as any hold that is drawn, at least.
 VALIDITY = 60.0

@@ -1,4 +1,4 @@
-"""The scene of GM's and LC's demo: the system in one mode, its jobs, and who looks.
+"""The state of GM's and LC's demo: the system in one mode, its jobs, and who looks.
 
 Owns what was killed or cut on purpose, and who leads and who is connected where, as GMs and LCs
 say. Nothing here knows how it is shown.
@@ -6,31 +6,31 @@ say. Nothing here knows how it is shown.
 
 from dataclasses import dataclass, field
 
+from tools.demo.runner import Runner
 from tools.demo.sedna.jobs import Jobs
-from tools.demo.sedna.lookout import Lookout
+from tools.demo.sedna.status_poller import StatusPoller
 from tools.demo.sedna.workload import Workload
-from tools.demo.stage import Stage
 from tools.harness.pods.edge_node import RELAY, EdgeNode
 from tools.harness.pods.gm import GmPod
 from tools.harness.pods.system import ACTIVE_STANDBY, System
 
 
 @dataclass
-class Scene:
+class SednaState:
     """`killed` and `cut`: names."""
 
     system: System
-    lookout: Lookout
+    status_poller: StatusPoller
     workload: Workload
     jobs: Jobs
-    stage: Stage
+    runner: Runner
     killed: set[str] = field(default_factory=set)
     cut: set[str] = field(default_factory=set)
 
     # ── who leads ──
 
     def leads(self, pod: GmPod, *, since: float = 0.0) -> bool:
-        said = self.lookout.gm(pod, since=since)
+        said = self.status_poller.gm(pod, since=since)
         return said is not None and bool(said["leader"]["mayAct"])
 
     def leader(self, *, since: float = 0.0) -> GmPod | None:
@@ -39,14 +39,14 @@ class Scene:
         return leading[0] if len(leading) == 1 else None
 
     def is_ready(self, pod: GmPod, *, since: float = 0.0) -> bool:
-        said = self.lookout.gm(pod, since=since)
+        said = self.status_poller.gm(pod, since=since)
         return said is not None and bool(said["isReady"])
 
     # ── who is connected ──
 
     def peer(self, edge: EdgeNode, *, since: float = 0.0) -> str:
         """What an LC is connected to: a GM's name or, in mode relay, the API; "" for nothing."""
-        said = self.lookout.lc(edge, since=since)
+        said = self.status_poller.lc(edge, since=since)
         if said is None or not said["link"]["isUp"]:
             return ""
         if self.system.mode == RELAY:
@@ -71,7 +71,7 @@ class Scene:
 
     def waiting(self, edge: EdgeNode, *, since: float = 0.0) -> int | None:
         """Reports that an LC has and nobody has taken from it; None where it does not answer."""
-        said = self.lookout.lc(edge, since=since)
+        said = self.status_poller.lc(edge, since=since)
         return None if said is None else int(said["reports"]["waiting"])
 
     # ── what is done to them ──

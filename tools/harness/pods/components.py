@@ -29,7 +29,7 @@ class Lc(Protocol):
     def log_text(self) -> str: ...
 
 
-class GmPart(Protocol):
+class GmComponent(Protocol):
     """A pod of GM with its sidecars."""
 
     @property
@@ -41,7 +41,7 @@ class GmPart(Protocol):
     def stop(self) -> None: ...
 
 
-class EdgePart(Protocol):
+class EdgeComponent(Protocol):
     """A node with its LC, and the relay in mode relay."""
 
     @property

@@ -40,7 +40,7 @@ class Elector(Protocol):
     def is_leader(self) -> bool: ...
 
 
-class Outlook:
+class NodeObserver:
     """`kernels`: watch_address.py of each node, by its elector's name; `client`: ask_network.py."""
 
     def __init__(

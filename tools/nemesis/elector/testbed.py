@@ -39,7 +39,7 @@ class Candidate(Protocol):
     def log_text(self) -> str: ...
 
 
-class Arena:
+class ElectionTestbed:
     """Contending while it is entered; `client_go` names the version of the peers, if any."""
 
     def __init__(self, plane: ApiServer, namespace: str, *, client_go: str | None) -> None:

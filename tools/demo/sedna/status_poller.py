@@ -23,7 +23,7 @@ INTERVAL = 0.1
 ANSWER_TIMEOUT = 2.0
 
 
-class Lookout(Polling):
+class StatusPoller(Polling):
     """Asks while it is entered."""
 
     def __init__(self, system: System) -> None:

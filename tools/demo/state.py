@@ -1,4 +1,4 @@
-"""The scene of the elector's demo: three pods, an edge node, and who watches.
+"""The state of the elector's demo: three pods, an edge node, and who watches.
 
 Owns what steps and screens share; nothing here knows how it is shown.
 """
@@ -10,18 +10,18 @@ from pathlib import Path
 from tools.demo.cloud import Cloud
 from tools.demo.edge import Edge
 from tools.demo.pod import Pod
-from tools.demo.stage import Stage
+from tools.demo.runner import Runner
 from tools.demo.watcher import Watcher
 
 
 @dataclass
-class Scene:
+class DemoState:
     pods: Sequence[Pod]
     watcher: Watcher
     edge: Edge
     cloud: Cloud
     ledger: Path
-    stage: Stage
+    runner: Runner
 
     def leader(self) -> Pod:
         """Waits for the one whose elector says so."""
@@ -32,7 +32,7 @@ class Scene:
             ]
             return leading[0] if len(leading) == 1 else None
 
-        return self.stage.wait_for(find, "a leader")
+        return self.runner.wait_for(find, "a leader")
 
 
 def patience(lease_duration: float) -> float:

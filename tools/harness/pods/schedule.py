@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-class Agenda:
+class Schedule:
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -22,6 +22,6 @@ class Agenda:
         return min(limit, max(0.0, self._due[0][0] - time.monotonic()))
 
     def do_what_is_due(self) -> None:
-        """What it puts on the agenda for now included."""
+        """What it puts on the schedule for now included."""
         while self._due and self._due[0][0] <= time.monotonic():
             heapq.heappop(self._due)[2]()

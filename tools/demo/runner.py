@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tools.demo.ending import Ending
+from tools.demo.shutdown import Shutdown
 
 POLL_INTERVAL = 0.02
 
@@ -36,11 +36,11 @@ class Result:
 
 
 @dataclass
-class Stage:
+class Runner:
     """`patience`: seconds until what is waited for counts as missing; `pause`: seconds between
     steps; `fallen`: what ended by itself, "" for nothing; `doing`: in words."""
 
-    ending: Ending
+    shutdown: Shutdown
     say: Callable[[str], None]
     fallen: Callable[[], str]
     pause: float
@@ -68,7 +68,7 @@ class Stage:
     def sleep(self, seconds: float) -> None:
         """Raises Ended."""
         deadline = time.monotonic() + seconds
-        while not self.ending.is_asked:
+        while not self.shutdown.is_asked:
             left = deadline - time.monotonic()
             if left <= 0:
                 return

@@ -19,7 +19,7 @@ class Terminated(BaseException):
         self.number = number
 
 
-class Ending:
+class Shutdown:
     """`is_asked` is looked at wherever the demo waits; `number` is that of the noted signal."""
 
     def __init__(self) -> None:

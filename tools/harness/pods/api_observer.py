@@ -37,7 +37,7 @@ _STAGES = {"Train": 0, "Eval": 1, "Deploy": 2}
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class ChildKey:
     """Where one child may live at a time: of one owner, of one kind, of one worker."""
 
     owner: str
@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageCondition:
     """A condition of a learning job."""
 
     uid: str
@@ -56,18 +56,18 @@ class Stage:
     round: int
 
 
-class Witness:
+class ApiObserver:
     """Sees while it is entered. `doubled`: what must not be."""
 
     def __init__(self, caller: Caller, namespace: str) -> None:
         self._caller = caller
         self._lock = threading.Lock()
         self._objects: dict[str, dict[str, Json]] = {}
-        self._alive: dict[Place, dict[str, str]] = {}
+        self._alive: dict[ChildKey, dict[str, str]] = {}
         self._latest_stage: dict[str, tuple[int, int]] = {}
         self.doubled: list[str] = []
         self.reopened: list[str] = []
-        self.stages: set[Stage] = set()
+        self.stages: set[StageCondition] = set()
         self.children = 0
         self._ended = threading.Event()
         self._sockets: dict[str, socket.socket] = {}
@@ -78,7 +78,7 @@ class Witness:
         for kind in (*KINDS, NODE_REPORT):
             paths[kind.singular] = kind.collection(namespace)
         self._threads = [
-            threading.Thread(target=self._see, args=each, name=f"witness-{each[0]}", daemon=True)
+            threading.Thread(target=self._see, args=each, name=f"observer-{each[0]}", daemon=True)
             for each in paths.items()
         ]
 
@@ -203,7 +203,7 @@ class Witness:
                 self._note_stages(it)
 
     def _note_child(self, kind: str, type_: str, it: Json) -> None:
-        place = _place(kind, it)
+        place = _child_key(kind, it)
         if place is None:
             return
         metadata = it["metadata"]
@@ -223,7 +223,9 @@ class Witness:
         for condition in it.get("status", {}).get("conditions", ()):
             if "stage" not in condition:
                 continue
-            at = Stage(uid, condition["stage"], condition["type"], condition.get("round", 0))
+            at = StageCondition(
+                uid, condition["stage"], condition["type"], condition.get("round", 0)
+            )
             if at in self.stages:
                 continue
             self.stages.add(at)
@@ -238,7 +240,7 @@ def _events(response: http.client.HTTPResponse) -> Iterator[Json]:
         yield json.loads(line)
 
 
-def _place(kind: str, it: Json) -> Place | None:
+def _child_key(kind: str, it: Json) -> ChildKey | None:
     """None for what no GM made."""
     metadata = it["metadata"]
     types = [
@@ -252,7 +254,7 @@ def _place(kind: str, it: Json) -> Place | None:
     if not owners or not types:
         return None
     index = _INDEX.search(metadata["name"])
-    return Place(owners[0], kind, types[0], index[1] if index and kind == "pod" else "")
+    return ChildKey(owners[0], kind, types[0], index[1] if index and kind == "pod" else "")
 
 
 def _nodes(kind: str, spec: Json, datasets: dict[str, Json]) -> set[str]:

@@ -1,6 +1,6 @@
 """What the demo needs of where it runs: programs, ways to the API server that can be cut, and it.
 
-`processes.py` and `containers/` are such places. Nothing here knows pods, steps or screens.
+`processes.py` and `containers.py` are such environments. Nothing here knows pods, steps or screens.
 """
 
 import signal
@@ -71,7 +71,7 @@ class EdgeParts:
     status_port: int
 
 
-class Place(Protocol):
+class Environment(Protocol):
     """Whatever it made ends with it."""
 
     @property
@@ -88,10 +88,10 @@ class Place(Protocol):
         """Nothing of it runs yet."""
 
 
-class Ground(Protocol):
-    """Of which a place can be made at once: all is there that takes long to get."""
+class Backend(Protocol):
+    """Makes an environment at once: all is there that takes long to get."""
 
     @property
     def title(self) -> str: ...
 
-    def open(self) -> AbstractContextManager[Place]: ...
+    def open(self) -> AbstractContextManager[Environment]: ...

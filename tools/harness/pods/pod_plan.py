@@ -20,7 +20,7 @@ Work = Callable[[Mapping[str, str], threading.Event], int]
 
 
 @dataclass(frozen=True)
-class Course:
+class PodPlan:
     """What becomes of a pod: Running after `starts_after` seconds; then its command runs as a
     process, or `work` in a thread, or it ends with `phase` after `runs_for` seconds (None: it runs
     on)."""
@@ -51,7 +51,7 @@ class PodState:
     """`phase` as it is on the node; `told`: as the API has it."""
 
     object: Json
-    course: Course
+    plan: PodPlan
     phase: str = "Pending"
     told: str = ""
     process: Working | None = None
