@@ -15,9 +15,11 @@ from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
-from elector_sidecar.core.election import Candidate, Election, ElectionView, ReadLease, WatchLease
+from elector_sidecar.core.commands import ReadLease, WatchLease, WriteLease
+from elector_sidecar.core.election import Election
+from elector_sidecar.core.lease_writes import Candidate
 from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
-from elector_sidecar.core.term import WriteLease
+from elector_sidecar.core.view import ElectionView
 from elector_sidecar.lease_client import LeaseClient
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
 from elector_sidecar.status import ElectorStatus, describe

@@ -25,9 +25,9 @@ from edge_sidecars.kubeapi import (
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
-from elector_sidecar.core.election import Election, ReadLease, WatchLease
+from elector_sidecar.core.commands import Purpose, ReadLease, WatchLease, WriteLease
+from elector_sidecar.core.election import Election
 from elector_sidecar.core.lease import MalformedLease, parse_lease
-from elector_sidecar.core.term import Purpose, WriteLease
 
 # The API server ends a watch after a random time of 30 to 60 minutes anyway; asked for here so
 # that a forgotten connection is not for ever.

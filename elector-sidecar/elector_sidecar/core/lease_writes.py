@@ -8,8 +8,10 @@ whole seconds within a term (H9); no two writes that acquire or renew bear the s
 from dataclasses import dataclass
 
 from elector_sidecar.core import lease as wire
+from elector_sidecar.core.commands import Purpose, WriteLease
 from elector_sidecar.core.lease import Lease
-from elector_sidecar.core.term import LeadershipTerm, OpenWrites, Purpose, WriteLease
+from elector_sidecar.core.open_writes import OpenWrites
+from elector_sidecar.core.term import LeadershipTerm
 from elector_sidecar.core.timing import Timing
 
 # int32: one more is refused with 422, for ever.
@@ -68,6 +70,7 @@ class LeaseWrites:
             sent_at=now,
             base_version=record.resource_version if record else 0,
             creates=record is None,
+            renews=purpose is Purpose.ACQUIRE_OR_RENEW and self._is_mine(record),
         )
         self.open_writes.add(write)
         return write

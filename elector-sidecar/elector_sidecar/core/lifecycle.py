@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from elector_sidecar.core.election import Intent
+from elector_sidecar.core.commands import Intent
 
 # An ex-leader's backoff ends early when nobody took the free Lease for so long (contract, 2).
 UNCLAIMED_LIMIT = 2.0

@@ -2,32 +2,16 @@
 
 Owns t_send: validity counts from the moment before a write was sent, and only once that write is
 known to have been applied (its answer, or a later look at the record that shows its stamp).
-Pure. Guarantee: `valid_until` is never later than the sending of an applied write + validity.
+Pure. Guarantee: `valid_until` is never later than the sending of an applied write + validity (P2).
+
+    none ──proof──► term ──another proof before valid_until──► the same term, longer
+      ▲               │
+      └─── end(): ────┴──valid_until passes──► lapsed ──proof──► another term, another token
+     another holder
 """
 
 import math
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Any
-
-
-class Purpose(Enum):
-    ACQUIRE_OR_RENEW = "acquire or renew"  # acquires or renews
-    RELEASE = "release"
-    CREATE_VACANT = "create vacant"  # creates the Lease without a holder
-
-
-@dataclass(frozen=True)
-class WriteLease:
-    """One attempt. `creates`: by POST, else by PUT on exactly `base_version` of the same uid."""
-
-    id: int
-    purpose: Purpose
-    body: dict[str, Any]
-    stamp: str
-    sent_at: float
-    base_version: int
-    creates: bool
 
 
 @dataclass(frozen=True)
@@ -49,56 +33,40 @@ class AppliedWrite:
     acquire_time: str
 
 
-class OpenWrites:
-    """Writes whose fate is open: under way, or unanswered for good but possibly applied."""
+class Leadership:
+    """The present term of one candidate; it may have lapsed."""
 
-    def __init__(self) -> None:
-        self._flying: dict[int, WriteLease] = {}
-        self._doubtful: dict[str, WriteLease] = {}
+    def __init__(self, validity: float) -> None:
+        self._validity = validity
+        self._proven_at = -math.inf
+        self.term: LeadershipTerm | None = None
+        # Terms begun so far: a 200 may have been answered in each.
+        self.terms = 0
 
-    def add(self, write: WriteLease) -> None:
-        self._flying[write.id] = write
+    def is_valid(self, now: float) -> bool:
+        return is_valid(self.term, now)
 
-    def flying(self, base_version: int) -> list[WriteLease]:
-        """Those under way that could still apply to this version of the record."""
-        return [write for write in self._flying.values() if write.base_version == base_version]
+    def valid_term(self, now: float) -> LeadershipTerm | None:
+        return self.term if self.is_valid(now) else None
 
-    def may_apply(self, version: int) -> bool:
-        """Whether one that is under way, or was given up, could still be applied."""
-        return bool(self._flying) or any(
-            write.base_version == version for write in self._doubtful.values()
-        )
+    def is_proven_since(self, sent_at: float) -> bool:
+        """Whether a write that was sent then, or later, was proven already."""
+        return sent_at <= self._proven_at
 
-    def landed(self, write_id: int) -> WriteLease | None:
-        """The answer came: the write is settled."""
-        return self._flying.pop(write_id, None)
+    def note_proof(self, sent_at: float) -> None:
+        self._proven_at = sent_at
 
-    def lost(self, write_id: int, *, forget_before: float) -> None:
-        """No answer: it may have been applied, and its stamp would show that.
+    def extend(self, now: float, proof: AppliedWrite) -> None:
+        before = self.term
+        self.term = extended(before, now, proof, validity=self._validity)
+        if self.term is not None and (
+            before is None or before.fencing_token != self.term.fencing_token
+        ):
+            self.terms += 1
 
-        Those sent before `forget_before` prove nothing any more; an outage may last for days.
-        """
-        write = self._flying.pop(write_id, None)
-        if write is not None and write.purpose is Purpose.ACQUIRE_OR_RENEW:
-            self._doubtful[write.stamp] = write
-        self._doubtful = {
-            stamp: doubtful
-            for stamp, doubtful in self._doubtful.items()
-            if doubtful.sent_at >= forget_before
-        }
-
-    def stamped(self, stamp: str | None) -> WriteLease | None:
-        """The open write that bears this stamp, if any."""
-        if stamp is None:
-            return None
-        for write in self._flying.values():
-            if write.stamp == stamp and write.purpose is Purpose.ACQUIRE_OR_RENEW:
-                return write
-        return self._doubtful.get(stamp)
-
-    def forget_doubtful(self) -> None:
-        """A newer version of the record was written since: none of them can apply any more."""
-        self._doubtful.clear()
+    def end(self) -> None:
+        """At once, however long it is still valid."""
+        self.term = None
 
 
 def extended(

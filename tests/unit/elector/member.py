@@ -8,17 +8,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from elector_sidecar.core.election import (
-    Candidate,
+from elector_sidecar.core.commands import (
     Command,
-    Election,
-    ElectionView,
     Intent,
+    Purpose,
     ReadLease,
     WatchLease,
+    WriteLease,
 )
-from elector_sidecar.core.term import Purpose, WriteLease
+from elector_sidecar.core.election import Election
+from elector_sidecar.core.lease_writes import Candidate
 from elector_sidecar.core.timing import Timing
+from elector_sidecar.core.view import ElectionView
 from tests.unit.elector.apiserver import NAME, NAMESPACE, Answer, Change
 from tests.unit.elector.world import Clock, Link, World
 

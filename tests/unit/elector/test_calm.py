@@ -2,8 +2,14 @@
 
 import pytest
 
-from elector_sidecar.core.election import Command, Intent, ReadLease, WatchLease
-from elector_sidecar.core.term import Purpose, WriteLease
+from elector_sidecar.core.commands import (
+    Command,
+    Intent,
+    Purpose,
+    ReadLease,
+    WatchLease,
+    WriteLease,
+)
 from elector_sidecar.core.timing import TAKEOVER_JITTER
 from tests.unit.elector.member import Process
 from tests.unit.elector.scenario import RATES, TIMINGS, Member, Run, Scenario

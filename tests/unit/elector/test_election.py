@@ -5,17 +5,18 @@ Reads as the specification of `Election`; `test_model.py` proves it in combinati
 
 import pytest
 
-from elector_sidecar.core.election import (
-    Candidate,
+from elector_sidecar.core.commands import (
     Command,
-    Election,
     Intent,
+    Purpose,
     ReadLease,
     WatchLease,
+    WriteLease,
 )
+from elector_sidecar.core.election import Election
 from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, parse_lease, wall_seconds
 from elector_sidecar.core.lease_watch import IDLE_PERIOD, SILENT_PERIODS, STANDBY_RETRY
-from elector_sidecar.core.term import Purpose, WriteLease
+from elector_sidecar.core.lease_writes import Candidate
 from elector_sidecar.core.timing import HEDGE_DELAY, RETRY_DELAY, TAKEOVER_JITTER, Timing
 from tests.unit.elector.records import WALL, ours, record
 

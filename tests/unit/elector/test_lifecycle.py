@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from elector_sidecar.core.election import Intent
+from elector_sidecar.core.commands import Intent
 from elector_sidecar.core.lifecycle import (
     UNCLAIMED_LIMIT,
     HandoverCause,

@@ -1,14 +1,8 @@
 """When a term begins, how long it lasts, and which writes prove it (P2, P3)."""
 
-from elector_sidecar.core.term import (
-    AppliedWrite,
-    LeadershipTerm,
-    OpenWrites,
-    Purpose,
-    WriteLease,
-    extended,
-    is_valid,
-)
+from elector_sidecar.core.commands import Purpose, WriteLease
+from elector_sidecar.core.open_writes import OpenWrites
+from elector_sidecar.core.term import AppliedWrite, LeadershipTerm, extended, is_valid
 
 VALIDITY = 14.0
 TERM = LeadershipTerm(started_at=100, valid_until=110, acquire_time="then", fencing_token=7)

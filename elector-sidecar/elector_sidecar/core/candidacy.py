@@ -1,0 +1,218 @@
+"""What one candidate knows of its Lease and wants of it, and what both permit it to write.
+
+Owns the record as it was adopted last, this candidate's own term, its intent and whether it has
+released. Pure; knows no requests. Guarantees: the term ends as soon as another holder is seen (P4);
+a write is permitted only by the newest record that is known, and counts only once it is proven
+(P3); a release is believed only when a look after it shows nothing of this candidate's (P6).
+"""
+
+import math
+
+from elector_sidecar.core.commands import Intent, Purpose, WriteLease
+from elector_sidecar.core.lease import Lease
+from elector_sidecar.core.lease_watch import LeaseWatch
+from elector_sidecar.core.lease_writes import Candidate, LeaseWrites
+from elector_sidecar.core.observed_lease import Holder, ObservedLease
+from elector_sidecar.core.term import AppliedWrite, Leadership
+from elector_sidecar.core.timing import CREATE_VACANT_DELAY, RETRY_DELAY
+from elector_sidecar.core.write_schedule import WriteSchedule
+
+
+class Candidacy:
+    def __init__(self, candidate: Candidate, *, now: float) -> None:
+        self._identity = candidate.identity
+        self._timing = candidate.timing
+        self._take_missing = candidate.take_missing
+        self.observed = ObservedLease(
+            candidate.identity,
+            own_duration=candidate.timing.lease_duration,
+            take_missing=candidate.take_missing,
+        )
+        self.leadership = Leadership(candidate.timing.validity)
+        self.schedule = WriteSchedule()
+        self.lease_watch = LeaseWatch(now)
+        self.lease_writes = LeaseWrites(candidate)
+        self.intent = Intent.CONTEND
+        self.is_released = False
+        self._release_asked_at = -math.inf
+
+    @property
+    def holds_record(self) -> bool:
+        return self.observed.holder == self._identity
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the record on which to write; 0: there is none, so create it."""
+        record = self.observed.lease
+        return record.resource_version if record else 0
+
+    @property
+    def may_hold(self) -> bool:
+        return self.holds_record or self.lease_writes.open_writes.may_apply(self.version)
+
+    @property
+    def is_coordinated(self) -> bool:
+        """KEP-4355: with a strategy the API server chooses the holder. A leader goes on all the
+        same, because nobody else may act before it stops."""
+        record = self.observed.lease
+        return record is not None and record.spec.strategy is not None and not self.holds_record
+
+    def set_intent(self, now: float, intent: Intent) -> None:
+        if intent is self.intent:
+            return
+        self.intent = intent
+        self.is_released = False  # of an earlier release; this one is still to be shown
+        if intent is not Intent.CONTEND:
+            # For good: an intent to contend again needs a proof of its own.
+            self.leadership.end()
+        if intent is Intent.RELEASE:
+            # Kubelet is waiting: neither the renewal's pace nor a failure before counts. What is
+            # to be released is looked at first, because a renewal may be on its way.
+            self._release_asked_at = now
+            self.schedule.set_due_at_once()
+            self.lease_watch.want_read(now)
+        elif intent is Intent.CONTEND:
+            self.schedule.set_due_at_once()
+
+    # ── what is permitted ──
+
+    def permitted_at(self, now: float) -> float:
+        """From when on the intent and the record allow a write; +inf if they do not."""
+        match self.intent:
+            case Intent.ABSTAIN:
+                return math.inf
+            case Intent.RELEASE:
+                is_looked_at = not self.lease_watch.wants_read and not self.is_released
+                return -math.inf if is_looked_at and self.holds_record else math.inf
+            case Intent.HOLD:
+                # Renewing keeps the others off while the main stops; it acquires nothing new.
+                return self.observed.free_at() if self.holds_record else math.inf
+            case Intent.CONTEND:
+                return self._contend_at(now)
+
+    def _contend_at(self, now: float) -> float:
+        if self.holds_record:
+            return self.observed.free_at()
+        is_vacant = self.observed.is_known and not self.observed.holder
+        if is_vacant and self.leadership.is_valid(now):
+            # Blanked or deleted under a living leader: it writes itself back, and nobody else may
+            # have taken the Lease, because that would have shown a holder.
+            return -math.inf
+        if self.is_coordinated:
+            return math.inf
+        if self.observed.must_create_vacant:
+            # The leader, if there is one, comes first: it writes itself back within this delay.
+            return self.observed.missing_since + CREATE_VACANT_DELAY + self.schedule.jitter
+        free_at = self.observed.free_at()
+        # A released Lease is taken at once (P7). An expired one is found by all at one moment:
+        # jitter spreads them, so that most see the winner's event before they write.
+        return free_at + self.schedule.jitter if free_at > -math.inf else free_at
+
+    def purpose(self, now: float) -> Purpose:
+        if self.intent is Intent.RELEASE:
+            return Purpose.RELEASE
+        if self.observed.must_create_vacant and not self.leadership.is_valid(now):
+            return Purpose.CREATE_VACANT
+        return Purpose.ACQUIRE_OR_RENEW
+
+    # ── what was learnt ──
+
+    def adopt_missing(self, now: float) -> None:
+        """The Lease does not exist."""
+        was_missing = self.observed.is_missing
+        self.observed.adopt_missing(now)
+        self.schedule.allow_again()
+        self.schedule.renew_jitter()
+        if not self.leadership.is_valid(now):
+            self.leadership.end()
+        if not was_missing:
+            self.schedule.set_due(now)
+
+    def adopt(
+        self, now: float, lease: Lease, *, is_continuous: bool, proof: WriteLease | None = None
+    ) -> None:
+        """Takes a newer version in; `proof`: the write that made it, if one of ours did."""
+        before, was_mine = self.observed.lease, self.holds_record
+        overwritten = self.observed.last_holder if self.observed.holder else None
+        is_news = self.lease_watch.note_version(now, lease.resource_version)
+        is_changed = self.observed.adopt(now, lease, is_continuous=is_continuous)
+        if is_news:
+            self.schedule.allow_again()
+        if is_changed and not self.holds_record:
+            self.schedule.renew_jitter()
+        if self.holds_record:
+            if not was_mine and overwritten is not None:
+                self._wait_out_overwritten_holder(now, lease, overwritten, proof=proof)
+            self._adopt_own(now, before, lease, was_mine=was_mine, proof=proof)
+        elif lease.spec.holder_identity or not self.leadership.is_valid(now):
+            self.leadership.end()  # P4: at once, whatever the own clock says
+            if was_mine or is_changed:
+                self.schedule.set_due(now)
+        else:
+            # Blanked under a valid term: this leader leads on and writes itself back.
+            self.schedule.set_due(now)
+
+    def _wait_out_overwritten_holder(
+        self, now: float, lease: Lease, overwritten: Holder, *, proof: WriteLease | None
+    ) -> None:
+        """An edit, not a write of ours, put us in another's place, who may not know it yet."""
+        stamped = self.lease_writes.open_writes.stamped(lease.spec.renew_time)
+        if proof is None and stamped is None:
+            self.observed.not_before(now + overwritten.wait(self._timing.lease_duration))
+
+    def _adopt_own(
+        self,
+        now: float,
+        before: Lease | None,
+        lease: Lease,
+        *,
+        was_mine: bool,
+        proof: WriteLease | None,
+    ) -> None:
+        # A lost answer is no loss: the stamp shows that the write was applied (H8, H10).
+        write = proof or self.lease_writes.open_writes.stamped(lease.spec.renew_time)
+        is_created = before is None or before.uid != lease.uid
+        is_late = write is None or write.sent_at + self._timing.validity <= now
+        is_wanted = self._take_missing and not is_late
+        if is_created and not is_wanted and not self.leadership.is_valid(now):
+            # A create has no version to compare: what others did meanwhile is unknown, except
+            # that nobody took the Lease before our own term was over.
+            self.observed.not_before(now + self._timing.lease_duration)
+        if write is not None:
+            self.prove(now, write, lease.resource_version)
+        elif not was_mine:
+            # The record names us, and nothing of ours proves it: a renewal will.
+            self.schedule.set_due(now)
+        if write is None and self._is_damaged(lease):
+            self.schedule.repair(now)
+
+    def prove(self, now: float, write: WriteLease, resource_version: int) -> None:
+        """The write was applied: it renews from the moment it was sent (P2)."""
+        if self.leadership.is_proven_since(write.sent_at):
+            return
+        self.leadership.note_proof(write.sent_at)
+        self.schedule.set_due(write.sent_at + self._timing.renew_interval)
+        self.lease_writes.has_proven(write)
+        if self.intent is Intent.CONTEND and self.observed.is_mine(now):
+            acquire_time = write.body["spec"]["acquireTime"]
+            self.leadership.extend(now, AppliedWrite(write.sent_at, resource_version, acquire_time))
+
+    def _is_damaged(self, lease: Lease) -> bool:
+        """Somebody edited what followers judge by: restored by renewing at once."""
+        return not lease.is_marked or lease.spec.lease_duration != self._timing.lease_duration
+
+    # ── the release ──
+
+    def shows_release(self, sent_at: float) -> bool:
+        """Whether a read that was sent then is late enough to show it."""
+        return sent_at >= self._release_asked_at
+
+    def judge_release(self, now: float) -> None:
+        """A look at the record since the release was asked for."""
+        if self.holds_record:
+            return
+        if self.lease_writes.open_writes.may_apply(self.version):
+            # A renewal that is still on its way would take the Lease again.
+            self.lease_watch.want_read(now + RETRY_DELAY)
+        else:
+            self.is_released = True
