@@ -15,12 +15,14 @@ from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
-from elector_sidecar.core.commands import ReadLease, WatchLease, WriteLease
+from elector_sidecar.core.candidacy import ElectionView
+from elector_sidecar.core.commands import Command, ReadLease, WatchLease, WriteLease
 from elector_sidecar.core.election import Election
+from elector_sidecar.core.health_gate import Health
+from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_writes import Candidate
-from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
-from elector_sidecar.core.view import ElectionView
-from elector_sidecar.lease_client import LeaseClient
+from elector_sidecar.core.lifecycle import LeaseFacts, Lifecycle, LifecyclePolicy
+from elector_sidecar.lease_client import Applied, Conflicted, Found, LeaseClient, Lost, Refused
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
 from elector_sidecar.status import ElectorStatus, describe
 
@@ -55,7 +57,7 @@ class Elector:
         self._watching: asyncio.Task[None] | None = None
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._client = LeaseClient(server, config, self._election, report=self._kick.set)
+        self._client = LeaseClient(server, config)
 
     @property
     def terms(self) -> int:
@@ -220,16 +222,45 @@ class Elector:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _perform(self, command: ReadLease | WriteLease | WatchLease) -> None:
+    def _perform(self, command: Command) -> None:
         match command:
             case ReadLease():
-                self._spawn(self._client.read(command))
+                self._spawn(self._read(command))
             case WriteLease():
-                self._spawn(self._client.write(command))
+                self._spawn(self._write(command))
             case WatchLease():
                 if self._watching is not None:
                     self._watching.cancel()
-                self._watching = self._spawn(self._client.watch(command))
+                self._watching = self._spawn(self._watch(command))
+
+    async def _read(self, read: ReadLease) -> None:
+        match await self._client.read():
+            case Found(lease):
+                self._election.read_answered(read.id, boottime(), lease)
+            case Lost(retry_after):
+                self._election.read_failed(read.id, boottime(), retry_after=retry_after)
+        self._kick.set()
+
+    async def _write(self, write: WriteLease) -> None:
+        match await self._client.write(write):
+            case Applied(lease):
+                self._election.write_answered(write.id, boottime(), lease)
+            case Conflicted():
+                self._election.write_conflicted(write.id, boottime())
+            case Refused(retry_after):
+                self._election.write_refused(write.id, boottime(), retry_after=retry_after)
+            case Lost(retry_after):
+                self._election.write_lost(write.id, boottime(), retry_after=retry_after)
+        self._kick.set()
+
+    async def _watch(self, watch: WatchLease) -> None:
+        def on_event(lease: Lease, *, is_deleted: bool) -> None:
+            if self._election.event_arrived(watch.id, boottime(), lease, is_deleted=is_deleted):
+                self._kick.set()
+
+        is_orderly = await self._client.watch(watch, on_event)
+        self._election.watch_ended(watch.id, boottime(), is_orderly=is_orderly)
+        self._kick.set()
 
     # ── the main ──
 

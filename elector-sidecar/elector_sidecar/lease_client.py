@@ -1,15 +1,16 @@
-"""The Lease over kubeapi: performs an election's commands and reports each outcome to it.
+"""The Lease over kubeapi: performs a command, and returns what happened.
 
 Owns the two paths, the requests' deadlines, their count, and what is said of a failure: once in the
-log, and of a refusal (403) also to who asks, with the RBAC rules that are needed. Every `read` and
-`write` ends in exactly one report. Only a renewal with nothing open beside it uses a kept
-connection, so that a dead one costs it a second attempt, and a takeover, a release or a read
-nothing; unless setting one up takes long, where all use one that has just answered.
+log, and of a refusal (403) also to who asks, with the RBAC rules that are needed. Knows no
+election. Only a renewal with nothing open beside it uses a pooled connection, so that a dead one
+costs it a second attempt, and a takeover, a release or a read nothing; unless setting one up takes
+long, where all use one that has just answered.
 """
 
 import math
-from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol
 
 from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, decode_object
 from edge_sidecars.kubeapi import (
@@ -23,11 +24,10 @@ from edge_sidecars.kubeapi import (
     parse_event,
 )
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.log import Sparing, fields, logger
 from elector_sidecar.config.config import Config
-from elector_sidecar.core.commands import Purpose, ReadLease, WatchLease, WriteLease
-from elector_sidecar.core.election import Election
-from elector_sidecar.core.lease import MalformedLease, parse_lease
+from elector_sidecar.core.commands import WatchLease, WriteLease
+from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease
 
 # The API server ends a watch after a random time of 30 to 60 minutes anyway; asked for here so
 # that a forgotten connection is not for ever.
@@ -36,20 +36,51 @@ WATCH_SECONDS = 3600
 COMPLAINT_INTERVAL = 60.0
 
 
-class LeaseClient:
-    """`report` is called after each report to the election that may ask for something."""
+@dataclass(frozen=True)
+class Found:
+    """A read was answered; `lease` None: it does not exist."""
 
-    def __init__(
-        self, server: ApiClient, config: Config, election: Election, *, report: Callable[[], None]
-    ) -> None:
+    lease: Lease | None
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A write was answered with the record as it was stored."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True)
+class Conflicted:
+    """409, or 404 for an update: the stored record is another one. Not applied."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Another 4xx. Not applied."""
+
+    retry_after: float | None
+
+
+@dataclass(frozen=True)
+class Lost:
+    """No usable answer, or a 5xx: a write may have been applied, and may still be."""
+
+    retry_after: float | None
+
+
+class OnEvent(Protocol):
+    def __call__(self, lease: Lease, *, is_deleted: bool) -> None: ...
+
+
+class LeaseClient:
+    def __init__(self, server: ApiClient, config: Config) -> None:
         self._server = server
         self._config = config
-        self._election = election
-        self._report = report
         self._timeout = config.timing.request_timeout
         self._collection_path = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
         self._path = f"{self._collection_path}/{config.lease}"
-        self._complaints: dict[str, float] = {}
+        self._complaints = Sparing(every=COMPLAINT_INTERVAL)
         # When each verb was refused last, if it was not allowed since.
         self._forbidden: dict[str, float] = {}
         self._watched_at = math.inf
@@ -71,68 +102,50 @@ class LeaseClient:
             f"the API server forbids {', '.join(verbs)} (403): needs {needed_rules(self._config)}"
         )
 
-    async def read(self, read: ReadLease) -> None:
+    async def read(self) -> Found | Lost:
         try:
-            lease = parse_lease(await self._call("get", "GET", self._path))
+            return Found(parse_lease(await self._call("get", "GET", self._path)))
         except NotFound:
-            self._election.read_answered(read.id, boottime(), None)
+            return Found(None)
         except (ApiError, Unreachable, MalformedLease) as error:
             self._complain("reading the Lease failed", "get", error)
-            self._election.read_failed(read.id, boottime(), retry_after=_retry_after(error))
-        else:
-            self._election.read_answered(read.id, boottime(), lease)
-        self._report()
+            return Lost(_retry_after(error))
 
-    async def write(self, write: WriteLease) -> None:
+    async def write(self, write: WriteLease) -> Applied | Conflicted | Refused | Lost:
         verb = "create" if write.creates else "update"
         method, path = ("POST", self._collection_path) if write.creates else ("PUT", self._path)
-        election = self._election
-        pooled = self._open_writes == 0 and self._renews(write)
+        pooled = self._open_writes == 0 and write.renews
         self._open_writes += 1
         try:
-            lease = parse_lease(
-                await self._call(verb, method, path, body=write.body, pooled=pooled)
+            return Applied(
+                parse_lease(await self._call(verb, method, path, body=write.body, pooled=pooled))
             )
         except (Conflict, NotFound) as error:
             if isinstance(error, NotFound) and write.creates:
                 self._complain("creating the Lease failed", verb, error)
-                election.write_refused(write.id, boottime())
-            else:
-                election.write_conflicted(write.id, boottime())
-        except ApiError as error:
+                return Refused(None)
+            return Conflicted()
+        except (ApiError, Unreachable, MalformedLease) as error:
             self._complain("writing the Lease failed", verb, error)
-            report = election.write_refused if error.is_refusal else election.write_lost
-            report(write.id, boottime(), retry_after=error.retry_after)
-        except (Unreachable, MalformedLease) as error:
-            self._complain("writing the Lease failed", verb, error)
-            election.write_lost(write.id, boottime())
-        else:
-            election.write_answered(write.id, boottime(), lease)
+            is_refusal = isinstance(error, ApiError) and error.is_refusal
+            return (Refused if is_refusal else Lost)(_retry_after(error))
         finally:
             self._open_writes -= 1
-        self._report()
 
-    def _renews(self, write: WriteLease) -> bool:
-        return (
-            write.purpose is Purpose.ACQUIRE_OR_RENEW
-            and not write.creates
-            and self._election.holds_record
-        )
-
-    async def watch(self, watch: WatchLease) -> None:
-        is_orderly = False
+    async def watch(self, watch: WatchLease, on_event: OnEvent) -> bool:
+        """Calls `on_event` until the watch ends; whether the server ended it in order."""
         self._watched_at = boottime()
         try:
-            is_orderly = await self._follow(watch)
+            await self._follow(watch, on_event)
         except Gone:
             logger.debug("the watch expired")
         except (ApiError, Unreachable, MalformedLease) as error:
             self._complain("watching the Lease failed", "watch", error)
-        self._election.watch_ended(watch.id, boottime(), is_orderly=is_orderly)
-        self._report()
+        else:
+            return True
+        return False
 
-    async def _follow(self, watch: WatchLease) -> bool:
-        """Reports each event; True when the server ended the watch in order."""
+    async def _follow(self, watch: WatchLease, on_event: OnEvent) -> None:
         params = {
             "watch": "true",
             "fieldSelector": f"metadata.name={self._config.lease}",
@@ -148,14 +161,8 @@ class LeaseClient:
                 if isinstance(event, Bookmark):
                     continue
                 self._forbidden.pop("watch", None)
-                if self._election.event_arrived(
-                    watch.id,
-                    boottime(),
-                    parse_lease(event.object),
-                    is_deleted=event.type is EventType.DELETED,
-                ):
-                    self._report()
-        return True
+                is_deleted = event.type is EventType.DELETED
+                on_event(parse_lease(event.object), is_deleted=is_deleted)
 
     async def _call(
         self, verb: str, method: str, path: str, *, body: object = None, pooled: bool = False
@@ -179,16 +186,14 @@ class LeaseClient:
     def _complain(self, message: str, verb: str, error: Exception) -> None:
         """WARNING once a minute for the same trouble; once for all verbs where RBAC forbids, with
         all that is needed, instead of one verb after the other."""
-        told: dict[str, object] = {"error": str(error)}
-        now, key = boottime(), f"{message} {type(error).__name__}"
+        details: dict[str, object] = {"error": str(error)}
+        cause = f"{message} {type(error).__name__}"
         if isinstance(error, Forbidden):
-            told["missing_rule"] = needed_rules(self._config)
-            self._forbidden[verb] = now
-            key = "forbidden"
-        is_new = now - self._complaints.get(key, -math.inf) >= COMPLAINT_INTERVAL
-        if is_new:
-            self._complaints[key] = now
-        (logger.warning if is_new else logger.debug)(message, extra=fields(**told))
+            details["missing_rule"] = needed_rules(self._config)
+            self._forbidden[verb] = boottime()
+            cause = "forbidden"
+        is_due = self._complaints.allows(cause)
+        (logger.warning if is_due else logger.debug)(message, extra=fields(**details))
 
 
 def needed_rules(config: Config) -> str:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from elector_sidecar.config.config import Config
+from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.core.lifecycle import LifecyclePlan
-from elector_sidecar.core.view import ElectionView
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,24 @@
 timing          the durations, and which sets are unsafe
 lease           the wire format
 observed_lease  may this Lease be taken, and from when on?
-term            the writes that prove a term of leadership
+term            the term of leadership, and the writes that prove it
 lease_watch     when to read and to watch
-lease_writes    what to write
-view            what is true at one moment
-election        what to do next, and what is true now; drives all above
+lease_writes    what to write; the writes whose outcome is unknown
+write_schedule  when the next write may be sent
+candidacy       what one candidate knows and wants, and what that permits
+commands        what the core asks of its shell
+election        one candidate: reports in, commands out
+health_gate     is the main well enough to lead?
+handover        the phases of giving up, and their reasons
 lifecycle       should this pod lead at all: health gate, drain, resignation, termination
+
+From an event of the Lease to the answer of /readyz there are twelve modules:
+
+    lease_client ─► lease            the shell: an event of the watch becomes a Lease
+      └► elector                     the pump: reports it, asks both cores what follows
+           ├► election ─► lease_watch               is it news?
+           │    └► candidacy ─► observed_lease      whose is the record, and until when?
+           │         └► lease_writes ─► term        does it prove a write of ours?
+           └► lifecycle              does that change what the pod wants?
+    endpoints ─► status ─► elector.status(now)      the answer, computed in the request (P2)
 """

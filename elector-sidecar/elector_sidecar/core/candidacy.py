@@ -7,6 +7,7 @@ a write is permitted only by the newest record that is known, and counts only on
 """
 
 import math
+from dataclasses import dataclass
 
 from elector_sidecar.core.commands import Intent, Purpose, WriteLease
 from elector_sidecar.core.lease import Lease
@@ -16,6 +17,29 @@ from elector_sidecar.core.observed_lease import Holder, ObservedLease
 from elector_sidecar.core.term import AppliedWrite, Leadership
 from elector_sidecar.core.timing import CREATE_VACANT_DELAY, RETRY_DELAY
 from elector_sidecar.core.write_schedule import WriteSchedule
+
+
+@dataclass(frozen=True)
+class ElectionView:
+    """What is true at one moment; times are on the candidate's clock, in seconds. Who needs a
+    newer truth asks again (P2)."""
+
+    is_leader: bool
+    is_contending: bool
+    is_lapsed: bool
+    holder: str
+    is_missing: bool
+    valid_until: float | None
+    started_at: float | None
+    fencing_token: int | None
+    acquire_time: str | None
+    renew_time: str | None
+    lease_transitions: int | None
+    last_contact: float | None
+    free_at: float
+    strategy: str | None
+    preferred_holder: str | None
+    uid: str | None
 
 
 class Candidacy:
@@ -73,6 +97,30 @@ class Candidacy:
             self.lease_watch.want_read(now)
         elif intent is Intent.CONTEND:
             self.schedule.set_due_at_once()
+
+    def view(self, now: float, *, last_contact: float | None) -> ElectionView:
+        contends = self.intent is Intent.CONTEND
+        term = self.leadership.valid_term(now) if contends else None
+        record = self.observed.lease
+        spec = record.spec if record else None
+        return ElectionView(
+            is_leader=term is not None,
+            is_contending=contends and not self.is_coordinated,
+            is_lapsed=contends and self.holds_record and term is None,
+            holder=self.observed.holder,
+            is_missing=self.observed.is_missing,
+            valid_until=term.valid_until if term else None,
+            started_at=term.started_at if term else None,
+            fencing_token=term.fencing_token if term else None,
+            acquire_time=spec.acquire_time if spec else None,
+            renew_time=spec.renew_time if spec else None,
+            lease_transitions=spec.lease_transitions if spec else None,
+            last_contact=last_contact,
+            free_at=self.observed.free_at(),
+            strategy=spec.strategy if spec else None,
+            preferred_holder=spec.preferred_holder if spec else None,
+            uid=record.uid if record else None,
+        )
 
     # ── what is permitted ──
 

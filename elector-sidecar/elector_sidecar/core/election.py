@@ -14,7 +14,7 @@ carries the uid and resourceVersion of the record that was judged (P4); it never
 
 import math
 
-from elector_sidecar.core.candidacy import Candidacy
+from elector_sidecar.core.candidacy import Candidacy, ElectionView
 from elector_sidecar.core.commands import (
     Command,
     Intent,
@@ -25,7 +25,6 @@ from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import STANDBY_RETRY
 from elector_sidecar.core.lease_writes import Candidate
 from elector_sidecar.core.timing import RETRY_DELAY
-from elector_sidecar.core.view import ElectionView
 from elector_sidecar.core.write_schedule import delay
 
 
@@ -76,28 +75,7 @@ class Election:
         return self._observed.free_since(now)
 
     def view(self, now: float) -> ElectionView:
-        contends = self.intent is Intent.CONTEND
-        term = self._leadership.valid_term(now) if contends else None
-        record = self._observed.lease
-        spec = record.spec if record else None
-        return ElectionView(
-            is_leader=term is not None,
-            is_contending=contends and not self._candidacy.is_coordinated,
-            is_lapsed=contends and self.holds_record and term is None,
-            holder=self._observed.holder,
-            is_missing=self._observed.is_missing,
-            valid_until=term.valid_until if term else None,
-            started_at=term.started_at if term else None,
-            fencing_token=term.fencing_token if term else None,
-            acquire_time=spec.acquire_time if spec else None,
-            renew_time=spec.renew_time if spec else None,
-            lease_transitions=spec.lease_transitions if spec else None,
-            last_contact=self._last_contact,
-            free_at=self._observed.free_at(),
-            strategy=spec.strategy if spec else None,
-            preferred_holder=spec.preferred_holder if spec else None,
-            uid=record.uid if record else None,
-        )
+        return self._candidacy.view(now, last_contact=self._last_contact)
 
     # ── what to do ──
 

@@ -1,9 +1,8 @@
 """Whether this pod should lead at all: the gate on its main's health, and giving up in order.
 
 Pure: reports and `now` come in, a `LifecyclePlan` comes out. Knows nothing of Leases beyond
-`LeaseFacts`.
-Guarantee (P6): RELEASE is planned only after the main said that it has stopped, is gone, or
-`release_on_term` vouches for it; otherwise the Lease is left to expire.
+`LeaseFacts`. Guarantee (P6): RELEASE is planned only after the main said that it has stopped, is
+gone, or `release_on_term` vouches for it; otherwise the Lease is left to expire.
 
     GATED  ◄──health──► CONTENDING ──term, resign, failing main──► DRAINING ──stopped, gone──┐
        ▲                    ▲   └──────── main gone ───────────────────┼──► RELEASING ◄──────┘
@@ -12,42 +11,27 @@ Guarantee (P6): RELEASE is planned only after the main said that it has stopped,
 """
 
 import math
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
+from typing import get_args
 
 from elector_sidecar.core.commands import Intent
+from elector_sidecar.core.handover import (
+    Backoff,
+    Contending,
+    Draining,
+    Gated,
+    Handover,
+    HandoverCause,
+    Phase,
+    Releasing,
+    Stopped,
+    intent_in,
+    reason_for,
+)
+from elector_sidecar.core.health_gate import Health, HealthGate
 
 # An ex-leader's backoff ends early when nobody took the free Lease for so long (contract, 2).
 UNCLAIMED_LIMIT = 2.0
-# One refused connection may be a restart of a listener between two calls; two in a row are not.
-REFUSALS = 2
-
-
-class Health(Enum):
-    OK = "ok"
-    FAILING = "failing"  # answered, but not 2xx
-    HUNG = "hung"  # no answer in time
-    REFUSED = "refused"  # connection refused: nobody listens
-
-
-class Phase(Enum):
-    GATED = "gated"
-    CONTENDING = "contending"
-    DRAINING = "draining"
-    RELEASING = "releasing"
-    BACKOFF = "backoff"
-    STOPPED = "stopped"
-
-
-class HandoverCause(Enum):
-    """Why the lead was given up."""
-
-    TERMINATION = "the sidecar is terminating"
-    RESIGNATION = "resigned by request"
-    UNHEALTHY = "the main is unhealthy"
-    GONE = "the main is gone"
-    LISTENER_UNRESPONSIVE = "the sidecar's own HTTP listener does not answer"
-    UNPREFERRED = "another holder is preferred by the Lease's strategy"
 
 
 @dataclass(frozen=True)
@@ -88,39 +72,23 @@ class LifecyclePlan:
     is_over: bool
 
 
-@dataclass(frozen=True)
-class Handover:
-    """How the last giving up ended; `number` counts them."""
-
-    number: int
-    cause: HandoverCause | None
-    was_released: bool
-
-
 class Lifecycle:
     def __init__(self, policy: LifecyclePolicy, *, now: float) -> None:
         self._policy = policy
-        self._phase = Phase.GATED if policy.has_health else Phase.CONTENDING
-        self._cause: HandoverCause | None = None
+        self._gate = HealthGate(
+            is_used=policy.has_health,
+            failures=policy.health_failures,
+            patience=policy.health_grace + policy.health_backoff,
+            pause=policy.health_backoff,
+            now=now,
+        )
+        self._phase: Phase = Gated() if policy.has_health else Contending()
         self._is_terminating = False
+        self._is_listener_unresponsive = False
+        # Whether the main may be at work because of a 200: until the Lease is lost or released
+        # after the main's own word, nothing else proves that it is not.
         self._work_may_run = False
         self._terms = 0
-        self._led_at = math.inf
-        # Health.
-        self._health: Health | None = None
-        self._failures = 0
-        self._refusals = 0
-        self._is_open = not policy.has_health
-        self._is_probation = False
-        self._probation_at = -math.inf
-        self._closed_at = now
-        # Giving up.
-        self._is_stopped = False
-        self._deadline = math.inf
-        self._backoff_until = -math.inf
-        self._backoff_may_end_early = False
-        self._cooldown = 0.0
-        self._is_listener_unresponsive = False
         self.outcome = Handover(0, None, was_released=False)
 
     @property
@@ -130,252 +98,198 @@ class Lifecycle:
     @property
     def is_open(self) -> bool:
         """Whether the gate lets this pod contend: no health URL, or the main is healthy."""
-        return self._is_open
+        return self._gate.is_open
 
     @property
     def health(self) -> Health | None:
-        return self._health
+        return self._gate.health
 
     # ── reports ──
 
     def health_checked(self, now: float, health: Health) -> None:
-        self._health = health
-        self._refusals = self._refusals + 1 if health is Health.REFUSED else 0
-        if health is Health.OK:
-            self._failures = 0
-            self._is_open = True
-            return
-        self._failures += 1
-        if self._refusals >= REFUSALS or self._failures >= self._policy.health_failures:
-            if self._is_open:
-                self._closed_at = now
-            self._is_open = False
+        self._gate.checked(now, health)
 
     def main_stopped(self) -> None:
         """The drain URL said 2xx, or refused the connection."""
-        self._is_stopped = True
+        if isinstance(self._phase, Draining):
+            self._phase = replace(self._phase, is_main_stopped=True)
 
     def listener_checked(self, *, is_alive: bool) -> bool:
         """Whether that is news."""
-        was_unresponsive, self._is_listener_unresponsive = (
-            self._is_listener_unresponsive,
-            not is_alive,
-        )
-        return self._is_listener_unresponsive is not was_unresponsive
+        is_news = self._is_listener_unresponsive is is_alive
+        self._is_listener_unresponsive = not is_alive
+        return is_news
 
     def terminate(self, now: float, facts: LeaseFacts) -> None:
         """SIGTERM: what is held is given up, then it is over."""
         if self._is_terminating:
             return
         self._is_terminating = True
-        self._note_term(now, facts)
+        self._note_term(facts)
         match self._phase:
-            case Phase.DRAINING if self._policy.release_on_term:
-                self._release(now)
-            case Phase.DRAINING | Phase.RELEASING | Phase.STOPPED:
+            case Draining() as draining if self._policy.release_on_term:
+                self._release(now, draining.cause)
+            case Draining() | Releasing() | Stopped():
                 return
             case _ if not facts.may_hold:
                 self._finish(now, HandoverCause.TERMINATION, was_released=False)
             case _ if self._policy.release_on_term or not self._work_may_run:
-                self._cause = HandoverCause.TERMINATION
-                self._release(now)
-            case Phase.BACKOFF:  # its time to drain is over already: it is left to expire
+                self._release(now, HandoverCause.TERMINATION)
+            case Backoff():  # its time to drain is over already: it is left to expire
                 self._finish(now, HandoverCause.TERMINATION, was_released=False)
             case _:
                 self._drain(now, HandoverCause.TERMINATION)
 
     def resign(self, now: float, facts: LeaseFacts, *, cooldown: float) -> bool:
         """False if there is nothing to resign from."""
-        if not facts.is_leader or self._phase is not Phase.CONTENDING:
+        if not facts.is_leader or not isinstance(self._phase, Contending):
             return False
-        self._cooldown = cooldown
         if self._policy.has_drain:
-            self._drain(now, HandoverCause.RESIGNATION)
+            self._drain(now, HandoverCause.RESIGNATION, cooldown=cooldown)
         else:  # the request itself is the main's word that it has stopped
-            self._cause = HandoverCause.RESIGNATION
-            self._release(now)
+            self._release(now, HandoverCause.RESIGNATION, cooldown=cooldown)
         return True
 
     # ── the plan ──
 
     def plan(self, now: float, facts: LeaseFacts) -> LifecyclePlan:
         """What to do now. Phases may follow one another at one moment."""
-        for _ in Phase:
-            before = self._phase
+        for _ in get_args(Phase):
+            before = type(self._phase)
             self._step(now, facts)
-            if self._phase is before:
+            if type(self._phase) is before:
                 break
         return LifecyclePlan(
-            intent=_INTENTS[self._phase],
-            reason=self._reason(now),
-            drains=self._phase is Phase.DRAINING and self._policy.has_drain,
-            is_over=self._phase is Phase.STOPPED,
+            intent=intent_in(self._phase),
+            reason=reason_for(self._phase, now, health=self._gate.health),
+            drains=isinstance(self._phase, Draining) and self._policy.has_drain,
+            is_over=isinstance(self._phase, Stopped),
         )
 
     def wake_at(self) -> float:
         """When time alone changes the plan; what depends on the Lease is seen at each report."""
         match self._phase:
-            case Phase.DRAINING | Phase.RELEASING:
-                return self._deadline
-            case Phase.BACKOFF if not self._is_listener_unresponsive:
-                return self._backoff_until
+            case Draining(deadline=deadline) | Releasing(deadline=deadline):
+                return deadline
+            case Backoff(until=until) if not self._is_listener_unresponsive:
+                return until
             case _:
                 return math.inf
 
     def _step(self, now: float, facts: LeaseFacts) -> None:
         match self._phase:
-            case Phase.GATED:
+            case Gated():
                 self._step_gated(now, facts)
-            case Phase.CONTENDING:
-                self._step_contending(now, facts)
-            case Phase.DRAINING:
-                self._step_draining(now, facts)
-            case Phase.RELEASING:
-                if facts.is_released:
-                    self._finish(now, self._cause, was_released=True)
-                elif now >= self._deadline:
-                    self._finish(now, self._cause, was_released=False)
-            case Phase.BACKOFF:
-                self._step_backoff(now, facts)
-            case Phase.STOPPED:
+            case Contending() as contending:
+                self._step_contending(now, facts, contending)
+            case Draining() as draining:
+                self._step_draining(now, facts, draining)
+            case Releasing(cause, deadline, cooldown):
+                # What a fresh look does not show as released by then is left to expire.
+                if facts.is_released or now >= deadline:
+                    self._finish(now, cause, was_released=facts.is_released, cooldown=cooldown)
+            case Backoff() as backoff:
+                self._step_backoff(now, facts, backoff)
+            case Stopped():
                 pass
 
     def _step_gated(self, now: float, facts: LeaseFacts) -> None:
-        if self._is_open:
-            self._contend(now)
-        elif self._is_probation_due(now, facts):
-            self._probation_at = now
-            self._contend(now)
-            self._is_probation = True
+        if self._gate.is_open:
+            self._phase = Contending()
+        elif self._gate.is_probation_due(now, free_since=facts.free_since):
+            self._gate.begin_probation(now)
+            self._phase = Contending(is_probation=True)
 
-    def _is_probation_due(self, now: float, facts: LeaseFacts) -> bool:
-        """A main that is healthy only when leading would otherwise never lead."""
-        policy = self._policy
-        if self._health is not Health.FAILING or facts.free_since is None:
-            return False
-        waited = now - max(facts.free_since, self._closed_at)
-        return (
-            waited >= policy.health_grace + policy.health_backoff
-            and now - self._probation_at >= policy.health_backoff
-        )
-
-    def _step_contending(self, now: float, facts: LeaseFacts) -> None:
-        self._note_term(now, facts)
+    def _step_contending(self, now: float, facts: LeaseFacts, phase: Contending) -> None:
+        if self._note_term(facts):
+            phase = replace(phase, led_at=min(phase.led_at, now))
         if not facts.is_leader and not facts.holds_record:
+            # The Lease is lost: its next holder has waited until the time of our work was over.
             self._work_may_run = False
-            self._led_at = math.inf
+            phase = replace(phase, led_at=math.inf)
+        self._phase = phase
         if self._is_listener_unresponsive:
+            # Nobody can hear our 503 (P9): the main acts on an older 200 for ever.
             self._drain(now, HandoverCause.LISTENER_UNRESPONSIVE)
         elif facts.is_unpreferred and facts.holds_record:
             self._drain(now, HandoverCause.UNPREFERRED)
-        elif self._is_open:
-            self._is_probation = False
+        elif self._gate.is_open:
+            self._phase = replace(phase, is_probation=False)
         elif facts.may_hold:
-            self._give_up_if_failing(now)
-        elif not self._is_probation or facts.free_since is None:
-            self._is_probation = False
-            self._phase = Phase.GATED
+            self._give_up_if_failing(now, phase)
+        elif not phase.is_probation or facts.free_since is None:
+            # A probation ends without the Lease as soon as another pod may lead.
+            self._phase = Gated()
 
-    def _note_term(self, now: float, facts: LeaseFacts) -> None:
-        """A term may have begun and ended since the last plan: 200 was answered in it."""
-        if facts.is_leader or facts.terms > self._terms:
+    def _note_term(self, facts: LeaseFacts) -> bool:
+        """Whether it leads, or has led since the last plan: a 200 was answered then."""
+        has_led = facts.is_leader or facts.terms > self._terms
+        if has_led:
             self._terms = facts.terms
             self._work_may_run = True
-            self._led_at = min(self._led_at, now)
+        return has_led
 
-    def _give_up_if_failing(self, now: float) -> None:
-        if self._refusals >= REFUSALS:
-            self._cause = HandoverCause.GONE
-            self._release(now)
-        elif now >= self._led_at + self._policy.health_grace:
+    def _give_up_if_failing(self, now: float, phase: Contending) -> None:
+        if self._gate.is_main_gone:
+            # Its work has ended with it: no drain, and no grace (P7).
+            self._release(now, HandoverCause.GONE)
+        elif now >= phase.led_at + self._policy.health_grace:
             self._drain(now, HandoverCause.UNHEALTHY)
 
-    def _step_draining(self, now: float, facts: LeaseFacts) -> None:
-        gone = self._refusals >= REFUSALS
+    def _step_draining(self, now: float, facts: LeaseFacts, phase: Draining) -> None:
         if not facts.may_hold:
-            self._finish(now, self._cause, was_released=False)
-        elif self._is_stopped or gone:
-            self._release(now)
-        elif now >= self._deadline:
-            self._finish(now, self._cause, was_released=False)
+            # Another pod holds the Lease already: there is nothing left to release.
+            self._finish(now, phase.cause, was_released=False, cooldown=phase.cooldown)
+        elif phase.is_main_stopped or self._gate.is_main_gone:
+            self._release(now, phase.cause, cooldown=phase.cooldown)
+        elif now >= phase.deadline:
+            # The main may still work: the Lease is not renewed any more, and expires (H3).
+            self._finish(now, phase.cause, was_released=False, cooldown=phase.cooldown)
 
-    def _step_backoff(self, now: float, facts: LeaseFacts) -> None:
-        since = facts.free_since
-        unclaimed = since is not None and now - since >= UNCLAIMED_LIMIT
-        if (
-            self._cause is HandoverCause.UNHEALTHY
-            and facts.holds_record
-            and self._refusals >= REFUSALS
-        ):
+    def _step_backoff(self, now: float, facts: LeaseFacts, phase: Backoff) -> None:
+        was_unhealthy = phase.cause is HandoverCause.UNHEALTHY
+        if was_unhealthy and facts.holds_record and self._gate.is_main_gone:
             # It failed before, and has ended while the Lease expires: restarted by kubelet.
-            self._cause = HandoverCause.GONE
-            self._release(now)
+            self._release(now, HandoverCause.GONE)
             return
         if self._is_listener_unresponsive:
             return
-        if now >= self._backoff_until or (self._backoff_may_end_early and unclaimed):
-            if self._is_open:
-                self._contend(now)
-            else:
-                self._phase = Phase.GATED
+        since = facts.free_since
+        is_unclaimed = since is not None and now - since >= UNCLAIMED_LIMIT
+        if now >= phase.until or (phase.may_end_early and is_unclaimed):
+            # Work of a term that ended in doubt may still run: only the Lease's loss ends that.
+            self._phase = Contending() if self._gate.is_open else Gated()
 
-    def _contend(self, now: float) -> None:
-        # Work of a term that ended in doubt may still run: only the Lease's loss ends that.
-        self._phase = Phase.CONTENDING
-        self._led_at = math.inf
-        self._is_probation = False
-        self._cause = None
+    # ── giving up ──
 
-    def _drain(self, now: float, cause: HandoverCause) -> None:
-        self._cause = cause
-        self._phase = Phase.DRAINING
-        self._is_stopped = not self._work_may_run
+    def _drain(self, now: float, cause: HandoverCause, *, cooldown: float | None = None) -> None:
         # Without a drain URL only its end proves that the main has stopped: that is worth renewing
         # for while kubelet ends it too. A main that fails or hangs may do so for ever.
         is_ending = self._policy.has_health and cause is HandoverCause.TERMINATION
         can_learn = self._policy.has_drain or is_ending
-        self._deadline = now + (self._policy.drain_timeout if can_learn else 0.0)
+        deadline = now + (self._policy.drain_timeout if can_learn else 0.0)
+        self._phase = Draining(
+            cause, deadline, is_main_stopped=not self._work_may_run, cooldown=cooldown
+        )
 
-    def _release(self, now: float) -> None:
-        self._phase = Phase.RELEASING
-        self._deadline = now + self._policy.release_timeout
+    def _release(self, now: float, cause: HandoverCause, *, cooldown: float | None = None) -> None:
+        self._phase = Releasing(cause, now + self._policy.release_timeout, cooldown)
 
-    def _finish(self, now: float, cause: HandoverCause | None, *, was_released: bool) -> None:
+    def _finish(
+        self,
+        now: float,
+        cause: HandoverCause,
+        *,
+        was_released: bool,
+        cooldown: float | None = None,
+    ) -> None:
         self.outcome = Handover(self.outcome.number + 1, cause, was_released)
-        self._cause = cause
         self._work_may_run = self._work_may_run and not was_released
         if self._is_terminating:
-            self._phase = Phase.STOPPED
+            self._phase = Stopped(cause)
             return
-        self._phase = Phase.BACKOFF
-        rest = self._cooldown if cause is HandoverCause.RESIGNATION else self._policy.health_backoff
-        self._backoff_until = now + rest
-        self._backoff_may_end_early = cause in (HandoverCause.UNHEALTHY, HandoverCause.GONE)
-
-    def _reason(self, now: float) -> str:
-        cause = self._cause.value if self._cause else ""
-        match self._phase:
-            case Phase.CONTENDING:
-                return ""
-            case Phase.GATED:
-                health = self._health.value if self._health else "not asked yet"
-                return f"the main is not healthy: {health}"
-            case Phase.DRAINING:
-                return f"waiting for the main to stop: {cause}"
-            case Phase.RELEASING:
-                return f"releasing the Lease: {cause}"
-            case Phase.BACKOFF:
-                left = max(self._backoff_until - now, 0.0)
-                return f"not contending for another {left:.1f}s: {cause}"
-            case Phase.STOPPED:
-                return cause
-
-
-_INTENTS = {
-    Phase.GATED: Intent.ABSTAIN,
-    Phase.CONTENDING: Intent.CONTEND,
-    Phase.DRAINING: Intent.HOLD,
-    Phase.RELEASING: Intent.RELEASE,
-    Phase.BACKOFF: Intent.ABSTAIN,
-    Phase.STOPPED: Intent.ABSTAIN,
-}
+        seconds = self._policy.health_backoff if cooldown is None else cooldown
+        # A main that is well again contends as soon as it is clear that nobody else will; a
+        # resignation or an unresponsive listener is to keep this pod out.
+        may_end_early = cause in (HandoverCause.UNHEALTHY, HandoverCause.GONE)
+        self._phase = Backoff(cause, now + seconds, may_end_early)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.commands import (
     Command,
     Intent,
@@ -19,7 +20,6 @@ from elector_sidecar.core.commands import (
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.lease_writes import Candidate
 from elector_sidecar.core.timing import Timing
-from elector_sidecar.core.view import ElectionView
 from tests.unit.elector.apiserver import NAME, NAMESPACE, Answer, Change
 from tests.unit.elector.world import Clock, Link, World
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from elector_sidecar.config.config import load
+from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.commands import Intent
 from elector_sidecar.core.lifecycle import LifecyclePlan
-from elector_sidecar.core.view import ElectionView
 from elector_sidecar.status import ElectorStatus, describe
 
 CONFIG = load(["--lease", "x", "--namespace", "ns", "--server", "http://h"], {}, hostname="host")

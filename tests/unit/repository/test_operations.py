@@ -92,12 +92,12 @@ def _told(title: str, column: int) -> set[str]:
 
 
 def test_every_reason_of_the_elector_is_explained_and_no_other() -> None:
-    lifecycle = ELECTOR / "core" / "lifecycle.py"
+    handover = ELECTOR / "core" / "handover.py"
     reasons = _texts(_function(ELECTOR / "status.py", "_reason"))
-    reasons |= _texts(_function(lifecycle, "_reason")) - {"not asked yet"}
+    reasons |= _texts(_function(handover, "reason_for")) - {"not asked yet"}
     reasons |= _texts(_function(ELECTOR / "lease_client.py", "refusal")) - {"watch"}
     assert len(reasons) > 10
-    reasons |= _enum(lifecycle, "HandoverCause")
+    reasons |= _enum(handover, "HandoverCause")
     answers = _answers(ELECTOR / "web" / "endpoints.py") | _texts(
         _function(ELECTOR / "web" / "endpoints.py", "_unmet")
     )
@@ -123,7 +123,7 @@ def test_each_state_of_a_mains_health_is_told() -> None:
         for cells in rows(OPERATIONS, "What an elector says")
         if cells[0] == "`the main is not healthy: …`"
     )
-    states = _enum(ELECTOR / "core" / "lifecycle.py", "Health") - {"ok"}
+    states = _enum(ELECTOR / "core" / "health_gate.py", "Health") - {"ok"}
     named = set(re.findall(r"`([^`]+)`", row[1]))
     assert named - {"--health-url"} == states | {"not asked yet"}
 

@@ -1,0 +1,110 @@
+"""The phases of a pod's lead, each with the data that it has and no other, and their reasons.
+
+Pure values: a deadline exists only while something is waited for, a cause only while the lead is
+given up or was. `lifecycle` says which phase follows which.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from elector_sidecar.core.commands import Intent
+from elector_sidecar.core.health_gate import Health
+
+
+class HandoverCause(Enum):
+    """Why the lead was given up."""
+
+    TERMINATION = "the sidecar is terminating"
+    RESIGNATION = "resigned by request"
+    UNHEALTHY = "the main is unhealthy"
+    GONE = "the main is gone"
+    LISTENER_UNRESPONSIVE = "the sidecar's own HTTP listener does not answer"
+    UNPREFERRED = "another holder is preferred by the Lease's strategy"
+
+
+@dataclass(frozen=True)
+class Handover:
+    """How the last giving up ended; `number` counts them."""
+
+    number: int
+    cause: HandoverCause | None
+    was_released: bool
+
+
+@dataclass(frozen=True)
+class Gated:
+    """The main is not healthy."""
+
+
+@dataclass(frozen=True)
+class Contending:
+    """`led_at`: since when it leads, +inf if it does not. `is_probation`: the gate is closed, and
+    leading may be what the main needs to become healthy."""
+
+    led_at: float = math.inf
+    is_probation: bool = False
+
+
+@dataclass(frozen=True)
+class Draining:
+    """Renewing, while the main stops. `cooldown`: the backoff that a resignation asked for."""
+
+    cause: HandoverCause
+    deadline: float
+    is_main_stopped: bool
+    cooldown: float | None = None
+
+
+@dataclass(frozen=True)
+class Releasing:
+    cause: HandoverCause
+    deadline: float
+    cooldown: float | None = None
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """An ex-leader leaves the Lease to others. `may_end_early`: once nobody has taken it."""
+
+    cause: HandoverCause
+    until: float
+    may_end_early: bool
+
+
+@dataclass(frozen=True)
+class Stopped:
+    cause: HandoverCause
+
+
+Phase = Gated | Contending | Draining | Releasing | Backoff | Stopped
+
+
+def intent_in(phase: Phase) -> Intent:
+    match phase:
+        case Contending():
+            return Intent.CONTEND
+        case Draining():
+            # Until the main has stopped, nobody else may begin (H3).
+            return Intent.HOLD
+        case Releasing():
+            return Intent.RELEASE
+        case Gated() | Backoff() | Stopped():
+            return Intent.ABSTAIN
+
+
+def reason_for(phase: Phase, now: float, *, health: Health | None) -> str:
+    """Why the pod does not contend, in words; "" if it does."""
+    match phase:
+        case Contending():
+            return ""
+        case Gated():
+            return f"the main is not healthy: {health.value if health else 'not asked yet'}"
+        case Draining(cause=cause):
+            return f"waiting for the main to stop: {cause.value}"
+        case Releasing(cause=cause):
+            return f"releasing the Lease: {cause.value}"
+        case Backoff(cause=cause, until=until):
+            return f"not contending for another {max(until - now, 0.0):.1f}s: {cause.value}"
+        case Stopped(cause=cause):
+            return cause.value
