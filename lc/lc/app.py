@@ -17,11 +17,13 @@ from edge_sidecars.runtime.process import first_cause, freeze_gc, install_signal
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
+from edge_sidecars.walstore.database import Damaged
+from edge_sidecars.walstore.files import DirectoryInUse
 from lc.config import PREFIX, SEDNA_TWINS
 from lc.config.config import Config, load, parser
 from lc.files.remote_files import Remote
 from lc.store import StoreUnavailable, open_store
-from lc.store.failures import Damaged, DirectoryInUse, NewerSchema
+from lc.store.failures import NewerSchema
 from lc.web.authentication import LoopbackOnly, TokenAuthentication, TokenFile
 from lc.web.listener import connection_limit, listening
 from lc.wiring import LocalController

@@ -63,7 +63,7 @@ class Intake:
         store = self._store
         asked: list[Awaitable[object]] = []
         if whole is not None:
-            asked.append(store.become(self._kind, whole))
+            asked.append(store.replace_all(self._kind, whole))
         for document, is_there in changes.values():
             asked.append(
                 store.put(document) if is_there else store.delete(document.key, document.uid)

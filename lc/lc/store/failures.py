@@ -1,4 +1,4 @@
-"""What the store raises, and why."""
+"""What the store raises, besides `Damaged` and `DirectoryInUse` of `edge_sidecars.walstore`."""
 
 
 class StoreUnavailable(Exception):
@@ -11,11 +11,3 @@ class OutboxFull(StoreUnavailable):
 
 class NewerSchema(Exception):
     """A later release wrote it: nothing is wrong with it."""
-
-
-class Damaged(Exception):
-    """What is on disk cannot be gone on with. A new process sets it aside and begins anew."""
-
-
-class DirectoryInUse(Exception):
-    """Another LC writes there."""

@@ -15,15 +15,18 @@ from pathlib import Path
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import Report, check_body
+from edge_sidecars.walstore.database import Damaged
+from edge_sidecars.walstore.disk_thread import DiskThread
+from edge_sidecars.walstore.files import DirectoryInUse
 from lc.core import outbox
 from lc.core.outbox import ReportBody
 from lc.core.unknown_jobs import UnknownJobs
 from lc.core.version_compare import Change
-from lc.store.database import Database
-from lc.store.disk import Disk
-from lc.store.memory import Draft, Memory
-from lc.store.tables import Refusal
-from lc.store.writer import Listener, Writer
+from lc.store.database import StoreDatabase
+from lc.store.failures import NewerSchema, StoreUnavailable
+from lc.store.tables import RefusedReport
+from lc.store.transaction import StoreContents, Transaction
+from lc.store.writer import StoreListener, StoreWriter
 
 LEARNING = "learning"
 POSITION = "position"
@@ -32,9 +35,9 @@ POSITION = "position"
 class Store:
     """`note`: what was set aside at the start, and why; "" for nothing."""
 
-    def __init__(self, memory: Memory, writer: Writer, *, note: str) -> None:
+    def __init__(self, contents: StoreContents, writer: StoreWriter, *, note: str) -> None:
         self.note = note
-        self._memory = memory
+        self._contents = contents
         self._writer = writer
 
     # ── what is known ──
@@ -52,93 +55,95 @@ class Store:
     @property
     def store_id(self) -> str:
         """Changes only when the database is lost."""
-        return self._memory.store_id
+        return self._contents.store_id
 
     def objects(self, kind: str) -> tuple[Document, ...]:
         """Those of one kind, singular."""
-        return tuple(self._memory.objects.get(kind, {}).values())
+        return tuple(self._contents.objects.get(kind, {}).values())
 
     def kinds(self) -> tuple[str, ...]:
         """Of which there is an object."""
-        return tuple(kind for kind, objects in sorted(self._memory.objects.items()) if objects)
+        return tuple(kind for kind, objects in sorted(self._contents.objects.items()) if objects)
 
     def namespaces(self) -> set[str]:
         """In which there is an object."""
-        memory = self._memory.objects
-        return {key.namespace for objects in memory.values() for key in objects}
+        objects = self._contents.objects
+        return {key.namespace for found in objects.values() for key in found}
 
     def get(self, key: ObjectKey) -> Document | None:
-        return self._memory.get(key)
+        return self._contents.get(key)
 
     def known(self) -> dict[str, int]:
         """By kind: the highest resourceVersion that is here."""
         return {
             kind: max(each.resource_version for each in objects.values())
-            for kind, objects in self._memory.objects.items()
+            for kind, objects in self._contents.objects.items()
             if objects
         }
 
     def pending(self) -> Iterator[Report]:
         """What waits for GM, in order for each object."""
-        for queue in tuple(self._memory.queues.values()):
+        for queue in tuple(self._contents.queues.values()):
             yield from outbox.in_line(queue)
 
     def pending_of(self, uid: str) -> tuple[Report, ...]:
         """What waits of one object, in order."""
-        queue = self._memory.queues.get(uid)
+        queue = self._contents.queues.get(uid)
         return () if queue is None else tuple(outbox.in_line(queue))
 
     def backlog(self) -> tuple[int, float | None]:
         """How many reports wait, and since when the oldest does, in seconds of the wall clock."""
-        ages = [each.queued_at for queue in self._memory.queues.values() for each in queue.waiting]
+        ages = [
+            each.queued_at for queue in self._contents.queues.values() for each in queue.waiting
+        ]
         return len(ages), min(ages, default=None)
 
-    def refusals(self) -> tuple[int, tuple[Refusal, ...]]:
+    def refusals(self) -> tuple[int, tuple[RefusedReport, ...]]:
         """How many reports GM ever refused, and the newest of them."""
-        return self._memory.refusals_ever, tuple(self._memory.refusals)
+        return self._contents.refusals_ever, tuple(self._contents.refusals)
 
     def learning_state(self, uid: str) -> bytes | None:
         """Stays for 24 hours after its object has left."""
-        return self._memory.notes.get((LEARNING, uid))
+        return self._contents.notes.get((LEARNING, uid))
 
     def position(self, uid: str) -> bytes | None:
         """How far the dataset of this uid was counted."""
-        return self._memory.notes.get((POSITION, uid))
+        return self._contents.notes.get((POSITION, uid))
 
     @property
     def unknown_jobs(self) -> UnknownJobs:
         """What workers said of jobs that were not known then."""
-        return self._memory.unknown_jobs
+        return self._contents.unknown_jobs
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: StoreListener) -> None:
         self._writer.listeners.append(listener)
 
-    def unsubscribe(self, listener: Listener) -> None:
+    def unsubscribe(self, listener: StoreListener) -> None:
         self._writer.listeners.remove(listener)
 
     # ── what changes it; each is asked for when called and durable when awaited ──
 
     def put(self, document: Document) -> Awaitable[Change]:
         """Takes it as it is: whether it is late, the caller knows (G4)."""
-        return self._writer.ask(lambda draft: draft.put(document))
+        return self._writer.ask(lambda it: it.put(document))
 
     def delete(self, key: ObjectKey, uid: str) -> Awaitable[bool]:
         """False where no such object of that uid is here."""
-        return self._writer.ask(lambda draft: draft.delete(key, uid))
+        return self._writer.ask(lambda it: it.delete(key, uid))
 
     def keep_only(
         self, kept: Collection[tuple[ObjectKey, str]], *, kinds: Collection[str] | None = None
     ) -> Awaitable[int]:
         """Drops whatever else is here, of these kinds only; returns how many went."""
-        return self._writer.ask(lambda draft: draft.keep_only(kept, kinds))
+        return self._writer.ask(lambda it: it.keep_only(kept, kinds))
 
-    def become(self, kind: str, documents: Collection[Document]) -> Awaitable[int]:
+    def replace_all(self, kind: str, documents: Collection[Document]) -> Awaitable[int]:
         """Exactly these are there of a kind, in one transaction; returns how many went."""
 
-        def work(draft: Draft) -> int:
+        def work(transaction: Transaction) -> int:
             for document in documents:
-                draft.put(document)
-            return draft.keep_only({(each.key, each.uid) for each in documents}, {kind})
+                transaction.put(document)
+            return transaction.keep_only({(each.key, each.uid) for each in documents}, {kind})
 
         return self._writer.ask(work)
 
@@ -158,9 +163,7 @@ class Store:
         """
         said = _said(document, is_event=is_event, worker=worker, body=body)
         uid = document.uid
-        return self._writer.ask(
-            lambda draft: draft.enqueue(uid, said, is_repeated=is_repeated), uid=uid
-        )
+        return self._writer.ask(lambda it: it.enqueue(uid, said, is_repeated=is_repeated), uid=uid)
 
     def save_learning_state(
         self,
@@ -185,29 +188,29 @@ class Store:
     def keep(self, key: ObjectKey, worker: str, body: bytes) -> Awaitable[int | None]:
         """Of a job that is not known: how many older ones had to go; None where the job was given
         up, and nothing is kept of it."""
-        return self._writer.ask(lambda draft: draft.keep(key, worker, body))
+        return self._writer.ask(lambda it: it.keep(key, worker, body))
 
     def passed_on(self, number: int) -> Awaitable[None]:
         """What was kept under this number is the business of its job's manager now."""
-        return self._writer.ask(lambda draft: draft.passed_on(number))
+        return self._writer.ask(lambda it: it.passed_on(number))
 
     def age_unknown_jobs(self, elapsed: float) -> Awaitable[int]:
         """So many seconds have passed; how many reports were given up with their jobs."""
-        return self._writer.ask(lambda draft: draft.age_unknown_jobs(elapsed))
+        return self._writer.ask(lambda it: it.age_unknown_jobs(elapsed))
 
     def acked(self, uid: str, seq: int) -> Awaitable[int]:
         """This report and those before it are safe elsewhere; returns how many waited here."""
-        return self._writer.ask(lambda draft: draft.acked(uid, seq), uid=uid)
+        return self._writer.ask(lambda it: it.acked(uid, seq), uid=uid)
 
     def refused(self, uid: str, seq: int, reason: str) -> Awaitable[int]:
         """This report will never be taken: it is dropped, counted and shown."""
-        return self._writer.ask(lambda draft: draft.refused(uid, seq, reason), uid=uid)
+        return self._writer.ask(lambda it: it.refused(uid, seq, reason), uid=uid)
 
     def renew(self, reason: str) -> Awaitable[None]:
         """Another store id, because this one was retired elsewhere; what waits goes on under it."""
         store_id = str(uuid.uuid4())
         logger.warning("taking another store id", extra=fields(why=reason, store=store_id))
-        return self._writer.ask(lambda draft: draft.renew(store_id))
+        return self._writer.ask(lambda it: it.renew(store_id))
 
     def _save(
         self,
@@ -226,10 +229,10 @@ class Store:
             else _said(document, is_event=is_event, worker=worker, body=report)
         )
 
-        def work(draft: Draft) -> Report | None:
+        def work(transaction: Transaction) -> Report | None:
             # First what may be refused.
-            enqueued = None if said is None else draft.enqueue(uid, said)
-            draft.note(space, uid, value, is_synced=space == LEARNING)
+            enqueued = None if said is None else transaction.enqueue(uid, said)
+            transaction.note(space, uid, value, is_synced=space == LEARNING)
             return enqueued
 
         return self._writer.ask(work, uid=uid)
@@ -241,22 +244,26 @@ async def open_store(directory: Path) -> AsyncIterator[Store]:
 
     Raises `DirectoryInUse`, `NewerSchema` and `StoreUnavailable`; `Damaged` later, in a group.
     """
-    disk = Disk()
+    thread = DiskThread(
+        "lc-store",
+        failures=(Damaged, DirectoryInUse, NewerSchema, StoreUnavailable),
+        ended=Damaged("the store's thread has ended"),
+    )
     try:
-        database = await disk.run(lambda: Database(directory))
+        database = await thread.run(lambda: StoreDatabase(directory))
         try:
-            memory = Memory.loaded(await disk.run(database.read))
-            writer = Writer(database, disk, memory)
+            contents = StoreContents.loaded(await thread.run(database.read))
+            writer = StoreWriter(database, thread, contents)
             async with asyncio.TaskGroup() as group:
                 group.create_task(writer.run())
                 try:
-                    yield Store(memory, writer, note=database.note)
+                    yield Store(contents, writer, note=database.note)
                 finally:
                     writer.stop()
         finally:
-            await disk.run(database.close)
+            await thread.run(database.close)
     finally:
-        disk.end()
+        thread.end()
 
 
 def _said(document: Document, *, is_event: bool, worker: str, body: bytes) -> ReportBody:

@@ -16,11 +16,11 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.report import Report
+from edge_sidecars.walstore.disk_thread import DiskThread
 from lc.core.version_compare import Change
-from lc.store.database import Database
-from lc.store.disk import Disk
+from lc.store.database import StoreDatabase
 from lc.store.failures import OutboxFull, StoreUnavailable
-from lc.store.memory import Draft, Memory, Told
+from lc.store.transaction import Notification, StoreContents, Transaction
 
 # Seconds for which what was learnt of an object outlives it (G4): it may only have left the node.
 NOTES_KEPT = 24 * 3600.0
@@ -32,7 +32,7 @@ MAX_GROUP = 500
 T = TypeVar("T")
 
 
-class Listener(Protocol):
+class StoreListener(Protocol):
     """Told when it is durable, in order; returns soon, awaits nothing."""
 
     def object_changed(self, document: Document, change: Change) -> None: ...
@@ -44,26 +44,28 @@ class Listener(Protocol):
 class _Entry:
     """`uid`: whose queue it needs, "" for none. `answer` is given what `work` returned."""
 
-    work: Callable[[Draft], Any]
+    work: Callable[[Transaction], Any]
     answer: asyncio.Future[Any]
     uid: str = ""
 
 
-class Writer:
+class StoreWriter:
     """`failure`: why the disk did not take the last changes, "" when it did."""
 
-    def __init__(self, database: Database, disk: Disk, memory: Memory) -> None:
+    def __init__(
+        self, database: StoreDatabase, thread: DiskThread, contents: StoreContents
+    ) -> None:
         self.failure = ""
         self.failures = 0
-        self.listeners: list[Listener] = []
+        self.listeners: list[StoreListener] = []
         self._database = database
-        self._disk = disk
-        self._memory = memory
+        self._thread = thread
+        self._contents = contents
         self._entries: list[_Entry] = []
         self._wanted = asyncio.Event()
         self._is_stopping = False
 
-    def ask(self, work: Callable[[Draft], T], *, uid: str = "") -> Awaitable[T]:
+    def ask(self, work: Callable[[Transaction], T], *, uid: str = "") -> Awaitable[T]:
         """Its place in the order is taken now; `uid`: whose queue it needs."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # Whoever asked may have left: then nobody wants to know.
@@ -96,16 +98,16 @@ class Writer:
             self._wanted.clear()
         try:
             await self._load_queues({entry.uid for entry in entries if entry.uid})
-            draft = Draft(self._memory, now=time.time())
-            answers = [_answer(entry, draft) for entry in entries]
-            await self._write(draft)
+            transaction = Transaction(self._contents, now=time.time())
+            answers = [_answer(entry, transaction) for entry in entries]
+            await self._write(transaction)
         except StoreUnavailable as error:
             self._failed(entries, error)
             return
-        draft.apply()
+        transaction.apply()
         self._forget_queues(entries)
-        for told in draft.told:
-            self._tell(told)
+        for notification in transaction.notifications:
+            self._notify(notification)
         for entry, answer in zip(entries, answers, strict=True):
             if entry.answer.done():
                 continue
@@ -114,23 +116,27 @@ class Writer:
             else:
                 entry.answer.set_result(answer)
 
-    async def _write(self, draft: Draft) -> None:
-        if not draft.statements:
+    async def _write(self, transaction: Transaction) -> None:
+        if not transaction.statements:
             return
-        database, statements, is_synced = self._database, draft.statements, draft.is_synced
-        await self._disk.run(lambda: database.write(statements, is_synced=is_synced))
+        database, statements, is_synced = (
+            self._database,
+            transaction.statements,
+            transaction.is_synced,
+        )
+        await self._thread.run(lambda: database.write(statements, is_synced=is_synced))
         if self.failure:
             logger.info("the disk takes changes again")
             self.failure = ""
 
-    def _tell(self, told: Told) -> None:
+    def _notify(self, it: Notification) -> None:
         for listener in tuple(self.listeners):
-            if told.gone is not None:
-                listener.object_gone(told.gone)
-            if told.document is not None and told.change is not None:
-                listener.object_changed(told.document, told.change)
-            if told.report is not None:
-                listener.report_enqueued(told.report)
+            if it.gone is not None:
+                listener.object_gone(it.gone)
+            if it.document is not None and it.change is not None:
+                listener.object_changed(it.document, it.change)
+            if it.report is not None:
+                listener.report_enqueued(it.report)
 
     def _failed(self, entries: Collection[_Entry], error: StoreUnavailable) -> None:
         if not self.failure:
@@ -143,36 +149,36 @@ class Writer:
 
     async def _load_queues(self, uids: Collection[str]) -> None:
         """Of objects that are not here; their numbers go on."""
-        missing = [uid for uid in uids if uid not in self._memory.queues]
+        missing = [uid for uid in uids if uid not in self._contents.queues]
         if missing:
-            database, store_id = self._database, self._memory.store_id
-            found = await self._disk.run(lambda: database.read_queues(missing, store_id=store_id))
-            self._memory.queues.update(found)
+            database, store_id = self._database, self._contents.store_id
+            found = await self._thread.run(lambda: database.read_queues(missing, store_id=store_id))
+            self._contents.queues.update(found)
 
     def _forget_queues(self, entries: Collection[_Entry]) -> None:
         """Of objects that are not here, and for which nothing waits: they are on disk."""
-        memory = self._memory
+        contents = self._contents
         for entry in entries:
-            queue = memory.queues.get(entry.uid)
-            if queue is not None and not queue.waiting and entry.uid not in memory.uids:
-                del memory.queues[entry.uid]
+            queue = contents.queues.get(entry.uid)
+            if queue is not None and not queue.waiting and entry.uid not in contents.uids:
+                del contents.queues[entry.uid]
 
     async def _age(self, elapsed: float) -> None:
         """The wall clock of an edge node may jump by years: time is what passes while LC runs."""
         database = self._database
         try:
-            gone = await self._disk.run(lambda: database.expire_notes(elapsed, limit=NOTES_KEPT))
+            gone = await self._thread.run(lambda: database.expire_notes(elapsed, limit=NOTES_KEPT))
         except StoreUnavailable as error:
             self._failed((), error)
             return
         for key in gone:
-            self._memory.notes.pop(key, None)
+            self._contents.notes.pop(key, None)
 
 
-def _answer(entry: _Entry, draft: Draft) -> object:
+def _answer(entry: _Entry, transaction: Transaction) -> object:
     """What its work returned, or why it was refused."""
     try:
-        return entry.work(draft)
+        return entry.work(transaction)
     except OutboxFull as refusal:
         return refusal
 

@@ -1,23 +1,23 @@
 """Where the objects lie: SQLite, written by one thread in grouped transactions.
 
-Owns the file and the thread. Knows objects as bytes only. Guarantees: `commit` returns after the
-transaction is in the write-ahead log, which outlives the process (kill -9) but not always the
-machine; `settled` is called on the event loop in the order of the commits; a transaction that
-fails changes nothing. A file that is damaged, or held by another process, is not opened.
+Owns the tables and what is stored in one go; knows objects as bytes only. Guarantees: `commit`
+returns after the transaction is in the write-ahead log, which outlives the process (kill -9) but
+not always the machine; `settled` is called on the event loop in the order of the commits; a
+transaction that fails changes nothing. A file that is damaged, or held by another process, is not
+opened.
 """
 
 import asyncio
-import os
-import queue
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from edge_sidecars.apimachinery.objects import Key
-from edge_sidecars.walstore.directory import DirectoryInUse, lock_directory, make_directory
+from edge_sidecars.walstore.database import Damaged, Layout, WalDatabase, verdict
+from edge_sidecars.walstore.disk_thread import DiskThread
+from edge_sidecars.walstore.files import DirectoryInUse
+from edge_sidecars.walstore.group_commit import Entry, GroupCommit
 
 FILE_NAME: Final = "origin.sqlite"
 # Of the tables below; a release that changes them counts on.
@@ -105,35 +105,63 @@ class MemoryStorage:
         """Nothing to close."""
 
 
-class _Waiting(NamedTuple):
-    row: Row
-    done: asyncio.Future[None]
+def _translate(error: sqlite3.Error | OSError, path: Path) -> Exception:
+    return error if isinstance(error, OSError) else Unusable(f"{path}: {error}")
+
+
+def _other_version(path: Path, version: int) -> Exception:
+    return Unusable(f"{path}: was written by another release (schema {version})")
+
+
+LAYOUT: Final = Layout(
+    name=FILE_NAME,
+    lock_name="journal.lock",
+    owner="relay",
+    is_private=True,
+    application_id=0,
+    schema_version=_SCHEMA_VERSION,
+    schema=_SCHEMA,
+    # Exclusive: no shared memory file, so that the folder may lie on any file system.
+    settings=("locking_mode = EXCLUSIVE", "synchronous = NORMAL"),
+    other_version=_other_version,
+    translate=_translate,
+    # Its objects are nowhere else.
+    sets_aside=False,
+)
 
 
 class SqliteStorage:
     """One file in `directory`, which is made where it is missing."""
 
     def __init__(self, directory: Path, *, boot: str, settled: Settled) -> None:
+        self.failure: str | None = None
+        self._directory = directory
         self._path = directory / FILE_NAME
         self._boot = boot
         self._settled = settled
-        self.failure: str | None = None
         self._loop = asyncio.get_running_loop()
-        self._loaded: asyncio.Future[Saved] = self._loop.create_future()
-        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._database: WalDatabase | None = None
         self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="origin-storage", daemon=True)
-        self._thread.start()
+        self._thread = DiskThread(
+            "origin-storage",
+            failures=(DirectoryInUse, Unusable),
+            ended=NotStored("the store's thread has ended"),
+        )
+        self._groups = GroupCommit(self._thread, self._write, self._written, limit=_GROUP_LIMIT)
 
     async def load(self) -> Saved:
         """Raises `Unusable` and `DirectoryInUse`."""
-        return await self._loaded
+        try:
+            return await self._thread.run(self._open)
+        except (DirectoryInUse, Unusable):
+            await self.close()
+            raise
 
     async def commit(self, row: Row) -> None:
         if self._is_closed:
             raise NotStored("the store is closed")
         done: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.put(_Waiting(row, done))
+        self._groups.add(Entry(row, done))
         # A caller who goes away does not take the write back.
         await asyncio.shield(done)
 
@@ -141,114 +169,52 @@ class SqliteStorage:
         """Writes what is waiting, and closes the file."""
         if not self._is_closed:
             self._is_closed = True
-            self._waiting.put(None)
+            self._thread.put(self._close)
+            self._thread.end()
         await asyncio.to_thread(self._thread.join)
 
     # In the thread
 
-    def _run(self) -> None:
-        with ExitStack() as stack:
-            try:
-                make_directory(self._path.parent)
-                stack.callback(os.close, lock_directory(self._path.parent))
-                connection = stack.enter_context(closing(_opened(self._path)))
-                saved = _load(connection)
-                connection.execute("UPDATE state SET boot = ?", (self._boot,))
-            except DirectoryInUse as error:
-                self._tell(self._fail_to_load, error)
-                return
-            except (sqlite3.Error, OSError, Unusable) as error:
-                self._tell(self._fail_to_load, Unusable(f"{self._path}: {error}"))
-                return
-            self._tell(self._loaded.set_result, saved)
-            for group in self._groups():
-                self._write(connection, group)
-
-    def _groups(self) -> Iterator[list[_Waiting]]:
-        while (first := self._waiting.get()) is not None:
-            group = [first]
-            is_last = False
-            while len(group) < _GROUP_LIMIT and not self._waiting.empty():
-                found = self._waiting.get()
-                if found is None:
-                    is_last = True
-                    break
-                group.append(found)
-            yield group
-            if is_last:
-                return
-
-    def _write(self, connection: sqlite3.Connection, group: Sequence[_Waiting]) -> None:
+    def _open(self) -> Saved:
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            for waiting in group:
-                _put(connection, waiting.row)
-            connection.execute("UPDATE state SET version = ?", (group[-1].row.version,))
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            self._tell(self._fail, group, NotStored(f"{self._path}: {error}"))
-        else:
-            self._tell(self._succeed, group)
+            self._database = WalDatabase(self._directory, LAYOUT, prepare=lambda connection: None)
+            with self._database.translated():
+                saved = _load(self._database.connection, self._path)
+                self._database.connection.execute("UPDATE state SET boot = ?", (self._boot,))
+        except (Damaged, OSError) as error:
+            raise Unusable(f"{self._path}: {error}") from error
+        return saved
 
-    def _tell(self, callback: Callable[..., object], *said: object) -> None:
+    def _write(self, entries: Sequence[Entry[Row]]) -> NotStored | None:
+        assert self._database is not None
         try:
-            self._loop.call_soon_threadsafe(callback, *said)
-        except RuntimeError:
-            # The loop has ended without `close`: nobody is left to be told.
-            return
+            with self._database.transaction():
+                run = self._database.connection.execute
+                for entry in entries:
+                    _put(run, entry.payload)
+                run("UPDATE state SET version = ?", (entries[-1].payload.version,))
+        except Unusable as error:
+            return NotStored(str(error))
+        return None
+
+    def _close(self) -> None:
+        if self._database is not None:
+            self._database.close()
 
     # On the loop
 
-    def _fail_to_load(self, error: Exception) -> None:
-        self._is_closed = True
-        self._loaded.set_exception(error)
-
-    def _succeed(self, group: Sequence[_Waiting]) -> None:
-        self.failure = None
-        self._settled([waiting.row for waiting in group])
-        for waiting in group:
-            if not waiting.done.done():
-                waiting.done.set_result(None)
-
-    def _fail(self, group: Sequence[_Waiting], error: NotStored) -> None:
-        self.failure = str(error)
-        for waiting in group:
-            if not waiting.done.done():
-                waiting.done.set_exception(NotStored(str(error)))
+    def _written(self, entries: Sequence[Entry[Row]], error: NotStored | None) -> None:
+        self.failure = None if error is None else str(error)
+        if error is None:
+            self._settled([entry.payload for entry in entries])
+        for entry in entries:
+            entry.settle(error and NotStored(str(error)))
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    path.touch(mode=0o600)
-    with ExitStack() as stack:
-        connection = stack.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
-        # No shared memory file, so that the folder may lie on any file system.
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("BEGIN IMMEDIATE")
-        _prepare(connection)
-        connection.execute("COMMIT")
-        stack.pop_all()
-    return connection
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    [(version,)] = connection.execute("PRAGMA user_version").fetchall()
-    if version == _SCHEMA_VERSION:
-        return
-    if version != 0:
-        raise Unusable(f"was written by another release (schema {version})")
-    for statement in _SCHEMA.split(";"):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-
-
-def _load(connection: sqlite3.Connection) -> Saved:
-    [(found,)] = connection.execute("PRAGMA integrity_check(1)").fetchall()
-    if found != "ok":
-        raise Unusable(f"is damaged ({found}); put a backup in its place, or remove it")
+def _load(connection: sqlite3.Connection, path: Path) -> Saved:
+    found = verdict(connection, "integrity_check")
+    if found is not None:
+        raise Unusable(f"{path}: is damaged ({found}); put a backup in its place, or remove it")
     [(version, boot)] = connection.execute("SELECT version, boot FROM state").fetchall()
     rows = connection.execute(
         "SELECT resource_group, plural, namespace, name, version, written_at, raw FROM object"
@@ -263,9 +229,8 @@ def _load(connection: sqlite3.Connection) -> Saved:
     )
 
 
-def _put(connection: sqlite3.Connection, row: Row) -> None:
+def _put(run: Callable[..., object], row: Row) -> None:
     if row.raw is None:
-        connection.execute(_DELETE, (row.group, row.plural, *row.key))
+        run(_DELETE, (row.group, row.plural, *row.key))
     else:
-        found = (row.group, row.plural, *row.key, row.version, row.written_at, row.raw)
-        connection.execute(_PUT, found)
+        run(_PUT, (row.group, row.plural, *row.key, row.version, row.written_at, row.raw))

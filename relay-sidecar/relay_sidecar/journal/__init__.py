@@ -1,46 +1,11 @@
-"""What the relay knows, on disk: it is there again after a restart, kill -9 included.
+"""The relay's streams and objects on disk: a restart finds them again, kill -9 included.
 
-records   what is told to it, and what it tells
+records   what is given to the journal, and what it returns after a restart
 journal   the asyncio side: who waits, what happens while the disk fails
-writer    the thread: groups, order, failures
-database  one open database: transactions, checkpoints, making it smaller
+writer    the journal on its thread: groups, failures
+database  one open database: its form, transactions, checkpoints
 tables    what a record changes
 rows      the tables on disk; reading them back
-files     who may read and write them; what is set aside
+
+The files, the thread and the checkpoints themselves are `edge_sidecars.walstore`'s.
 """
-
-from edge_sidecars.walstore.directory import DirectoryInUse
-from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import (
-    Blob,
-    EventsApplied,
-    ListAborted,
-    ListChunk,
-    ListReplaced,
-    ObjectEvicted,
-    ObjectSeen,
-    Record,
-    Saved,
-    SavedObject,
-    SavedStream,
-    StreamDeleted,
-    StreamTouched,
-)
-
-__all__ = [
-    "Blob",
-    "DirectoryInUse",
-    "EventsApplied",
-    "Journal",
-    "ListAborted",
-    "ListChunk",
-    "ListReplaced",
-    "ObjectEvicted",
-    "ObjectSeen",
-    "Record",
-    "Saved",
-    "SavedObject",
-    "SavedStream",
-    "StreamDeleted",
-    "StreamTouched",
-]

@@ -1,6 +1,6 @@
 """The journal's tables as they lie on disk, and reading them back.
 
-Guarantees: `load` tells exactly what was written, or raises `Unusable`: each row has a checksum,
+Guarantees: `load` tells exactly what was written, or raises `Damaged`: each row has a checksum,
 and each stream the sum and number of those of its objects (kept by triggers), so that even a page
 that the disk forgot to write is noticed. What was written is read in one pass.
 """
@@ -18,6 +18,7 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
+from edge_sidecars.walstore.database import Damaged, verdict
 from relay_sidecar.journal.records import Saved, SavedObject, SavedStream
 
 # Before the scope of a stream whose first list is not whole yet: no scope begins like this.
@@ -82,12 +83,8 @@ CREATE TABLE kept (
 """
 
 
-class Unusable(Exception):
-    """What is on disk is not what this release wrote there."""
-
-
-class Standing(Struct):
-    """Where a stream stands on disk. `seal`: checksum of what of its row does not move."""
+class StreamRow(Struct):
+    """A stream on disk. `seal`: checksum of the part of its row that does not change."""
 
     id: int
     cursor: int
@@ -132,22 +129,22 @@ def stream_digest(seal: int, cursor: int, confirmed_at: float) -> int:
     return zlib.crc32(f"{cursor} {float(confirmed_at)}".encode(), seal)
 
 
-def read_standings(connection: sqlite3.Connection) -> dict[ListScope, Standing]:
-    """Of all streams. Raises `Unusable`."""
+def read_stream_rows(connection: sqlite3.Connection) -> dict[ListScope, StreamRow]:
+    """Of all streams. Raises `Damaged`."""
     rows = connection.execute("SELECT id, scope, cursor, kind, api_version FROM stream")
     return {
-        _scope(scope): Standing(number, cursor, stream_seal(scope, kind, api_version))
+        _scope(scope): StreamRow(number, cursor, stream_seal(scope, kind, api_version))
         for number, scope, cursor, kind, api_version in rows.fetchall()
         if not scope.startswith(ARRIVING)
     }
 
 
 def load(connection: sqlite3.Connection) -> Saved:
-    """Everything. Raises `Unusable`."""
+    """Everything. Raises `Damaged`."""
     # The indexes too: with a wrong one, a later write would go astray.
-    [(found,)] = connection.execute("PRAGMA integrity_check(1)").fetchall()
-    if found != "ok":
-        raise Unusable(" ".join(str(found).split()))
+    found = verdict(connection, "integrity_check")
+    if found is not None:
+        raise Damaged(" ".join(found.split()))
     return Saved(
         streams=_load_streams(connection),
         seen=_load_seen(connection),
@@ -168,14 +165,14 @@ def _load_streams(connection: sqlite3.Connection) -> list[SavedStream]:
             continue
         digest = stream_digest(stream_seal(scope, kind, api_version), cursor, confirmed_at)
         if sums != [digest, len(content.items), content.digest]:
-            raise Unusable(f"the objects of {scope} are not those of its cursor {cursor}")
+            raise Damaged(f"the objects of {scope} are not those of its cursor {cursor}")
         streams.append(
             SavedStream(
                 _scope(scope), kind, api_version, cursor, content.items, used_at, confirmed_at
             )
         )
     if contents:
-        raise Unusable("objects of no stream")
+        raise Damaged("objects of no stream")
     return streams
 
 
@@ -208,7 +205,7 @@ def _load_kept(connection: sqlite3.Connection) -> dict[str, dict[bytes, bytes]]:
         "SELECT space, key, value, digest FROM kept"
     ):
         if kept_digest(space, key, value) != digest:
-            raise Unusable(f"the checksum of a row of {space} is wrong")
+            raise Damaged(f"the checksum of a row of {space} is wrong")
         spaces[space][key] = value
     return dict(spaces)
 
@@ -217,14 +214,14 @@ def _item(namespace: str, name: str, version: int, raw: bytes, digest: int) -> I
     # Few namespaces, many objects.
     item = Item((intern(namespace), name), version, raw)
     if item_digest(item) != digest:
-        raise Unusable(f"the checksum of {namespace}/{name} at version {version} is wrong")
+        raise Damaged(f"the checksum of {namespace}/{name} at version {version} is wrong")
     return item
 
 
 def _resource(text: str) -> ResourceName:
     parts = text.split("/")
     if len(parts) != 3:
-        raise Unusable(f"{text!r} is not the name of a resource")
+        raise Damaged(f"{text!r} is not the name of a resource")
     return ResourceName(*parts)
 
 
@@ -240,4 +237,4 @@ def _scope(text: str) -> ListScope:
             FieldSelector.parse(fields),
         )
     except ValueError as error:  # of JSON or of a selector
-        raise Unusable(f"{text!r} is not the scope of a stream: {error}") from error
+        raise Damaged(f"{text!r} is not the scope of a stream: {error}") from error

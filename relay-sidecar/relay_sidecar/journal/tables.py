@@ -11,21 +11,11 @@ from typing import TypeVar
 
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.scope import ListScope
-from relay_sidecar.journal.records import (
-    Blob,
-    EventsApplied,
-    ListAborted,
-    ListChunk,
-    ListReplaced,
-    ObjectEvicted,
-    ObjectSeen,
-    Record,
-    StreamDeleted,
-    StreamTouched,
-)
+from relay_sidecar.journal import records
+from relay_sidecar.journal.records import Record
 from relay_sidecar.journal.rows import (
     ARRIVING,
-    Standing,
+    StreamRow,
     arriving_text,
     item_digest,
     kept_digest,
@@ -78,78 +68,73 @@ class OutOfStep(Exception):
     """What is to be written does not follow from what is on disk."""
 
 
-class Progress:
+class StepCounter:
     """Counts up with whatever is done, so that others can tell work from standstill."""
 
-    __slots__ = ("steps",)
+    __slots__ = ("count",)
 
     def __init__(self) -> None:
-        self.steps = 0
+        self.count = 0
 
 
 class Tables:
     """`written`: bytes, roughly, since it was last set to 0; `has_freed`: whether much went."""
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        standing: dict[ListScope, Standing],
-        progress: Progress,
+        self, connection: sqlite3.Connection, rows: dict[ListScope, StreamRow], steps: StepCounter
     ) -> None:
         self.written = 0
         self.has_freed = False
         self._run = connection.execute
         self._run_each = connection.executemany
-        self._standing = standing
-        self._progress = progress
+        self._rows = rows
+        self._steps = steps
         # What is on disk of first lists that are not whole yet; None: of a process that has ended.
         self._arriving: dict[ListScope, tuple[int, dict[Key, Item]]] | None = None
 
     def apply(self, record: Record) -> None:
         """Raises `OutOfStep` and sqlite3's errors, after which the transaction is to be undone."""
         self.written += _RECORD_OVERHEAD
-        self._progress.steps += 1
+        self._steps.count += 1
         match record:
-            case EventsApplied():
+            case records.EventsApplied():
                 self._move(record)
-            case ObjectSeen():
+            case records.ObjectSeen():
                 self._see(record)
-            case Blob():
+            case records.Blob():
                 self._keep(record)
-            case StreamTouched():
-                standing = self._standing.get(record.scope)
-                if standing is not None:
-                    self._run(
-                        "UPDATE stream SET used_at = ? WHERE id = ?", (record.at, standing.id)
-                    )
-            case ObjectEvicted():
+            case records.StreamTouched():
+                row = self._rows.get(record.scope)
+                if row is not None:
+                    self._run("UPDATE stream SET used_at = ? WHERE id = ?", (record.at, row.id))
+            case records.ObjectEvicted():
                 self._run(_DELETE_SEEN, (resource_text(record.resource), *record.key))
-            case ListChunk():
+            case records.ListChunk():
                 self._list(record)
-            case ListAborted():
+            case records.ListAborted():
                 self._abandon(record.scope)
-            case ListReplaced():
+            case records.ListReplaced():
                 self._replace(record)
-            case StreamDeleted():
+            case records.StreamDeleted():
                 self._drop(record.scope)
 
-    def become(self, records: Iterable[Record]) -> None:
+    def replace_all(self, known: Iterable[Record]) -> None:
         """Makes the tables hold what these records tell, and nothing else."""
         scopes: set[ListScope] = set()
         seen: set[tuple[str, str, str]] = set()
         kept: set[tuple[str, bytes]] = set()
         self._arriving = None
         self._arrivals()
-        for record in records:
+        for record in known:
             self.apply(record)
             match record:
-                case ListReplaced():
+                case records.ListReplaced():
                     scopes.add(record.scope)
-                case ObjectSeen():
+                case records.ObjectSeen():
                     seen.add((resource_text(record.resource), *record.item.key))
-                case Blob():
+                case records.Blob():
                     kept.add((record.space, record.key))
-        for scope in self._standing.keys() - scopes:
+        for scope in self._rows.keys() - scopes:
             self._drop(scope)
         rows = set(self._run("SELECT resource, namespace, name FROM seen").fetchall())
         self._run_each(_DELETE_SEEN, rows - seen)
@@ -157,19 +142,15 @@ class Tables:
         self._run_each(_DELETE_KEPT, rows - kept)
         self.has_freed = True
 
-    def _move(self, record: EventsApplied) -> None:
-        standing = self._standing.get(record.scope)
-        if standing is None or standing.cursor != record.after:
-            at = "unknown" if standing is None else f"at {standing.cursor}"
+    def _move(self, record: records.EventsApplied) -> None:
+        row = self._rows.get(record.scope)
+        if row is None or row.cursor != record.after:
+            at = "unknown" if row is None else f"at {row.cursor}"
             raise OutOfStep(f"{record.scope} is {at} on disk, its changes follow {record.after}")
-        if len(record.changes) == 1:
-            [(key, item)] = record.changes
-            self._write(standing.id, {key: item})
-        elif record.changes:
-            self._write(standing.id, dict(record.changes))
-        digest = stream_digest(standing.seal, record.cursor, record.at)
-        self._run(_MOVE_STREAM, (record.cursor, record.at, digest, standing.id))
-        standing.cursor = record.cursor
+        self._write(row.id, dict(record.changes))
+        digest = stream_digest(row.seal, record.cursor, record.at)
+        self._run(_MOVE_STREAM, (record.cursor, record.at, digest, row.id))
+        row.cursor = record.cursor
 
     def _write(self, stream: int, changes: dict[Key, Item | None]) -> None:
         gone = [(stream, *key) for key, item in changes.items() if item is None]
@@ -187,8 +168,8 @@ class Tables:
             self.written += len(item.raw)
             yield stream, namespace, name, item.version, item_digest(item), item.raw
 
-    def _list(self, record: ListChunk) -> None:
-        if record.scope in self._standing:
+    def _list(self, record: records.ListChunk) -> None:
+        if record.scope in self._rows:
             return
         arriving = self._arrivals()
         if record.scope not in arriving:
@@ -218,7 +199,7 @@ class Tables:
         [(number,)] = self._run("SELECT id FROM stream WHERE scope = ?", (text,)).fetchall()
         return int(number)
 
-    def _replace(self, record: ListReplaced) -> None:
+    def _replace(self, record: records.ListReplaced) -> None:
         scope, text = record.scope, scope_text(record.scope)
         arrived = self._arrivals().pop(scope, None)
         if arrived is not None:
@@ -228,10 +209,10 @@ class Tables:
         told = (text, record.kind, record.api_version, record.cursor)
         self._run(_PUT_STREAM, (*told, record.at, record.at, digest))
         changes: dict[Key, Item | None] = {item.key: item for item in record.items}
-        standing = self._standing.get(scope)
-        if standing is None:
+        row = self._rows.get(scope)
+        if row is None:
             number = self._number(text)
-            self._standing[scope] = Standing(number, record.cursor, seal)
+            self._rows[scope] = StreamRow(number, record.cursor, seal)
             if arrived is not None:
                 for key, item in arrived[1].items():
                     self.written += len(item.raw)
@@ -240,8 +221,8 @@ class Tables:
                     elif _is_same(item, changes[key]):
                         del changes[key]
         else:
-            number = standing.id
-            standing.cursor, standing.seal = record.cursor, seal
+            number = row.id
+            row.cursor, row.seal = record.cursor, seal
             self._leave_out_what_is_there(number, changes)
         self._write(number, changes)
 
@@ -259,9 +240,9 @@ class Tables:
                 del changes[key]
 
     def _drop(self, scope: ListScope) -> None:
-        standing = self._standing.pop(scope, None)
-        if standing is not None:
-            self._delete(standing.id)
+        row = self._rows.pop(scope, None)
+        if row is not None:
+            self._delete(row.id)
         self._abandon(scope)
 
     def _abandon(self, scope: ListScope) -> None:
@@ -274,13 +255,13 @@ class Tables:
         self._run("DELETE FROM stream WHERE id = ?", (stream,))
         self.has_freed = True
 
-    def _see(self, record: ObjectSeen) -> None:
+    def _see(self, record: records.ObjectSeen) -> None:
         item = record.item
         self.written += len(item.raw)
         row = (item.version, record.at, item_digest(item), item.raw)
         self._run(_PUT_SEEN, (resource_text(record.resource), *item.key, *row))
 
-    def _keep(self, record: Blob) -> None:
+    def _keep(self, record: records.Blob) -> None:
         if record.value is None:
             self._run(_DELETE_KEPT, (record.space, record.key))
             return
@@ -289,9 +270,9 @@ class Tables:
         self._run(_PUT_KEPT, (record.space, record.key, record.value, digest))
 
     def _counted(self, rows: Iterable[T]) -> Iterator[T]:
-        progress = self._progress
+        steps = self._steps
         for row in rows:
-            progress.steps += 1
+            steps.count += 1
             yield row
 
 

@@ -9,7 +9,7 @@ from edge_sidecars.local_apiserver.core.api_errors import not_served
 from edge_sidecars.local_apiserver.local_apiserver import Origin
 from edge_sidecars.local_apiserver.storage import Unusable
 from edge_sidecars.runtime.values import BadInput
-from edge_sidecars.walstore.directory import DirectoryInUse
+from edge_sidecars.walstore.files import DirectoryInUse
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.min_resource_version import MinResourceVersion

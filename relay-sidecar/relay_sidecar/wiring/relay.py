@@ -15,7 +15,7 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.version import VERSION
-from edge_sidecars.walstore.directory import DirectoryInUse
+from edge_sidecars.walstore.files import DirectoryInUse
 from relay_sidecar.access.admission import Access
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config

@@ -12,7 +12,8 @@ from typing import Any
 
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.report import Report
-from lc.store import Store, files, open_store
+from lc.store import Store, open_store
+from lc.store.database import NAME
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.lc import LcProcess
 
@@ -55,7 +56,7 @@ def waiting(lc: LcProcess, *, directory: Path | None = None) -> list[Report]:
     place = directory or lc.data_dir
     with tempfile.TemporaryDirectory() as folder:
         for suffix in ("", "-wal"):
-            source = place / f"{files.NAME}{suffix}"
+            source = place / f"{NAME}{suffix}"
             if source.exists():
                 shutil.copy(source, Path(folder) / source.name)
         return asyncio.run(_pending(Path(folder)))

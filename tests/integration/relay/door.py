@@ -21,7 +21,7 @@ from relay_sidecar.access.access_reviews import Reviews
 from relay_sidecar.access.admission import Access
 from relay_sidecar.access.authorization_store import SPACE, AuthorizationStore
 from relay_sidecar.access.caller import CallerAccess
-from relay_sidecar.journal import Journal
+from relay_sidecar.journal.journal import Journal
 from relay_sidecar.web.responses import status_answer
 from tests.integration.relay.hosted import Hosted
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_sidecars.apimachinery.scope import ListScope
-from relay_sidecar.journal import Journal, Record, Saved
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Record, Saved
 from tests.unit.relay.journal_history import cursors, listed, load, moved, play, scope, until
 
 A, B = scope("a"), scope("b")

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from edge_sidecars.apimachinery.scope import ListScope
-from relay_sidecar.journal import Blob, Journal
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob
 from tests.unit.relay.journal_history import cursors, listed, moved, scope
 
 STREAMS = [scope(f"stream-{number}") for number in range(4)]

@@ -10,7 +10,8 @@ from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.documents.documents import SPACE as DOCUMENTS
 from relay_sidecar.documents.documents import DocumentCache
 from relay_sidecar.documents.schemas import SPACE, Schemas
-from relay_sidecar.journal import Journal, Saved
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Saved
 from tests.integration.relay.asked import Asked, with_upstream
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.proxy import FaultProxy

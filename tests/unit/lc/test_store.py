@@ -12,10 +12,12 @@ import pytest
 
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.report import MAX_BODY, Malformed, Report
-from lc.store import Change, OutboxFull, Store, StoreUnavailable, files, open_store, tables
-from lc.store.database import Database
-from lc.store.failures import Damaged, DirectoryInUse, NewerSchema
-from lc.store.memory import MAX_OUTBOX
+from edge_sidecars.walstore.database import Damaged
+from edge_sidecars.walstore.files import DirectoryInUse
+from lc.store import Change, OutboxFull, Store, StoreUnavailable, open_store, tables
+from lc.store.database import LAYOUT, NAME, StoreDatabase
+from lc.store.failures import NewerSchema
+from lc.store.transaction import MAX_OUTBOX
 from lc.store.writer import AGEING_INTERVAL, NOTES_KEPT
 from tests.unit.lc.documents import dataset
 
@@ -138,7 +140,7 @@ def test_a_snapshot_drops_what_it_lacks_of_its_kinds_alone(tmp_path: Path) -> No
         assert [it.name for it in store.objects("dataset")] == ["a"]
         assert store.kinds() == ("dataset", "model")
         assert await store.keep_only(kept) == 1
-        assert await store.become("dataset", [dataset("d"), dataset("e")]) == 1
+        assert await store.replace_all("dataset", [dataset("d"), dataset("e")]) == 1
         assert {it.name for it in store.objects("dataset")} == {"d", "e"}
 
     within(tmp_path, work)
@@ -263,7 +265,7 @@ def test_what_was_learnt_goes_a_day_of_lc_after_its_object(tmp_path: Path) -> No
         await store.put(dataset("back"))
 
     within(tmp_path, learn)
-    database = Database(tmp_path)
+    database = StoreDatabase(tmp_path)
     with closing(database):
         assert database.expire_notes(NOTES_KEPT - 1, limit=NOTES_KEPT) == []
         assert database.expire_notes(AGEING_INTERVAL, limit=NOTES_KEPT) == [
@@ -282,7 +284,7 @@ def test_what_is_learnt_of_an_object_that_left_already_goes_too(tmp_path: Path) 
         await store.save_learning_state(dataset("a"), b"late")
 
     within(tmp_path, learn)
-    with closing(Database(tmp_path)) as database:
+    with closing(StoreDatabase(tmp_path)) as database:
         assert database.expire_notes(NOTES_KEPT, limit=NOTES_KEPT) == [("learning", "uid-a")]
 
 
@@ -291,12 +293,8 @@ def test_what_is_learnt_of_an_object_that_left_already_goes_too(tmp_path: Path) 
 
 @pytest.mark.slow  # a predecessor is waited for
 def test_a_second_lc_in_the_same_directory_is_refused(tmp_path: Path) -> None:
-    descriptor = files.lock_directory(tmp_path)
-    try:
-        with pytest.raises(DirectoryInUse, match="--data-dir"):
-            Database(tmp_path)
-    finally:
-        os.close(descriptor)
+    with closing(StoreDatabase(tmp_path)), pytest.raises(DirectoryInUse, match="--data-dir"):
+        StoreDatabase(tmp_path)
 
 
 @pytest.fixture
@@ -308,8 +306,8 @@ def aside(tmp_path: Path) -> Iterator[Path]:
         await store.enqueue(dataset("a"), is_event=False, worker="", body=state(1))
 
     within(tmp_path, fill)
-    yield tmp_path / files.NAME
-    assert any(tmp_path.glob(f"{files.NAME}.aside-*"))
+    yield tmp_path / NAME
+    assert any(tmp_path.glob(f"{NAME}.aside-*"))
 
 
 def _reopened(directory: Path) -> tuple[str, str, int]:
@@ -353,10 +351,10 @@ def test_a_later_release_s_database_is_left_alone(tmp_path: Path) -> None:
         """Only makes it."""
 
     within(tmp_path, nothing)
-    with closing(sqlite3.connect(tmp_path / files.NAME)) as connection:
+    with closing(sqlite3.connect(tmp_path / NAME)) as connection:
         connection.execute(f"PRAGMA user_version = {tables.SCHEMA_VERSION + 1}")
     with pytest.raises(NewerSchema, match="later release"):
-        Database(tmp_path)
+        StoreDatabase(tmp_path)
 
 
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
@@ -366,14 +364,14 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
 
     found: dict[str, int] = {}
     within(tmp_path, look)
-    assert set(found) == {files.NAME, f"{files.NAME}-wal", files.LOCK_NAME}
+    assert set(found) == {NAME, f"{NAME}-wal", LAYOUT.lock_name}
     assert set(found.values()) == {0o600}
 
 
 def test_a_file_that_was_removed_ends_the_process(tmp_path: Path) -> None:
     async def work() -> None:
         async with open_store(tmp_path) as store:
-            (tmp_path / files.NAME).unlink()
+            (tmp_path / NAME).unlink()
             await store.put(dataset("a"))
 
     with pytest.raises(BaseExceptionGroup) as caught:
@@ -384,17 +382,17 @@ def test_a_file_that_was_removed_ends_the_process(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match=r"Not a directory|File exists"):
-        Database(tmp_path / "file" / "data")
+        StoreDatabase(tmp_path / "file" / "data")
 
 
 def test_a_wal_without_its_database_is_no_store(tmp_path: Path) -> None:
     async def fill(store: Store) -> None:
         await store.put(dataset("a"))
         for suffix in ("-wal",):
-            source = tmp_path / f"{files.NAME}{suffix}"
+            source = tmp_path / f"{NAME}{suffix}"
             shutil.copy(source, tmp_path / "copy")
 
     within(tmp_path, fill)
-    (tmp_path / files.NAME).unlink()
-    (tmp_path / "copy").rename(tmp_path / f"{files.NAME}-wal")
+    (tmp_path / NAME).unlink()
+    (tmp_path / "copy").rename(tmp_path / f"{NAME}-wal")
     assert _reopened(tmp_path)[2] == 0

@@ -10,7 +10,8 @@ from typing import TypeVar
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
-from relay_sidecar.journal import EventsApplied, Journal, ListReplaced, Saved
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import EventsApplied, ListReplaced, Saved
 
 PODS = ListScope(ResourceName("", "v1", "pods"))
 # Few, so that objects come, change and go all the time.

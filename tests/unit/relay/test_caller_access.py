@@ -15,7 +15,7 @@ from relay_sidecar.core.authorization_verdict import (
     UserInfo,
 )
 from relay_sidecar.core.resource_attributes import Attributes
-from relay_sidecar.journal import Journal
+from relay_sidecar.journal.journal import Journal
 
 HOUR = 3600.0
 TTL, OFFLINE_TTL = 60.0, 24 * HOUR

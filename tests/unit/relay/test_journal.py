@@ -18,11 +18,11 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
-from relay_sidecar.journal import (
+from edge_sidecars.walstore.files import DirectoryInUse
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import (
     Blob,
-    DirectoryInUse,
     EventsApplied,
-    Journal,
     ListAborted,
     ListChunk,
     ListReplaced,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from edge_sidecars.apimachinery.objects import Item
-from relay_sidecar.journal import Blob, EventsApplied, Journal, ListReplaced, ObjectSeen, Saved
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob, EventsApplied, ListReplaced, ObjectSeen, Saved
 from tests.unit.relay.journal_history import cursors, listed, load, moved, play, scope, step, until
 
 A, B = scope("a"), scope("b")

@@ -12,9 +12,9 @@ from pathlib import Path
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
-from relay_sidecar.journal import (
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import (
     Blob,
-    Journal,
     ListReplaced,
     ObjectSeen,
     Record,

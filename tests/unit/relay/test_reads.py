@@ -24,7 +24,7 @@ from edge_sidecars.apimachinery.status import expired
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.journal import Journal
+from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Limits, Streams

@@ -11,7 +11,7 @@ from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.kubeapi import ApiError
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.journal import Journal
+from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.fanout import Watcher
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal

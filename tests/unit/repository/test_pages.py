@@ -10,9 +10,9 @@ from edge_sidecars.local_apiserver.storage import FILE_NAME as ORIGIN
 from elector_sidecar.config.config import parser as elector
 from gm.config.config import parser as gm
 from lc.config.config import parser as lc
-from lc.store.files import NAME as STORE
+from lc.store.database import NAME as STORE
 from relay_sidecar.config.config import parser as relay
-from relay_sidecar.journal.files import NAME as JOURNAL
+from relay_sidecar.journal.database import NAME as JOURNAL
 from tests.unit.manifests.built import OVERLAYS
 from tests.unit.repository.checkout import DOCUMENTS, ROOT, document, rows
 from tools.bench.elector.__main__ import FAMILIES as OF_ELECTOR

@@ -17,7 +17,7 @@ import aiohttp
 
 from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.sedna_api.core.kinds import DATASET
-from lc.store import files
+from lc.store.database import NAME
 from tools.bench.gm.manifests import dataset
 from tools.bench.gm.result import Result
 from tools.bench.gm.world import Fleet, Options, World, post
@@ -54,7 +54,7 @@ def _delays(world: World, fleet: Fleet, run: int) -> Sequence[float]:
     """Milliseconds."""
     [edge] = fleet.edges
     collection = DATASET.collection(fleet.namespace)
-    store = edge.lc.data_dir / f"{files.NAME}-wal"
+    store = edge.lc.data_dir / f"{NAME}-wal"
 
     async def play(api: ApiClient) -> list[float]:
         delays = []

@@ -16,7 +16,7 @@ from edge_sidecars.local_apiserver.storage import (
     SqliteStorage,
     Unusable,
 )
-from edge_sidecars.walstore.directory import DirectoryInUse
+from edge_sidecars.walstore.files import DirectoryInUse
 
 Work = Callable[[SqliteStorage], Awaitable[None]]
 

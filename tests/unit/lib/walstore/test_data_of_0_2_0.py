@@ -33,7 +33,7 @@ from relay_sidecar.core.authorization_verdict import (
 )
 from relay_sidecar.core.offline_clock import OfflineClock
 from relay_sidecar.core.resource_attributes import Attributes
-from relay_sidecar.journal import Saved
+from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams import stream_journal
 from tests.unit.relay.journal_history import load, objects
 

@@ -1,7 +1,7 @@
-"""What is on disk, in memory, and the draft of what both become by one group of changes.
+"""What is on disk, in memory, and what both become by one group of changes.
 
-Guarantees: `Memory` changes only by a draft that is on disk; a draft that is thrown away leaves
-nothing. Each change is judged against those before it in the same group. Pure.
+Guarantees: `StoreContents` changes only by a transaction that is on disk; one that is thrown away
+leaves nothing. Each change is judged against those before it in the same group. Pure.
 """
 
 from collections.abc import Collection, Iterator
@@ -23,8 +23,8 @@ REPORT_OVERHEAD = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What listeners hear when the draft is on disk, in order."""
+class Notification:
+    """What listeners hear when the transaction is on disk, in order."""
 
     document: Document | None = None
     gone: Document | None = None
@@ -33,51 +33,51 @@ class Told:
 
 
 @dataclass(slots=True)
-class Memory:
+class StoreContents:
     store_id: str
     objects: dict[str, dict[ObjectKey, Document]] = field(default_factory=dict)
     uids: set[str] = field(default_factory=set)
     queues: dict[str, Queue] = field(default_factory=dict)
     notes: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    refusals: list[tables.Refusal] = field(default_factory=list)
+    refusals: list[tables.RefusedReport] = field(default_factory=list)
     refusals_ever: int = 0
     outbox_bytes: int = 0
     unknown_jobs: UnknownJobs = field(default_factory=UnknownJobs)
 
     @classmethod
-    def loaded(cls, found: tables.Loaded) -> "Memory":
-        memory = cls(found.store_id, queues=found.queues, notes=found.notes)
-        memory.refusals, memory.refusals_ever = found.refusals, found.refusals_ever
-        memory.unknown_jobs = found.unknown_jobs
+    def loaded(cls, found: tables.Loaded) -> "StoreContents":
+        contents = cls(found.store_id, queues=found.queues, notes=found.notes)
+        contents.refusals, contents.refusals_ever = found.refusals, found.refusals_ever
+        contents.unknown_jobs = found.unknown_jobs
         for document in found.objects:
-            memory.objects.setdefault(document.kind, {})[document.key] = document
-            memory.uids.add(document.uid)
-        memory.outbox_bytes = sum(_size(queue) for queue in found.queues.values())
-        return memory
+            contents.objects.setdefault(document.kind, {})[document.key] = document
+            contents.uids.add(document.uid)
+        contents.outbox_bytes = sum(_size(queue) for queue in found.queues.values())
+        return contents
 
     def get(self, key: ObjectKey) -> Document | None:
         return self.objects.get(key.kind, {}).get(key)
 
 
-class Draft:
+class Transaction:
     """`is_synced`: whether it must survive a loss of power before anybody is told."""
 
-    def __init__(self, memory: Memory, *, now: float) -> None:
+    def __init__(self, contents: StoreContents, *, now: float) -> None:
         """`now`: seconds of the wall clock, which people are shown."""
         self.statements: list[tables.Statement] = []
-        self.told: list[Told] = []
+        self.notifications: list[Notification] = []
         self.is_synced = False
-        self._memory = memory
-        self._store_id = memory.store_id
+        self._contents = contents
+        self._store_id = contents.store_id
         self._now = now
         self._objects: dict[ObjectKey, Document | None] = {}
         # By uid: whether there is such an object now.
         self._uids: dict[str, bool] = {}
         self._queues: dict[str, Queue] = {}
         self._notes: dict[tuple[str, str], bytes] = {}
-        self._refusals: list[tables.Refusal] = []
-        self._outbox_bytes = memory.outbox_bytes
-        self._unknown_jobs = memory.unknown_jobs
+        self._refusals: list[tables.RefusedReport] = []
+        self._outbox_bytes = contents.outbox_bytes
+        self._unknown_jobs = contents.unknown_jobs
 
     # ── objects ──
 
@@ -93,8 +93,8 @@ class Draft:
         self.statements.append(tables.put_object(document))
         self._objects[document.key] = document
         self._uids[document.uid] = True
-        self.told.append(Told(document=document, change=change))
-        self._become(self._unknown_jobs.known(document.key))
+        self.notifications.append(Notification(document=document, change=change))
+        self._replace_unknown_jobs(self._unknown_jobs.known(document.key))
         return change
 
     def delete(self, key: ObjectKey, uid: str) -> bool:
@@ -147,7 +147,7 @@ class Draft:
         )
         self._queues[uid] = done.queue
         self.is_synced = True
-        self.told.append(Told(report=done.report))
+        self.notifications.append(Notification(report=done.report))
         return done.report
 
     def acked(self, uid: str, seq: int) -> int:
@@ -162,7 +162,7 @@ class Draft:
         for waiting in done:
             it = waiting.report
             key = ObjectKey(it.kind, it.namespace, it.name)
-            refusal = tables.Refusal(key, uid, it.seq, reason, self._now)
+            refusal = tables.RefusedReport(key, uid, it.seq, reason, self._now)
             self.statements += tables.put_refusal(refusal)
             self._refusals.append(refusal)
         return len(done)
@@ -171,7 +171,7 @@ class Draft:
         """What waits goes on under another store id, with its numbers."""
         self.statements.append(tables.put_store_id(store_id))
         self._store_id = store_id
-        for uid in self._memory.queues.keys() | self._queues.keys():
+        for uid in self._contents.queues.keys() | self._queues.keys():
             self._queues[uid] = outbox.restamped(self._queue(uid), store_id)
         self.is_synced = True
 
@@ -183,22 +183,22 @@ class Draft:
         if before.is_given_up(key):
             return None
         after = before.taken(key, worker, body)
-        self._become(after)
+        self._replace_unknown_jobs(after)
         self.is_synced = True
         return len(before.reports.keys() - after.reports.keys())
 
     def passed_on(self, number: int) -> None:
         if number in self._unknown_jobs.reports:
-            self._become(self._unknown_jobs.without(number))
+            self._replace_unknown_jobs(self._unknown_jobs.without(number))
 
     def age_unknown_jobs(self, elapsed: float) -> int:
         """How many reports are given up with their jobs."""
         before = self._unknown_jobs
         after = before.aged(elapsed, lambda key: self._get(key) is not None)
-        self._become(after)
+        self._replace_unknown_jobs(after)
         return len(before.reports) - len(after.reports)
 
-    def _become(self, unknown_jobs: UnknownJobs) -> None:
+    def _replace_unknown_jobs(self, unknown_jobs: UnknownJobs) -> None:
         if unknown_jobs is not self._unknown_jobs:
             self.statements += tables.change_unknown_jobs(self._unknown_jobs, unknown_jobs)
             self._unknown_jobs = unknown_jobs
@@ -206,44 +206,44 @@ class Draft:
     # ── notes ──
 
     def note(self, space: str, uid: str, value: bytes, *, is_synced: bool) -> None:
-        is_absent = not self._uids.get(uid, uid in self._memory.uids)
+        is_absent = not self._uids.get(uid, uid in self._contents.uids)
         self.statements.append(tables.put_note(space, uid, value, is_absent=is_absent))
         self._notes[space, uid] = value
         self.is_synced = self.is_synced or is_synced
 
     def apply(self) -> None:
         """It is on disk: memory becomes the same."""
-        memory = self._memory
-        memory.store_id = self._store_id
+        contents = self._contents
+        contents.store_id = self._store_id
         for key, document in self._objects.items():
             if document is None:
-                memory.objects.get(key.kind, {}).pop(key, None)
+                contents.objects.get(key.kind, {}).pop(key, None)
             else:
-                memory.objects.setdefault(key.kind, {})[key] = document
+                contents.objects.setdefault(key.kind, {})[key] = document
         for uid, is_present in self._uids.items():
-            (memory.uids.add if is_present else memory.uids.discard)(uid)
-        memory.queues.update(self._queues)
-        memory.notes.update(self._notes)
-        memory.outbox_bytes = self._outbox_bytes
-        memory.refusals = [*memory.refusals, *self._refusals][-tables.KEPT_REFUSALS :]
-        memory.refusals_ever += len(self._refusals)
-        memory.unknown_jobs = self._unknown_jobs
+            (contents.uids.add if is_present else contents.uids.discard)(uid)
+        contents.queues.update(self._queues)
+        contents.notes.update(self._notes)
+        contents.outbox_bytes = self._outbox_bytes
+        contents.refusals = [*contents.refusals, *self._refusals][-tables.KEPT_REFUSALS :]
+        contents.refusals_ever += len(self._refusals)
+        contents.unknown_jobs = self._unknown_jobs
 
     def _get(self, key: ObjectKey) -> Document | None:
-        return self._objects[key] if key in self._objects else self._memory.get(key)
+        return self._objects[key] if key in self._objects else self._contents.get(key)
 
     def _standing(self) -> Iterator[Document]:
-        for objects in self._memory.objects.values():
+        for objects in self._contents.objects.values():
             yield from (each for key, each in objects.items() if key not in self._objects)
         yield from (each for each in self._objects.values() if each is not None)
 
     def _leave(self, document: Document) -> None:
         self.statements.append(tables.mark_absent(document.uid))
         self._uids[document.uid] = False
-        self.told.append(Told(gone=document))
+        self.notifications.append(Notification(gone=document))
 
     def _queue(self, uid: str) -> Queue:
-        return self._queues.get(uid) or self._memory.queues[uid]
+        return self._queues.get(uid) or self._contents.queues[uid]
 
     def _drop(self, queue: Queue, done: Collection[Waiting]) -> None:
         for waiting in done:

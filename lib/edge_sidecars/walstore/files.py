@@ -1,40 +1,50 @@
-"""A database's files in a directory: who may read them, who may write them, and what is none.
+"""A database's files in a directory: who may read them, who may write them, and what is set aside.
 
 Knows SQLite's names for what lies beside a database, and nothing of what is in it. Guarantees: each
 file is 0600; one process at a time holds the lock; a file that cannot be used is never deleted or
-overwritten but set aside, of which the newest three stay.
+overwritten but set aside, and the newest three of those stay.
 """
 
 import fcntl
 import os
 import re
+import stat
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-# So many files that could not be used are kept for whoever wants to know why.
+# Files that could not be used stay for whoever investigates.
 KEPT_ASIDE = 3
 # Seconds; a predecessor that ends has its grace period to answer its last requests.
 LOCK_PATIENCE = 10.0
 LOCK_POLL_INTERVAL = 0.1
 
 
-class StillLocked(Exception):
-    """Another process has it, and did not end."""
+class DirectoryInUse(Exception):
+    """Another process writes there, and did not end."""
 
 
-def lock(path: Path) -> int:
+def lock_directory(directory: Path, name: str, *, owner: str, is_private: bool) -> int:
     """A descriptor that holds the lock until it is closed. Waits for a predecessor to end.
 
-    Raises `StillLocked` and OSError.
+    Makes the directory; one that `is_private` is for this user alone. Raises `DirectoryInUse` and
+    OSError.
     """
+    directory.mkdir(mode=0o700 if is_private else 0o755, parents=True, exist_ok=True)
+    status = directory.stat()
+    # A volume's root belongs to another: there the files' own mode has to do.
+    is_ours = status.st_uid == os.geteuid()
+    if is_private and is_ours and stat.S_IMODE(status.st_mode) != 0o700:
+        directory.chmod(0o700)
     with ExitStack() as stack:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         stack.callback(os.close, descriptor)
         deadline = time.monotonic() + LOCK_PATIENCE
         while not _is_locked_by(descriptor):
             if time.monotonic() > deadline:
-                raise StillLocked(path)
+                raise DirectoryInUse(
+                    f"another {owner} writes to {directory}: give each a --data-dir of its own"
+                )
             time.sleep(LOCK_POLL_INTERVAL)
         stack.pop_all()
     return descriptor

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.walstore.data_files import KEPT_ASIDE, lock, make_private, set_aside
+from edge_sidecars.walstore.files import KEPT_ASIDE, lock_directory, make_private, set_aside
 
 
 @pytest.fixture
@@ -66,5 +66,14 @@ def test_a_link_is_not_followed(path: Path) -> None:
 
 def test_a_lock_is_free_again_when_its_descriptor_is_closed(path: Path) -> None:
     for _ in range(2):
-        os.close(lock(path))
-    assert path.stat().st_mode & 0o777 == 0o600
+        os.close(lock_directory(path.parent, "a.lock", owner="relay", is_private=True))
+    assert path.with_name("a.lock").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("is_private", "mode"), [(True, 0o700), (False, 0o755)])
+def test_a_directory_that_is_there_keeps_its_mode_unless_it_is_private(
+    path: Path, is_private: bool, mode: int
+) -> None:
+    path.parent.chmod(0o755)
+    os.close(lock_directory(path.parent, "a.lock", owner="LC", is_private=is_private))
+    assert path.parent.stat().st_mode & 0o777 == mode
