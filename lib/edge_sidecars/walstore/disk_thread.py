@@ -33,6 +33,8 @@ class DiskThread:
         """`idle_work`: asked on the thread for what to do when nothing else is."""
         self.on_death: list[Callable[[], None]] = []
         self.ended = ended
+        # Known on the event loop, so that each work is either answered by `_died` or not put.
+        self._is_dead = False
         self._failures = failures
         self._idle_work = idle_work
         self._loop = asyncio.get_running_loop()
@@ -43,7 +45,7 @@ class DiskThread:
 
     def put(self, work: Work) -> None:
         """Nobody waits; `work` raises nothing. Raises `ended`."""
-        if not self._thread.is_alive():
+        if self._is_dead:
             raise self.ended
         self._queue.put(work)
 
@@ -100,6 +102,7 @@ class DiskThread:
         return self._queue.get()
 
     def _died(self) -> None:
+        self._is_dead = True
         for answer in tuple(self._answers):
             settle(answer, self.ended)
         for callback in self.on_death:
