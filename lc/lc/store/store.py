@@ -24,7 +24,7 @@ from lc.core.unknown_jobs import UnknownJobs
 from lc.core.version_compare import Change
 from lc.store.database import StoreDatabase
 from lc.store.failures import NewerSchema, StoreUnavailable
-from lc.store.tables import RefusedReport
+from lc.store.tables import StoredRefusal
 from lc.store.transaction import StoreContents, Transaction
 from lc.store.writer import StoreListener, StoreWriter
 
@@ -98,7 +98,7 @@ class Store:
         ]
         return len(ages), min(ages, default=None)
 
-    def refusals(self) -> tuple[int, tuple[RefusedReport, ...]]:
+    def refusals(self) -> tuple[int, tuple[StoredRefusal, ...]]:
         """How many reports GM ever refused, and the newest of them."""
         return self._contents.refusals_ever, tuple(self._contents.refusals)
 
@@ -175,15 +175,13 @@ class Store:
         report: bytes | None = None,
     ) -> Awaitable[Report | None]:
         """What was learnt, and the report that tells of it, both or neither."""
-        return self._save(
-            LEARNING, document, state, is_event=is_event, worker=worker, report=report
-        )
+        return self._save(LEARNING, document, state, report, is_event=is_event, worker=worker)
 
     def save_position(
         self, document: Document, position: bytes, *, report: bytes | None = None
     ) -> Awaitable[Report | None]:
         """How far a dataset was counted, and the report that tells of it, both or neither."""
-        return self._save(POSITION, document, position, is_event=False, worker="", report=report)
+        return self._save(POSITION, document, position, report)
 
     def keep(self, key: ObjectKey, worker: str, body: bytes) -> Awaitable[int | None]:
         """Of a job that is not known: how many older ones had to go; None where the job was given
@@ -217,17 +215,14 @@ class Store:
         space: str,
         document: Document,
         value: bytes,
-        *,
-        is_event: bool,
-        worker: str,
         report: bytes | None,
+        *,
+        is_event: bool = False,
+        worker: str = "",
     ) -> Awaitable[Report | None]:
-        uid = document.uid
-        said = (
-            None
-            if report is None
-            else _said(document, is_event=is_event, worker=worker, body=report)
-        )
+        uid, said = document.uid, None
+        if report is not None:
+            said = _said(document, is_event=is_event, worker=worker, body=report)
 
         def work(transaction: Transaction) -> Report | None:
             # First what may be refused.

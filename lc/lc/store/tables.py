@@ -52,7 +52,7 @@ Statement = tuple[str, tuple[Value, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedReport:
+class StoredRefusal:
     """A report that GM will never take; `refused_at` in seconds of the wall clock."""
 
     key: ObjectKey
@@ -70,7 +70,7 @@ class Loaded:
     objects: list[Document] = field(default_factory=list)
     queues: dict[str, Queue] = field(default_factory=dict)
     notes: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    refusals: list[RefusedReport] = field(default_factory=list)
+    refusals: list[StoredRefusal] = field(default_factory=list)
     refusals_ever: int = 0
     unknown_jobs: UnknownJobs = field(default_factory=UnknownJobs)
 
@@ -131,7 +131,7 @@ def age_notes(elapsed: float) -> Statement:
     return sql, (elapsed,)
 
 
-def put_refusal(refusal: RefusedReport) -> Iterator[Statement]:
+def put_refusal(refusal: StoredRefusal) -> Iterator[Statement]:
     key = refusal.key
     yield (
         "INSERT INTO refusal (kind, namespace, name, uid, seq, reason, refused_at)"
@@ -194,7 +194,7 @@ def load(connection: sqlite3.Connection) -> Loaded:
         found.notes[space, uid] = value
     rows = run("SELECT kind, namespace, name, uid, seq, reason, refused_at FROM refusal")
     for kind, namespace, name, *rest in rows:
-        found.refusals.append(RefusedReport(ObjectKey(kind, namespace, name), *rest))
+        found.refusals.append(StoredRefusal(ObjectKey(kind, namespace, name), *rest))
     rows = run("SELECT seq FROM sqlite_sequence WHERE name = 'refusal'")
     found.refusals_ever = sum(number for (number,) in rows)
     found.unknown_jobs = _load_unknown_jobs(connection)

@@ -39,7 +39,7 @@ class StoreContents:
     uids: set[str] = field(default_factory=set)
     queues: dict[str, Queue] = field(default_factory=dict)
     notes: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    refusals: list[tables.RefusedReport] = field(default_factory=list)
+    refusals: list[tables.StoredRefusal] = field(default_factory=list)
     refusals_ever: int = 0
     outbox_bytes: int = 0
     unknown_jobs: UnknownJobs = field(default_factory=UnknownJobs)
@@ -75,7 +75,7 @@ class Transaction:
         self._uids: dict[str, bool] = {}
         self._queues: dict[str, Queue] = {}
         self._notes: dict[tuple[str, str], bytes] = {}
-        self._refusals: list[tables.RefusedReport] = []
+        self._refusals: list[tables.StoredRefusal] = []
         self._outbox_bytes = contents.outbox_bytes
         self._unknown_jobs = contents.unknown_jobs
 
@@ -162,7 +162,7 @@ class Transaction:
         for waiting in done:
             it = waiting.report
             key = ObjectKey(it.kind, it.namespace, it.name)
-            refusal = tables.RefusedReport(key, uid, it.seq, reason, self._now)
+            refusal = tables.StoredRefusal(key, uid, it.seq, reason, self._now)
             self.statements += tables.put_refusal(refusal)
             self._refusals.append(refusal)
         return len(done)

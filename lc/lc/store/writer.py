@@ -7,8 +7,8 @@ not take nothing has happened.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -78,8 +78,9 @@ class StoreWriter:
         """Until `stop`, and then what is left. Raises `Damaged`."""
         aged_at = boottime()
         while not self._is_stopping or self._entries:
-            async with _patience(AGEING_INTERVAL):
-                await self._wanted.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGEING_INTERVAL):
+                    await self._wanted.wait()
             if self._entries:
                 await self._write_group()
             now = boottime()
@@ -181,12 +182,3 @@ def _answer(entry: _Entry, transaction: Transaction) -> object:
         return entry.work(transaction)
     except OutboxFull as refusal:
         return refusal
-
-
-@asynccontextmanager
-async def _patience(seconds: float) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError:
-        return

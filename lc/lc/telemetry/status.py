@@ -5,7 +5,7 @@ from typing import Any
 
 from lc.files.remote_files import Transfer
 from lc.link import GmLinkStatus
-from lc.store.tables import RefusedReport
+from lc.store.tables import StoredRefusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ReportsStatus:
     waiting: int
     oldest: float | None
     refused: int
-    refusals: tuple[RefusedReport, ...]
+    refusals: tuple[StoredRefusal, ...]
     of_unknown_jobs: int
 
 
@@ -114,5 +114,5 @@ def _object(it: ObjectStatus) -> dict[str, Any]:
     }
 
 
-def _refusal(it: RefusedReport) -> dict[str, Any]:
+def _refusal(it: StoredRefusal) -> dict[str, Any]:
     return {**it.key._asdict(), "uid": it.uid, "seq": it.seq, "reason": it.reason}

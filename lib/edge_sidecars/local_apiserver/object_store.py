@@ -21,7 +21,7 @@ from edge_sidecars.local_apiserver.core import conversion, server_metadata
 from edge_sidecars.local_apiserver.core.api_resource import Resource
 from edge_sidecars.local_apiserver.core.catalog import Catalog
 from edge_sidecars.local_apiserver.core.unstructured import Object, text
-from edge_sidecars.local_apiserver.storage import MemoryStorage, Row, Saved, Storage
+from edge_sidecars.local_apiserver.storage import MemoryStorage, ObjectRow, Storage, StoredObjects
 
 # Of each collection; a watcher who asks for more is sent to list again (410).
 WINDOW_EVENTS: Final = 10_000
@@ -49,7 +49,7 @@ class Ledger:
         self._deciding: dict[int, tuple[ResourceName, Item]] = {}
         self._idle = asyncio.Event()
         # What was stored of resources that are not served, by group and plural.
-        self._unclaimed: dict[tuple[str, str], list[Row]] = {}
+        self._unclaimed: dict[tuple[str, str], list[ObjectRow]] = {}
         self._renewals: list[Callable[[ResourceName], None]] = []
         self._subscribers: list[Subscriber] = []
 
@@ -146,7 +146,7 @@ class Ledger:
         raw = None if is_end else item.raw
         try:
             await self._storage.commit(
-                Row(storage.group, storage.plural, key, version, self._wall(), raw)
+                ObjectRow(storage.group, storage.plural, key, version, self._wall(), raw)
             )
         finally:
             self._deciding.pop(version, None)
@@ -159,7 +159,7 @@ class Ledger:
         if self._deciding:
             await self._idle.wait()
 
-    def settled(self, rows: Sequence[Row]) -> None:
+    def settled(self, rows: Sequence[ObjectRow]) -> None:
         """The storage tells that these are stored: from now on they are true."""
         seen: dict[ResourceName, list[ObjectChange]] = {}
         for row in rows:
@@ -177,7 +177,7 @@ class Ledger:
             for subscriber in self._subscribers:
                 subscriber(name, changes)
 
-    def _note_time(self, storage: ResourceName, row: Row) -> None:
+    def _note_time(self, storage: ResourceName, row: ObjectRow) -> None:
         times = self._written_at.setdefault(storage, {})
         if row.raw is None:
             times.pop(row.key, None)
@@ -186,7 +186,7 @@ class Ledger:
 
     # Beginning
 
-    def restore(self, storage: Storage, saved: Saved, boot: str) -> None:
+    def restore(self, storage: Storage, saved: StoredObjects, boot: str) -> None:
         """Takes over what was stored; custom resources' objects wait until `serve`."""
         self._storage = storage
         # After a crash of the machine the disk may have lost what was answered: those versions
@@ -230,7 +230,7 @@ class Ledger:
                 renewed(name)
 
 
-def _event(item: Item, row: Row, resource: Resource) -> Event:
+def _event(item: Item, row: ObjectRow, resource: Resource) -> Event:
     shown = item if resource.name == resource.storage else _converted(item, resource)
     kind = EventType.DELETED if row.raw is None else EventType.MODIFIED
     return Event(kind, row.version, shown)

@@ -17,7 +17,7 @@ from edge_sidecars.apimachinery.objects import Key
 from edge_sidecars.walstore.database import Damaged, Layout, WalDatabase, verdict
 from edge_sidecars.walstore.disk_thread import DiskThread
 from edge_sidecars.walstore.files import DirectoryInUse
-from edge_sidecars.walstore.group_commit import Entry, GroupCommit
+from edge_sidecars.walstore.group_commit import Commit, GroupCommit
 
 FILE_NAME: Final = "origin.sqlite"
 # Of the tables below; a release that changes them counts on.
@@ -52,7 +52,7 @@ class Unusable(Exception):
     """The file cannot be opened; the message says why and what to do."""
 
 
-class Row(NamedTuple):
+class ObjectRow(NamedTuple):
     """An object of a resource at a version; `raw` None: it is gone. `written_at` is unix time."""
 
     group: str
@@ -63,16 +63,16 @@ class Row(NamedTuple):
     raw: bytes | None
 
 
-class Saved(NamedTuple):
+class StoredObjects(NamedTuple):
     """What was stored: `version` is the highest one that was given out, `boot` the run of the
     machine in which that was."""
 
     version: int
     boot: str
-    rows: Sequence[Row]
+    rows: Sequence[ObjectRow]
 
 
-Settled = Callable[[Sequence[Row]], None]
+Settled = Callable[[Sequence[ObjectRow]], None]
 
 
 class Storage(Protocol):
@@ -80,9 +80,9 @@ class Storage(Protocol):
 
     failure: str | None
 
-    async def load(self) -> Saved: ...
+    async def load(self) -> StoredObjects: ...
 
-    async def commit(self, row: Row) -> None:
+    async def commit(self, row: ObjectRow) -> None:
         """Returns when the row is stored and was settled. Raises `NotStored`."""
 
     async def close(self) -> None: ...
@@ -95,10 +95,10 @@ class MemoryStorage:
         self.failure: str | None = None
         self._settled = settled
 
-    async def load(self) -> Saved:
-        return Saved(0, "", ())
+    async def load(self) -> StoredObjects:
+        return StoredObjects(0, "", ())
 
-    async def commit(self, row: Row) -> None:
+    async def commit(self, row: ObjectRow) -> None:
         self._settled((row,))
 
     async def close(self) -> None:
@@ -149,7 +149,7 @@ class SqliteStorage:
         )
         self._groups = GroupCommit(self._thread, self._write, self._written, limit=_GROUP_LIMIT)
 
-    async def load(self) -> Saved:
+    async def load(self) -> StoredObjects:
         """Raises `Unusable` and `DirectoryInUse`."""
         try:
             return await self._thread.run(self._open)
@@ -157,11 +157,11 @@ class SqliteStorage:
             await self.close()
             raise
 
-    async def commit(self, row: Row) -> None:
+    async def commit(self, row: ObjectRow) -> None:
         if self._is_closed:
             raise NotStored("the store is closed")
         done: asyncio.Future[None] = self._loop.create_future()
-        self._groups.add(Entry(row, done))
+        self._groups.add(Commit(row, done))
         # A caller who goes away does not take the write back.
         await asyncio.shield(done)
 
@@ -175,7 +175,7 @@ class SqliteStorage:
 
     # In the thread
 
-    def _open(self) -> Saved:
+    def _open(self) -> StoredObjects:
         try:
             self._database = WalDatabase(self._directory, LAYOUT, prepare=lambda connection: None)
             with self._database.translated():
@@ -185,7 +185,7 @@ class SqliteStorage:
             raise Unusable(f"{self._path}: {error}") from error
         return saved
 
-    def _write(self, entries: Sequence[Entry[Row]]) -> NotStored | None:
+    def _write(self, entries: Sequence[Commit[ObjectRow]]) -> NotStored | None:
         assert self._database is not None
         try:
             with self._database.transaction():
@@ -203,7 +203,7 @@ class SqliteStorage:
 
     # On the loop
 
-    def _written(self, entries: Sequence[Entry[Row]], error: NotStored | None) -> None:
+    def _written(self, entries: Sequence[Commit[ObjectRow]], error: NotStored | None) -> None:
         self.failure = None if error is None else str(error)
         if error is None:
             self._settled([entry.payload for entry in entries])
@@ -211,7 +211,7 @@ class SqliteStorage:
             entry.settle(error and NotStored(str(error)))
 
 
-def _load(connection: sqlite3.Connection, path: Path) -> Saved:
+def _load(connection: sqlite3.Connection, path: Path) -> StoredObjects:
     found = verdict(connection, "integrity_check")
     if found is not None:
         raise Unusable(f"{path}: is damaged ({found}); put a backup in its place, or remove it")
@@ -219,17 +219,17 @@ def _load(connection: sqlite3.Connection, path: Path) -> Saved:
     rows = connection.execute(
         "SELECT resource_group, plural, namespace, name, version, written_at, raw FROM object"
     )
-    return Saved(
+    return StoredObjects(
         version,
         boot,
         [
-            Row(group, plural, (namespace, name), number, written_at, raw)
+            ObjectRow(group, plural, (namespace, name), number, written_at, raw)
             for group, plural, namespace, name, number, written_at, raw in rows
         ],
     )
 
 
-def _put(run: Callable[..., object], row: Row) -> None:
+def _put(run: Callable[..., object], row: ObjectRow) -> None:
     if row.raw is None:
         run(_DELETE, (row.group, row.plural, *row.key))
     else:

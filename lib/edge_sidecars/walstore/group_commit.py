@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 @dataclass(eq=False, slots=True)
-class Entry(Generic[P]):
+class Commit(Generic[P]):
     """`done`: who waits for it; None for nobody."""
 
     payload: P
@@ -39,24 +39,24 @@ class GroupCommit(Generic[P, R]):
     def __init__(
         self,
         thread: DiskThread,
-        write: Callable[[Sequence[Entry[P]]], R],
-        written: Callable[[Sequence[Entry[P]], R], None],
+        write: Callable[[Sequence[Commit[P]]], R],
+        written: Callable[[Sequence[Commit[P]], R], None],
         *,
         limit: int = sys.maxsize,
     ) -> None:
         """`write` is called on the thread with at most `limit` entries; `written` gets them and
         what it returned."""
-        self.pending: set[Entry[P]] = set()
+        self.pending: set[Commit[P]] = set()
         self._thread = thread
         self._write = write
         self._written = written
         self._limit = limit
         self._lock = threading.Lock()
         # Those that the thread has not begun with, for which it was asked already.
-        self._group: list[Entry[P]] = []
+        self._group: list[Commit[P]] = []
         thread.on_death.append(self._died)
 
-    def add(self, entry: Entry[P]) -> None:
+    def add(self, entry: Commit[P]) -> None:
         with self._lock:
             is_begun = 0 < len(self._group) < self._limit
             if not is_begun:
@@ -67,23 +67,23 @@ class GroupCommit(Generic[P, R]):
         if not is_begun:
             self._thread.put(lambda: self._flush(group))
 
-    def add_alone(self, entry: Entry[P], work: Callable[[], R]) -> None:
+    def add_alone(self, entry: Commit[P], work: Callable[[], R]) -> None:
         """`work` instead of `write`: after the entries that were added, before all others."""
         with self._lock:
             self._group = []
         self.pending.add(entry)
         self._thread.put(lambda: self._finish([entry], work()))
 
-    def _flush(self, group: Sequence[Entry[P]]) -> None:
+    def _flush(self, group: Sequence[Commit[P]]) -> None:
         with self._lock:
             if self._group is group:
                 self._group = []
         self._finish(group, self._write(group))
 
-    def _finish(self, group: Sequence[Entry[P]], result: R) -> None:
+    def _finish(self, group: Sequence[Commit[P]], result: R) -> None:
         self._thread.post(self._heard, group, result)
 
-    def _heard(self, group: Sequence[Entry[P]], result: R) -> None:
+    def _heard(self, group: Sequence[Commit[P]], result: R) -> None:
         self.pending.difference_update(group)
         self._written(group, result)
 

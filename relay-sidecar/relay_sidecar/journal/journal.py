@@ -21,7 +21,7 @@ from typing import Self
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.walstore.disk_thread import DiskThread
 from edge_sidecars.walstore.files import DirectoryInUse
-from edge_sidecars.walstore.group_commit import Entry, GroupCommit
+from edge_sidecars.walstore.group_commit import Commit, GroupCommit
 from relay_sidecar.journal.records import Record, Saved, is_secret
 from relay_sidecar.journal.writer import DiskState, JournalWriter
 
@@ -140,7 +140,7 @@ class Journal:
         if not records:
             return None
         written = self._loop.create_future() if waits else None
-        self._groups.add(Entry(records, written))
+        self._groups.add(Commit(records, written))
         self._watch()
         return written
 
@@ -150,7 +150,7 @@ class Journal:
 
     # ── from the thread ──
 
-    def _written(self, entries: Sequence[Entry[Sequence[Record]]], state: DiskState) -> None:
+    def _written(self, entries: Sequence[Commit[Sequence[Record]]], state: DiskState) -> None:
         for entry in entries:
             entry.settle()
         self._follow(state)
@@ -200,7 +200,7 @@ class Journal:
         known = (record for state in self._states for record in state())
         records = [record for record in known if not is_secret(record)]
         self._mode = JournalMode.REWRITING
-        self._groups.add_alone(Entry((), None), lambda: self._writer.rewrite(records))
+        self._groups.add_alone(Commit((), None), lambda: self._writer.rewrite(records))
         self._watch()
 
     def _mend(self) -> None:

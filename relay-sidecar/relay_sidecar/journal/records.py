@@ -1,7 +1,7 @@
-"""What is told to the journal, and what it tells after a restart.
+"""What is written to the journal, and what it returns after a restart.
 
-Times (`at`) are unix seconds. A record stands for itself: whatever it holds is the journal's from
-then on and is not changed by anybody.
+Times (`at`) are unix seconds. What a record holds is the journal's from then on: no caller changes
+it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,17 +88,8 @@ class Blob(Struct, frozen=True, eq=False):
     value: bytes | None
 
 
-Record = (
-    ListChunk
-    | ListAborted
-    | ListReplaced
-    | EventsApplied
-    | StreamDeleted
-    | StreamTouched
-    | ObjectSeen
-    | ObjectEvicted
-    | Blob
-)
+OfStream = ListChunk | ListAborted | ListReplaced | EventsApplied | StreamDeleted | StreamTouched
+Record = OfStream | ObjectSeen | ObjectEvicted | Blob
 
 
 class SavedStream(Struct, frozen=True, eq=False):
@@ -129,18 +120,7 @@ class Saved(Struct, frozen=True, eq=False):
 
 
 def is_secret(record: Record) -> bool:
-    match record:
-        case (
-            EventsApplied()
-            | ListChunk()
-            | ListAborted()
-            | ListReplaced()
-            | StreamDeleted()
-            | StreamTouched()
-        ):
-            resource = record.scope.resource
-        case ObjectSeen() | ObjectEvicted():
-            resource = record.resource
-        case Blob():
-            return False
+    if isinstance(record, Blob):
+        return False
+    resource = record.scope.resource if isinstance(record, OfStream) else record.resource
     return (resource.group, resource.plural) == _SECRETS

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from edge_sidecars.walstore.database import Damaged
 from edge_sidecars.walstore.files import DirectoryInUse
-from edge_sidecars.walstore.group_commit import Entry
+from edge_sidecars.walstore.group_commit import Commit
 from relay_sidecar.journal.database import FAILURES, JournalDatabase, read_only
 from relay_sidecar.journal.records import Record, Saved
 from relay_sidecar.journal.tables import StepCounter, Tables
@@ -59,7 +59,7 @@ class JournalWriter:
         self._attempt(attempt)
         return saved, DiskState(self._failure, saved.note)
 
-    def commit(self, entries: Sequence[Entry[Sequence[Record]]]) -> DiskState:
+    def commit(self, entries: Sequence[Commit[Sequence[Record]]]) -> DiskState:
         def work(tables: Tables) -> None:
             for entry in entries:
                 for record in entry.payload:

@@ -14,21 +14,9 @@ from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.watch_events import EventType
+from relay_sidecar.journal import records
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import (
-    Blob,
-    EventsApplied,
-    ListAborted,
-    ListChunk,
-    ListReplaced,
-    ObjectEvicted,
-    ObjectSeen,
-    Record,
-    Saved,
-    StreamDeleted,
-    StreamTouched,
-    is_secret,
-)
+from relay_sidecar.journal.records import Blob, Record, Saved, is_secret
 from relay_sidecar.journal.rows import scope_text
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
@@ -55,15 +43,17 @@ class StreamJournal:
     def list_chunk(self, stream: Stream, items: Sequence[Item]) -> None:
         """Objects of a list that is still arriving, of which a restart finds nothing before
         `list_replaced`."""
-        self._journal.send(ListChunk(stream.scope, items))
+        self._journal.send(records.ListChunk(stream.scope, items))
 
     def list_aborted(self, stream: Stream) -> None:
         """The list that was arriving does not become whole."""
-        self._journal.send(ListAborted(stream.scope))
+        self._journal.send(records.ListAborted(stream.scope))
 
     async def list_replaced(self, stream: Stream, page: Page, *, at: float) -> None:
         await self._journal.commit(
-            ListReplaced(stream.scope, page.kind, page.api_version, page.version, page.items, at)
+            records.ListReplaced(
+                stream.scope, page.kind, page.api_version, page.version, page.items, at
+            )
         )
 
     async def events_applied(self, stream: Stream, events: Sequence[Event]) -> None:
@@ -78,11 +68,11 @@ class StreamJournal:
         ]
         cursor = news[-1].version
         at = stream.confirmed_at
-        await self._journal.commit(EventsApplied(stream.scope, after, cursor, changes, at))
+        await self._journal.commit(records.EventsApplied(stream.scope, after, cursor, changes, at))
 
     def equal(self, stream: Stream) -> None:
         """Upstream held the same at the stream's `equal_at`."""
-        if not is_secret(StreamDeleted(stream.scope)):
+        if not is_secret(records.StreamDeleted(stream.scope)):
             self._journal.send(_equal(stream))
 
     async def deleted(self, *streams: Stream) -> None:
@@ -92,24 +82,28 @@ class StreamJournal:
         self, resource: ResourceName, streams: Sequence[Stream], keys: Iterable[Key]
     ) -> None:
         """Deletes what is of a history that upstream lost."""
-        self._journal.send(*_deleted(streams), *(ObjectEvicted(resource, key) for key in keys))
+        self._journal.send(
+            *_deleted(streams), *(records.ObjectEvicted(resource, key) for key in keys)
+        )
 
     async def touched(self, *streams: Stream) -> None:
         now = time.time()
-        await self._journal.commit(*(StreamTouched(stream.scope, now) for stream in streams))
+        await self._journal.commit(
+            *(records.StreamTouched(stream.scope, now) for stream in streams)
+        )
 
     async def object_seen(self, resource: ResourceName, item: Item) -> None:
-        await self._journal.commit(ObjectSeen(resource, item, time.time()))
+        await self._journal.commit(records.ObjectSeen(resource, item, time.time()))
 
     async def object_evicted(self, resource: ResourceName, key: Key) -> None:
-        await self._journal.commit(ObjectEvicted(resource, key))
+        await self._journal.commit(records.ObjectEvicted(resource, key))
 
 
 def everything(streams: Streams) -> Iterator[Record]:
     """What a disk that missed something is to be given."""
     for stream in streams:
         if stream.collection.is_synced:
-            yield ListReplaced(
+            yield records.ListReplaced(
                 stream.scope,
                 stream.list_kind,
                 stream.api_version,
@@ -120,7 +114,7 @@ def everything(streams: Streams) -> Iterator[Record]:
             if stream.equal_at:
                 yield _equal(stream)
     for resource, item, at in streams.seen:
-        yield ObjectSeen(resource, item, at)
+        yield records.ObjectSeen(resource, item, at)
 
 
 def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> None:
@@ -150,7 +144,7 @@ def _equal(stream: Stream) -> Blob:
 
 def _deleted(streams: Sequence[Stream]) -> Iterator[Record]:
     for stream in streams:
-        yield StreamDeleted(stream.scope)
+        yield records.StreamDeleted(stream.scope)
         yield Blob(SPACE, _key(stream.scope), None)
 
 

@@ -8,7 +8,7 @@ from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from lc.config.config import Config, load, parser
 from lc.files.remote_files import Transfer
 from lc.link import GmLinkStatus
-from lc.store.tables import RefusedReport
+from lc.store.tables import StoredRefusal
 from lc.telemetry.status import LcCounters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
 from tests.unit.repository.checkout import ROOT, document, section
 
@@ -39,7 +39,7 @@ def _rows(title: str) -> list[list[str]]:
 
 def _status() -> LcStatus:
     """Of an LC that has something of everything to tell."""
-    refusal = RefusedReport(ObjectKey("dataset", "shop", "d1"), "uid", 1, "gone", 0.0)
+    refusal = StoredRefusal(ObjectKey("dataset", "shop", "d1"), "uid", 1, "gone", 0.0)
     return LcStatus(
         node="edge-a",
         mode="stream",

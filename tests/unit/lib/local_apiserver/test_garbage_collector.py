@@ -14,7 +14,7 @@ from edge_sidecars.local_apiserver.core.catalog import Catalog
 from edge_sidecars.local_apiserver.core.deletion import DeleteOptions
 from edge_sidecars.local_apiserver.garbage_collector import Collector
 from edge_sidecars.local_apiserver.object_store import Ledger
-from edge_sidecars.local_apiserver.storage import NotStored, Row, Saved, Settled
+from edge_sidecars.local_apiserver.storage import NotStored, ObjectRow, Settled, StoredObjects
 from edge_sidecars.local_apiserver.writer import Write, Writer
 
 PATIENCE = 10.0
@@ -31,10 +31,10 @@ class HeldStorage:
         self._failing = failing
         self._waiting: asyncio.Queue[asyncio.Event] = asyncio.Queue()
 
-    async def load(self) -> Saved:
-        return Saved(0, "", ())
+    async def load(self) -> StoredObjects:
+        return StoredObjects(0, "", ())
 
-    async def commit(self, row: Row) -> None:
+    async def commit(self, row: ObjectRow) -> None:
         if self.is_held:
             let_through = asyncio.Event()
             self._waiting.put_nowait(let_through)
@@ -58,7 +58,7 @@ class World:
     def __init__(self, **storage: Any) -> None:
         self.ledger = Ledger(Catalog(builtin_resources()), time.time)
         self.storage = HeldStorage(self.ledger.settled, **storage)
-        self.ledger.restore(self.storage, Saved(0, "", ()), "boot")
+        self.ledger.restore(self.storage, StoredObjects(0, "", ()), "boot")
         self.writer = Writer(self.ledger, lambda: datetime.now(UTC))
         self.spaces = self.resource("namespaces")
         self.config_maps = self.resource("configmaps")

@@ -11,9 +11,9 @@ from edge_sidecars.local_apiserver.storage import (
     FILE_NAME,
     MemoryStorage,
     NotStored,
-    Row,
-    Saved,
+    ObjectRow,
     SqliteStorage,
+    StoredObjects,
     Unusable,
 )
 from edge_sidecars.walstore.files import DirectoryInUse
@@ -21,14 +21,14 @@ from edge_sidecars.walstore.files import DirectoryInUse
 Work = Callable[[SqliteStorage], Awaitable[None]]
 
 
-def row(version: int, name: str = "a", raw: bytes | None = b"{}") -> Row:
-    return Row("", "configmaps", ("default", name), version, 1.5, raw)
+def row(version: int, name: str = "a", raw: bytes | None = b"{}") -> ObjectRow:
+    return ObjectRow("", "configmaps", ("default", name), version, 1.5, raw)
 
 
-def with_storage(directory: Path, work: Work | None = None, *, boot: str = "b") -> Saved:
+def with_storage(directory: Path, work: Work | None = None, *, boot: str = "b") -> StoredObjects:
     """What was there; then `work` is done."""
 
-    async def run() -> Saved:
+    async def run() -> StoredObjects:
         storage = SqliteStorage(directory, boot=boot, settled=lambda rows: None)
         saved = await storage.load()
         try:
@@ -48,8 +48,8 @@ def test_what_is_committed_is_loaded_again(tmp_path: Path) -> None:
         await storage.commit(row(3, "a", b"second"))
         await storage.commit(row(4, "b", None))
 
-    assert with_storage(tmp_path, work) == Saved(0, "", [])
-    assert with_storage(tmp_path) == Saved(4, "b", [row(3, "a", b"second")])
+    assert with_storage(tmp_path, work) == StoredObjects(0, "", [])
+    assert with_storage(tmp_path) == StoredObjects(4, "b", [row(3, "a", b"second")])
 
 
 def test_changes_settle_in_order_and_before_their_writers_go_on(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_changes_settle_in_order_and_before_their_writers_go_on(tmp_path: Path) 
     seen: list[tuple[int, int]] = []
 
     async def run() -> None:
-        def settle(rows: Sequence[Row]) -> None:
+        def settle(rows: Sequence[ObjectRow]) -> None:
             settled.extend(found.version for found in rows)
 
         storage = SqliteStorage(tmp_path, boot="b", settled=settle)
@@ -160,8 +160,8 @@ def test_only_the_owner_reads_the_file(tmp_path: Path) -> None:
 
 
 def test_memory_settles_at_once() -> None:
-    async def run() -> list[Row]:
-        settled: list[Row] = []
+    async def run() -> list[ObjectRow]:
+        settled: list[ObjectRow] = []
         storage = MemoryStorage(settled.extend)
         await storage.commit(row(1))
         return settled

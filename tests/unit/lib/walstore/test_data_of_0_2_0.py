@@ -209,8 +209,8 @@ def test_the_numbers_of_reports_go_on(tmp_path: Path) -> None:
 # ── the local API server ──
 
 
-def _stored(directory: Path) -> storage.Saved:
-    async def opened() -> storage.Saved:
+def _stored(directory: Path) -> storage.StoredObjects:
+    async def opened() -> storage.StoredObjects:
         place = storage.SqliteStorage(directory, boot="boot-3", settled=lambda rows: None)
         try:
             return await place.load()
@@ -223,11 +223,11 @@ def _stored(directory: Path) -> storage.Saved:
 def test_the_local_api_server_has_its_objects(tmp_path: Path, end: str) -> None:
     saved = _stored(_copied("local_apiserver", end, tmp_path))
     rows = [
-        storage.Row("", "configmaps", ("default", "a"), 3, 3.5, b"second"),
-        storage.Row("apps", "deployments", ("default", "b"), 2, 2.5, b"other"),
+        storage.ObjectRow("", "configmaps", ("default", "a"), 3, 3.5, b"second"),
+        storage.ObjectRow("apps", "deployments", ("default", "b"), 2, 2.5, b"other"),
     ]
     if end == "killed":
-        rows.append(storage.Row("", "configmaps", ("default", "c"), 6, 6.5, b"in the WAL"))
+        rows.append(storage.ObjectRow("", "configmaps", ("default", "c"), 6, 6.5, b"in the WAL"))
     assert (saved.version, saved.boot) == ((6, "boot-2") if end == "killed" else (5, "boot-1"))
     assert sorted(saved.rows) == sorted(rows)
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from edge_sidecars.walstore.disk_thread import DiskThread
-from edge_sidecars.walstore.group_commit import Entry, GroupCommit
+from edge_sidecars.walstore.group_commit import Commit, GroupCommit
 
 
 class Full(Exception):
@@ -67,7 +67,7 @@ def test_an_unforeseen_error_ends_the_thread_and_all_that_wait() -> None:
         waiting = asyncio.create_task(thread.run(bug))
         await asyncio.sleep(0)
         done = asyncio.get_running_loop().create_future()
-        entry = Entry("one", done)
+        entry = Commit("one", done)
         groups.pending.add(entry)
         with pytest.raises(Ended):
             await waiting
@@ -75,6 +75,8 @@ def test_an_unforeseen_error_ends_the_thread_and_all_that_wait() -> None:
             await done
         with pytest.raises(Ended):
             await thread.run(bug)
+        # Its traceback belongs to this test.
+        thread.join()
 
     asyncio.run(play())
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain
 
 from edge_sidecars.walstore.disk_thread import DiskThread
-from edge_sidecars.walstore.group_commit import Entry, GroupCommit
+from edge_sidecars.walstore.group_commit import Commit, GroupCommit
 
 
 class Disk:
@@ -21,15 +21,15 @@ class Disk:
 
     def add(self, number: int) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.commits.add(Entry(number, done))
+        self.commits.add(Commit(number, done))
         return done
 
-    def _write(self, entries: Sequence[Entry[int]]) -> int:
+    def _write(self, entries: Sequence[Commit[int]]) -> int:
         self.gate.wait(timeout=10)
         self.groups.append([entry.payload for entry in entries])
         return len(entries)
 
-    def _written(self, entries: Sequence[Entry[int]], count: int) -> None:
+    def _written(self, entries: Sequence[Commit[int]], count: int) -> None:
         assert len(entries) == count
         for entry in entries:
             self.heard.append(entry.payload)
@@ -83,7 +83,7 @@ def test_what_is_added_alone_keeps_its_place() -> None:
             disk.groups.append([-1])
             return 1
 
-        disk.commits.add_alone(Entry(-1, None), alone)
+        disk.commits.add_alone(Commit(-1, None), alone)
         after = [disk.add(number) for number in range(3, 6)]
         disk.gate.set()
         await asyncio.gather(*before, *after)
