@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from edge_sidecars.runtime.clock import boottime
@@ -120,12 +121,8 @@ class StoreWriter:
     async def _write(self, transaction: Transaction) -> None:
         if not transaction.statements:
             return
-        database, statements, is_synced = (
-            self._database,
-            transaction.statements,
-            transaction.is_synced,
-        )
-        await self._thread.run(lambda: database.write(statements, is_synced=is_synced))
+        statements, is_synced = transaction.statements, transaction.is_synced
+        await self._thread.run(partial(self._database.write, statements, is_synced=is_synced))
         if self.failure:
             logger.info("the disk takes changes again")
             self.failure = ""
@@ -152,9 +149,9 @@ class StoreWriter:
         """Of objects that are not here; their numbers go on."""
         missing = [uid for uid in uids if uid not in self._contents.queues]
         if missing:
-            database, store_id = self._database, self._contents.store_id
-            found = await self._thread.run(lambda: database.read_queues(missing, store_id=store_id))
-            self._contents.queues.update(found)
+            store_id = self._contents.store_id
+            read = partial(self._database.read_queues, missing, store_id=store_id)
+            self._contents.queues.update(await self._thread.run(read))
 
     def _forget_queues(self, entries: Collection[_Entry]) -> None:
         """Of objects that are not here, and for which nothing waits: they are on disk."""
@@ -166,9 +163,9 @@ class StoreWriter:
 
     async def _age(self, elapsed: float) -> None:
         """The wall clock of an edge node may jump by years: time is what passes while LC runs."""
-        database = self._database
+        expire = partial(self._database.expire_notes, elapsed, limit=NOTES_KEPT)
         try:
-            gone = await self._thread.run(lambda: database.expire_notes(elapsed, limit=NOTES_KEPT))
+            gone = await self._thread.run(expire)
         except StoreUnavailable as error:
             self._failed((), error)
             return

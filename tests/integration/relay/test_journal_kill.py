@@ -2,43 +2,22 @@
 
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.integration.relay.journal_storm import SPACE, STREAMS
+from tests.integration.relay.killed_storm import storm, stormed
 from tests.unit.relay.journal_history import cursors, load
 
 KILLS = 25
 
 
-def storm(directory: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.integration.relay.journal_storm", str(directory)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def stormed(directory: Path, *, seconds: float) -> dict[str, int]:
-    """Kills a storm so long after its first commit; the cursors that it said were committed."""
-    with storm(directory) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline()]
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            lines.append(process.stdout.readline())
-        process.kill()
-        lines += process.stdout.readlines()
-    assert process.returncode == -signal.SIGKILL
-    said: dict[str, int] = {}
-    for line in lines:
-        # The last line may have been cut off with the process.
-        if line.endswith("\n"):
-            name, cursor = line.split()
-            said[name] = int(cursor)
-    return said
+def said_before_the_kill(directory: Path, *, seconds: float) -> dict[str, int]:
+    """The cursors that a storm said were committed."""
+    lines = stormed("journal_storm", directory, seconds=seconds)
+    return {name: int(cursor) for name, cursor in lines}
 
 
 @pytest.mark.slow
@@ -50,7 +29,7 @@ def test_after_kill_9_everything_that_was_committed_is_there_as_of_one_cursor(
     directory = tmp_path / "data"
     total = 0
     for number in range(KILLS):
-        said = stormed(directory, seconds=chance.uniform(0, 0.4))
+        said = said_before_the_kill(directory, seconds=chance.uniform(0, 0.4))
         copy = tmp_path / "copy"
         shutil.copytree(directory, copy)
         saved = load(copy)
@@ -72,7 +51,7 @@ def test_kill_9_while_the_file_is_being_made_leaves_one_that_can_be_used(tmp_pat
     chance = random.Random(11)
     for number in range(8):
         directory = tmp_path / str(number)
-        with storm(directory) as process:
+        with storm("journal_storm", directory) as process:
             while not directory.exists():
                 assert process.poll() is None
                 time.sleep(0.001)
@@ -81,5 +60,5 @@ def test_kill_9_while_the_file_is_being_made_leaves_one_that_can_be_used(tmp_pat
         saved = load(directory)
         assert saved.note is None
         cursors(saved)
-        assert stormed(directory, seconds=0)
+        assert said_before_the_kill(directory, seconds=0)
         assert cursors(load(directory))

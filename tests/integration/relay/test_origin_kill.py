@@ -1,15 +1,12 @@
 """kill -9 in the middle of a write storm: what was answered is there, and nothing is half there."""
 
 import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.integration.relay.killed_storm import stormed
 from tests.integration.relay.local_origin import Json, LocalOrigin
 from tests.integration.relay.origin_storm import PATH, is_deletion
 
@@ -24,27 +21,10 @@ class Said(NamedTuple):
     version: int
 
 
-def stormed(directory: Path, *, first: int, seconds: float) -> dict[str, Said]:
-    """Kills a storm so long after its first answer."""
-    command = [sys.executable, "-m", "tests.integration.relay.origin_storm"]
-    with subprocess.Popen(
-        [*command, str(directory), str(first)], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline()]
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            lines.append(process.stdout.readline())
-        process.kill()
-        lines += process.stdout.readlines()
-    assert process.returncode == -signal.SIGKILL
-    said: dict[str, Said] = {}
-    for line in lines:
-        # The last line may have been cut off with the process.
-        if line.endswith("\n"):
-            name, number, version = line.split()
-            said[name] = Said(int(number), int(version))
-    return said
+def said_before_the_kill(directory: Path, *, first: int, seconds: float) -> dict[str, Said]:
+    """By writer, what it was told last."""
+    lines = stormed("origin_storm", directory, str(first), seconds=seconds)
+    return {name: Said(int(number), int(version)) for name, number, version in lines}
 
 
 @pytest.mark.slow
@@ -53,7 +33,7 @@ def test_after_kill_9_everything_that_was_answered_is_there(tmp_path: Path) -> N
     chance = random.Random(3)
     highest, first = 0, 0
     for _ in range(KILLS):
-        said = stormed(tmp_path, first=first, seconds=chance.uniform(0, 0.3))
+        said = said_before_the_kill(tmp_path, first=first, seconds=chance.uniform(0, 0.3))
         assert said
         with LocalOrigin(tmp_path, collects=False) as origin:
             found = {one["metadata"]["name"]: one["metadata"] for one in origin.objects(PATH)}
