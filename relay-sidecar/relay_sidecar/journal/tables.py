@@ -69,7 +69,7 @@ class OutOfStep(Exception):
 
 
 class StepCounter:
-    """Counts up with whatever is done, so that others can tell work from standstill."""
+    """Grows with each thing done, so that other threads can tell work from standstill."""
 
     __slots__ = ("count",)
 
@@ -98,11 +98,11 @@ class Tables:
         self._steps.count += 1
         match record:
             case records.EventsApplied():
-                self._move(record)
+                self._apply_events(record)
             case records.ObjectSeen():
-                self._see(record)
+                self._put_seen(record)
             case records.Blob():
-                self._keep(record)
+                self._put_blob(record)
             case records.StreamTouched():
                 row = self._rows.get(record.scope)
                 if row is not None:
@@ -110,16 +110,16 @@ class Tables:
             case records.ObjectEvicted():
                 self._run(_DELETE_SEEN, (resource_text(record.resource), *record.key))
             case records.ListChunk():
-                self._list(record)
+                self._append_chunk(record)
             case records.ListAborted():
-                self._abandon(record.scope)
+                self._abort_list(record.scope)
             case records.ListReplaced():
-                self._replace(record)
+                self._replace_list(record)
             case records.StreamDeleted():
-                self._drop(record.scope)
+                self._delete_stream(record.scope)
 
     def replace_all(self, known: Iterable[Record]) -> None:
-        """Makes the tables hold what these records tell, and nothing else."""
+        """Makes the tables hold these records and nothing else."""
         scopes: set[ListScope] = set()
         seen: set[tuple[str, str, str]] = set()
         kept: set[tuple[str, bytes]] = set()
@@ -135,14 +135,14 @@ class Tables:
                 case records.Blob():
                     kept.add((record.space, record.key))
         for scope in self._rows.keys() - scopes:
-            self._drop(scope)
+            self._delete_stream(scope)
         rows = set(self._run("SELECT resource, namespace, name FROM seen").fetchall())
         self._run_each(_DELETE_SEEN, rows - seen)
         rows = set(self._run("SELECT space, key FROM kept").fetchall())
         self._run_each(_DELETE_KEPT, rows - kept)
         self.has_freed = True
 
-    def _move(self, record: records.EventsApplied) -> None:
+    def _apply_events(self, record: records.EventsApplied) -> None:
         row = self._rows.get(record.scope)
         if row is None or row.cursor != record.after:
             at = "unknown" if row is None else f"at {row.cursor}"
@@ -168,7 +168,7 @@ class Tables:
             self.written += len(item.raw)
             yield stream, namespace, name, item.version, item_digest(item), item.raw
 
-    def _list(self, record: records.ListChunk) -> None:
+    def _append_chunk(self, record: records.ListChunk) -> None:
         if record.scope in self._rows:
             return
         arriving = self._arrivals()
@@ -199,15 +199,15 @@ class Tables:
         [(number,)] = self._run("SELECT id FROM stream WHERE scope = ?", (text,)).fetchall()
         return int(number)
 
-    def _replace(self, record: records.ListReplaced) -> None:
+    def _replace_list(self, record: records.ListReplaced) -> None:
         scope, text = record.scope, scope_text(record.scope)
         arrived = self._arrivals().pop(scope, None)
         if arrived is not None:
             self._run(_NAME_STREAM, (text, record.at, arrived[0]))
         seal = stream_seal(text, record.kind, record.api_version)
         digest = stream_digest(seal, record.cursor, record.at)
-        told = (text, record.kind, record.api_version, record.cursor)
-        self._run(_PUT_STREAM, (*told, record.at, record.at, digest))
+        texts = (text, record.kind, record.api_version, record.cursor)
+        self._run(_PUT_STREAM, (*texts, record.at, record.at, digest))
         changes: dict[Key, Item | None] = {item.key: item for item in record.items}
         row = self._rows.get(scope)
         if row is None:
@@ -239,29 +239,29 @@ class Tables:
             elif item.version == version and item.raw == raw:
                 del changes[key]
 
-    def _drop(self, scope: ListScope) -> None:
+    def _delete_stream(self, scope: ListScope) -> None:
         row = self._rows.pop(scope, None)
         if row is not None:
-            self._delete(row.id)
-        self._abandon(scope)
+            self._delete_rows(row.id)
+        self._abort_list(scope)
 
-    def _abandon(self, scope: ListScope) -> None:
+    def _abort_list(self, scope: ListScope) -> None:
         arrived = self._arrivals().pop(scope, None)
         if arrived is not None:
-            self._delete(arrived[0])
+            self._delete_rows(arrived[0])
 
-    def _delete(self, stream: int) -> None:
+    def _delete_rows(self, stream: int) -> None:
         self._run("DELETE FROM object WHERE stream = ?", (stream,))
         self._run("DELETE FROM stream WHERE id = ?", (stream,))
         self.has_freed = True
 
-    def _see(self, record: records.ObjectSeen) -> None:
+    def _put_seen(self, record: records.ObjectSeen) -> None:
         item = record.item
         self.written += len(item.raw)
         row = (item.version, record.at, item_digest(item), item.raw)
         self._run(_PUT_SEEN, (resource_text(record.resource), *item.key, *row))
 
-    def _keep(self, record: records.Blob) -> None:
+    def _put_blob(self, record: records.Blob) -> None:
         if record.value is None:
             self._run(_DELETE_KEPT, (record.space, record.key))
             return

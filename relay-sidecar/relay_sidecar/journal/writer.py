@@ -71,7 +71,7 @@ class JournalWriter:
         return DiskState(self._failure)
 
     def rewrite(self, records: Sequence[Record]) -> DiskState:
-        """Makes the disk hold what these records tell, and nothing else; ends a failure."""
+        """Makes the disk hold these records and nothing else; ends a failure."""
         note: str | None = None
 
         def attempt() -> None:

@@ -156,7 +156,18 @@ def test_only_the_owner_reads_the_file(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     with_storage(directory)
     assert directory.stat().st_mode & 0o777 == 0o700
-    assert (directory / FILE_NAME).stat().st_mode & 0o777 == 0o600
+    file = directory / FILE_NAME
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    with_storage(directory)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Unusable, match=FILE_NAME):
+        with_storage(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_memory_settles_at_once() -> None:
