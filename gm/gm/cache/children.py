@@ -5,45 +5,21 @@ owner is the controller among the ownerReferences. Does no I/O.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
+from edge_sidecars.sedna_api.core.kinds import ResourceKind
 from gm.core.names import MANAGED_BY, MANAGER
 
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
 
-@dataclass(frozen=True, slots=True)
-class ChildKind:
-    """`singular` as in `Document.kind`; the prefix is that of the API group and version."""
-
-    kind: str
-    plural: str
-    prefix: str
-
-    @property
-    def singular(self) -> str:
-        return self.kind.lower()
-
-    @property
-    def api_version(self) -> str:
-        return self.prefix.removeprefix("/apis/").removeprefix("/api/")
-
-    def collection(self, namespace: str = "") -> str:
-        within = f"/namespaces/{namespace}" if namespace else ""
-        return f"{self.prefix}{within}/{self.plural}"
-
-    def path(self, namespace: str, name: str) -> str:
-        return f"{self.collection(namespace)}/{name}"
-
-
-POD = ChildKind("Pod", "pods", "/api/v1")
-SERVICE = ChildKind("Service", "services", "/api/v1")
-DEPLOYMENT = ChildKind("Deployment", "deployments", "/apis/apps/v1")
-AUTOSCALER = ChildKind(
-    "HorizontalPodAutoscaler", "horizontalpodautoscalers", "/apis/autoscaling/v2"
+POD = ResourceKind("Pod", "pods", prefix="/api/v1")
+SERVICE = ResourceKind("Service", "services", prefix="/api/v1")
+DEPLOYMENT = ResourceKind("Deployment", "deployments", prefix="/apis/apps/v1")
+AUTOSCALER = ResourceKind(
+    "HorizontalPodAutoscaler", "horizontalpodautoscalers", prefix="/apis/autoscaling/v2"
 )
 CHILD_KINDS = {it.singular: it for it in (POD, SERVICE, DEPLOYMENT, AUTOSCALER)}
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.node_report import NodeReport, StoredReport
+from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Malformed
+from edge_sidecars.sedna_api.core.stored_report import StoredReport
 
 
 class NodeReportIndex:

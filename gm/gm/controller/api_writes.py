@@ -7,7 +7,7 @@ our field manager, and none is ever sent twice.
 
 import json
 from collections import Counter
-from typing import Protocol
+from collections.abc import Callable
 
 import msgspec
 
@@ -24,16 +24,11 @@ class NotLeading(Exception):
     """Nothing was sent."""
 
 
-class MayWrite(Protocol):
-    """Asked anew before each write."""
-
-    def __call__(self) -> bool: ...
-
-
 class ApiWrites:
-    """`counts` by verb and outcome: `ok`, the status of a refusal, `unknown`, `not leading`."""
+    """`may_write` is asked anew before each. `counts` by verb and outcome: `ok`, the status of a
+    refusal, `unknown`, `not leading`."""
 
-    def __init__(self, api: ApiClient, may_write: MayWrite, *, timeout: float) -> None:
+    def __init__(self, api: ApiClient, may_write: Callable[[], bool], *, timeout: float) -> None:
         self._api = api
         self._may_write = may_write
         self._timeout = timeout

@@ -10,8 +10,8 @@ import msgspec
 
 from edge_sidecars.kubeapi import ApiError, Conflict, NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json
-from edge_sidecars.sedna_api.core.kinds import API_VERSION, MODEL, kind_named
-from gm.cache.children import CHILD_KINDS, ChildKind
+from edge_sidecars.sedna_api.core.kinds import API_VERSION, MODEL, ResourceKind, kind_named
+from gm.cache.children import CHILD_KINDS
 from gm.cache.informers import Informers
 from gm.controller.api_writes import ApiWrites
 from gm.core.engine.engine import stands_for
@@ -148,7 +148,7 @@ class Applier:
         await self._remove(kind, found, resource_version=action.resource_version)
 
     async def _remove(
-        self, kind: ChildKind, child: Document, *, resource_version: str = ""
+        self, kind: ResourceKind, child: Document, *, resource_version: str = ""
     ) -> None:
         path = kind.path(child.namespace, child.name)
         version = resource_version or str(child.resource_version)
@@ -233,7 +233,7 @@ class Applier:
             return
 
 
-def _child_kind(manifest: Json) -> ChildKind:
+def _child_kind(manifest: Json) -> ResourceKind:
     return CHILD_KINDS[text(manifest, "kind").lower()]
 
 

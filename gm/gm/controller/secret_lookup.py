@@ -15,6 +15,7 @@ import msgspec
 from edge_sidecars.kubeapi import ApiClient, ApiError, NotFound, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -155,9 +156,6 @@ async def _pause(missing: _Missing) -> None:
     began = loop.time()
     while (left := began + missing.delay - loop.time()) > 0:
         missing.woken.clear()
-        try:
-            async with asyncio.timeout(left):
-                await missing.woken.wait()
-        except TimeoutError:
+        if not await is_set(missing.woken, within=left):
             break
     missing.delay = min(2 * missing.delay, LONGEST_LOOK)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
-from contextlib import suppress
 
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
 from edge_sidecars.sedna_api.core.messages import Hello
@@ -146,9 +146,7 @@ class Hub:
         """Sends all LCs elsewhere and takes no more; returns when they are gone, or soon."""
         self._draining = reason
         self._look()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL):
-                await self._empty.wait()
+        await is_set(self._empty, within=FAREWELL)
 
     def connected(self) -> list[Connected]:
         """Who is connected, by node."""

@@ -23,7 +23,7 @@ from edge_sidecars.sedna_api.core.report import unnumbered_store
 from gm.hub.core.sedna_messages import NotASednaMessage, Translator
 from gm.hub.core.session import SessionEnded
 from gm.hub.hub import Hub
-from gm.hub.stream import NodeStream
+from gm.hub.stream import NodeStream, Task, carry
 from gm.hub.stream_server import CannotListen
 
 NODE_HEADER: Final = "Node-Name"
@@ -92,27 +92,17 @@ class SednaServer:
 
 
 async def _carry(socket: web.WebSocketResponse, stream: NodeStream, translator: Translator) -> None:
-    """Until the stream ends or LC hangs up."""
-    writing = asyncio.create_task(_write_all(socket, stream, translator))
-    reading = asyncio.create_task(_read_all(socket, stream, translator))
-    ending = asyncio.create_task(stream.ending.wait())
-    tasks = (writing, reading, ending)
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if stream.ended is not None and not reading.done():
-            await _take_leave(socket, stream.ended.detail)
+    async def take_leave(_: Task, reading: Task) -> None:
+        if not reading.done():
+            await _close(socket, "" if stream.ended is None else stream.ended.detail)
             # LC repeats nothing: what it has sent before it answers the close is still taken.
             await asyncio.wait({reading}, timeout=CLOSE_TIMEOUT)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    for task in tasks:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
+
+    writing = _write_all(socket, stream, translator)
+    await carry(stream, writing, _read_all(socket, stream, translator), take_leave)
 
 
-async def _take_leave(socket: web.WebSocketResponse, detail: str) -> None:
+async def _close(socket: web.WebSocketResponse, detail: str) -> None:
     """Begins the closing handshake; `WebSocketResponse.close` would drop what is yet to be read."""
     code = WSCloseCode.GOING_AWAY.to_bytes(2, "big")
     # The connection may be gone already.

@@ -7,7 +7,9 @@ until it is None, hands reports to `deliver`, and watches `ending`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,6 +18,8 @@ from edge_sidecars.sedna_api.core.messages import Ack, Hello, Refused, ToNode
 from edge_sidecars.sedna_api.core.report import Malformed, Report, check
 from gm.hub.core.session import EndCause, HubSession, SessionEnded
 from gm.hub.ports import ReportSink, Unresolved
+
+Task: TypeAlias = "asyncio.Task[None]"
 
 
 class Connected(msgspec.Struct, frozen=True, rename="camel"):
@@ -29,6 +33,30 @@ class Connected(msgspec.Struct, frozen=True, rename="camel"):
     backlog: int
     reports: int
     last_report_seconds: float | None
+
+
+async def carry(
+    stream: NodeStream,
+    write: Coroutine[Any, Any, None],
+    read: Coroutine[Any, Any, None],
+    take_leave: Callable[[Task, Task], Awaitable[None]],
+) -> None:
+    """Runs a carrier's two sides until the stream ends or LC hangs up. `take_leave` is called with
+    them where the stream ended."""
+    writing, reading = asyncio.create_task(write), asyncio.create_task(read)
+    tasks = (writing, reading, asyncio.create_task(stream.ending.wait()))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if stream.ended is not None:
+            await take_leave(writing, reading)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for side in (writing, reading):
+        # A peer that vanished cancels whatever waits for it.
+        if not side.cancelled() and (error := side.exception()) is not None:
+            raise error
 
 
 class NodeStream:

@@ -29,7 +29,7 @@ from gm.hub.credentials import ServerTls, bearer_token, node_of_certificate, ser
 from gm.hub.health import health_handler
 from gm.hub.hub import Hub
 from gm.hub.ports import ReviewUnavailable, TokenReviewer
-from gm.hub.stream import NodeStream
+from gm.hub.stream import NodeStream, Task, carry
 
 # Bytes: a report's body is 64 KiB at most, its names are short.
 MAX_FROM_NODE: Final = 128 * 1024
@@ -126,7 +126,9 @@ class StreamServer:
         try:
             # LC may wait for its first message: it is connected.
             await context.send_initial_metadata(())
-            await _carry(context, entered)
+            await carry(
+                entered, _write_all(context, entered), _read_all(context, entered), _take_leave
+            )
         finally:
             self._hub.leave(entered)
         if entered.ended is not None:
@@ -170,24 +172,8 @@ async def _abort(context: _Context, ended: SessionEnded) -> NoReturn:
     await context.abort(_CODES[ended.cause], ended.detail)
 
 
-async def _carry(context: _Context, stream: NodeStream) -> None:
-    """Until the stream ends, LC hangs up or says what no LC says."""
-    writing = asyncio.create_task(_write_all(context, stream))
-    reading = asyncio.create_task(_read_all(context, stream))
-    ending = asyncio.create_task(stream.ending.wait())
-    tasks = (writing, reading, ending)
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if stream.ended is not None:
-            await asyncio.wait({writing}, timeout=FAREWELL)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    for task in (writing, reading):
-        # A peer that vanished cancels whatever waits for it.
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
+async def _take_leave(writing: Task, _: Task) -> None:
+    await asyncio.wait({writing}, timeout=FAREWELL)
 
 
 async def _write_all(context: _Context, stream: NodeStream) -> None:

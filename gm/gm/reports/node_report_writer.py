@@ -14,17 +14,11 @@ import msgspec
 from edge_sidecars.kubeapi import Conflict, NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import NODE_REPORT
-from edge_sidecars.sedna_api.core.node_report import (
-    Applied,
-    Entry,
-    Full,
-    Gap,
-    NodeReport,
-    Outcome,
-    RefusedReport,
-    applied_of,
-)
+from edge_sidecars.sedna_api.core.node_report import NodeReport
+from edge_sidecars.sedna_api.core.node_report_entry import Entry
 from edge_sidecars.sedna_api.core.report import Malformed, Report
+from edge_sidecars.sedna_api.core.store_reports import Full, Gap, Outcome, RefusedReport
+from edge_sidecars.sedna_api.core.stored_report import Applied, applied_of
 from gm.cache.informers import Informers
 from gm.controller.api_writes import ApiWrites
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from edge_sidecars.kubeapi import NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, kind_named
-from edge_sidecars.sedna_api.core.node_report import RefusedReport
 from edge_sidecars.sedna_api.core.report import Malformed, Report, check
+from edge_sidecars.sedna_api.core.store_reports import RefusedReport
 from gm.cache.informers import Informers
 from gm.cache.node_index import MISSHAPEN, relations_of
 from gm.controller.api_writes import ApiWrites

@@ -13,15 +13,16 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document, NotADocument
 from edge_sidecars.sedna_api.core.messages import Ack, Refused
-from edge_sidecars.sedna_api.core.node_report import (
+from edge_sidecars.sedna_api.core.report import Malformed, Report
+from edge_sidecars.sedna_api.core.store_reports import (
     AlreadyStored,
     Full,
     Gap,
@@ -29,7 +30,6 @@ from edge_sidecars.sedna_api.core.node_report import (
     RefusedReport,
     Stored,
 )
-from edge_sidecars.sedna_api.core.report import Malformed, Report
 from gm.controller.api_writes import NotLeading
 from gm.hub.ports import Answer, MayServe, Unresolved
 from gm.reports.node_report_writer import Contended, NodeReportWriter
@@ -119,9 +119,7 @@ class ReportQueue:
 
     async def flush(self) -> None:
         """At the end of the process, without streams: returns when all is stored, or soon."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL):
-                await self._is_quiet.wait()
+        await is_set(self._is_quiet, within=FAREWELL)
         for queue in self._queues.values():
             left = sum(not it.report.is_numbered for it in queue.waiting)
             if left:

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.report import MAX_BODY
 from lc.core.learning.commands import (
@@ -137,7 +138,7 @@ class JobWorker:
             except (TaskFailed, StoreUnavailable) as error:
                 wait = await self._failed(str(error))
             if wait is None or wait > 0:
-                await self._pause(wait)
+                await is_set(self._woken, within=wait)
 
     async def _do(self, command: Command, now: datetime) -> float | None:
         """For how long nothing is to be done then."""
@@ -262,11 +263,4 @@ class JobWorker:
             self._is_problem_told = bool(problem)
         except StoreUnavailable:
             # It is this that is wrong, and the store says so itself.
-            return
-
-    async def _pause(self, seconds: float | None) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-        except TimeoutError:
             return

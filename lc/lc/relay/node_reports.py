@@ -15,20 +15,20 @@ from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET
-from edge_sidecars.sedna_api.core.node_report import (
+from edge_sidecars.sedna_api.core.node_report import NodeReport
+from edge_sidecars.sedna_api.core.node_report_entry import Entry
+from edge_sidecars.sedna_api.core.report import Malformed, Report
+from edge_sidecars.sedna_api.core.store_reports import (
     RETIRED_STORE,
     AlreadyStored,
-    Applied,
-    Entry,
-    NodeReport,
     Outcome,
     RefusedReport,
     Stored,
-    applied_of,
 )
-from edge_sidecars.sedna_api.core.report import Malformed, Report
+from edge_sidecars.sedna_api.core.stored_report import Applied, applied_of
 from lc.relay.report_api import NotKnown, ReportApi
 from lc.store import Change, Store, StoreUnavailable
 
@@ -119,11 +119,7 @@ class OwnNodeReports:
         times = [self._collect_at, *(failed.again_at for failed in self._failed.values())]
         if self._prune_at is not None:
             times.append(self._prune_at)
-        try:
-            async with asyncio.timeout(min(times) - boottime()):
-                await self._wanted.wait()
-        except TimeoutError:
-            return
+        await is_set(self._wanted, within=min(times) - boottime())
 
     def _due(self) -> list[str]:
         """Namespaces in which something is to be done now."""

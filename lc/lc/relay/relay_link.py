@@ -43,7 +43,7 @@ class RelayLink:
         self._namespace = namespace
         self._redial_cap = redial_cap
         self._selections = selections(node)
-        self._intakes = {each.kind: Intake(store, each.kind.singular) for each in self._selections}
+        self._intakes = {kind: Intake(store, kind.singular) for kind in self._selections}
         reports = ReportApi(self._api, node=node, is_link_up=self._is_link_up)
         self._reports = OwnNodeReports(store, reports, node=node, redial_cap=redial_cap)
         self._peer = api
@@ -63,16 +63,16 @@ class RelayLink:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._look())
                 group.create_task(self._reports.run())
-                for selection in self._selections:
-                    intake = self._intakes[selection.kind]
+                for kind, params in self._selections.items():
+                    intake = self._intakes[kind]
                     group.create_task(intake.run())
                     group.create_task(
                         reflect(
                             self._api,
-                            selection.kind.collection(self._namespace),
-                            decode=partial(Document.parse, kind=selection.kind.singular),
+                            kind.collection(self._namespace),
+                            decode=partial(Document.parse, kind=kind.singular),
                             sink=intake,
-                            params=selection.params,
+                            params=params,
                             longest_delay=self._redial_cap,
                         )
                     )

@@ -3,7 +3,6 @@
 A field where one names the node; else the label that GM stamps on what concerns it. Pure.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from edge_sidecars.sedna_api.core.kinds import (
@@ -27,17 +26,7 @@ _FIELDS: Final = {
 _LABELLED: Final = (MODEL, FEDERATED_LEARNING_JOB, INCREMENTAL_LEARNING_JOB, LIFELONG_LEARNING_JOB)
 
 
-@dataclass(frozen=True, slots=True)
-class WatchSelection:
-    """A collection and the query parameters that select from it."""
-
-    kind: ResourceKind
-    params: dict[str, str]
-
-
-def selections(node: str) -> tuple[WatchSelection, ...]:
-    by_field = [
-        WatchSelection(kind, {"fieldSelector": f"{path}={node}"}) for kind, path in _FIELDS.items()
-    ]
-    by_label = [WatchSelection(kind, {"labelSelector": node_label(node)}) for kind in _LABELLED]
-    return (*by_field, *by_label)
+def selections(node: str) -> dict[ResourceKind, dict[str, str]]:
+    """The query parameters that select from each kind's collection."""
+    by_field = {kind: {"fieldSelector": f"{path}={node}"} for kind, path in _FIELDS.items()}
+    return by_field | {kind: {"labelSelector": node_label(node)} for kind in _LABELLED}

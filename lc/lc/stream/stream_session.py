@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,8 +18,9 @@ import grpc.aio
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.messages import Ack, Drain, FromNode, Pace, Put, Refused
-from edge_sidecars.sedna_api.core.node_report import RETIRED_STORE
+from edge_sidecars.sedna_api.core.store_reports import RETIRED_STORE
 from edge_sidecars.sedna_api.stream_codec import NotAMessage, decode_to_node, encode_from_node
 from lc.core.send_window import RESEND_AFTER, SendWindow
 from lc.core.session import Effect, KeepOnly, RemoveObject, Session, hello
@@ -192,9 +192,7 @@ class StreamSession:
             while True:
                 self._wanted.clear()
                 await self._send_due(call)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(RESEND_AFTER):
-                        await self._wanted.wait()
+                await is_set(self._wanted, within=RESEND_AFTER)
         except grpc.aio.AioRpcError as error:
             raise _Over(_words(error)) from error
         except asyncio.InvalidStateError:

@@ -15,6 +15,7 @@ import msgspec
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET
 from lc.core.resend_schedule import ResendSchedule
@@ -169,10 +170,7 @@ class Datasets:
         while not self._due or self._due[0][0] > boottime():
             left = self._due[0][0] - boottime() if self._due else None
             self._wake.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._wake.wait()
-            except TimeoutError:
+            if not await is_set(self._wake, within=left):
                 return
 
     def _take(self) -> _Watched | None:

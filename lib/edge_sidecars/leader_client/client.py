@@ -14,6 +14,7 @@ from edge_sidecars.leader_client.document_stream import follow
 from edge_sidecars.leader_client.lead import Lead, LeaderDocument
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.waiting import is_set
 
 # So many documents of a leader that each leave too little time for a request are no chance.
 SHORT_HEARTBEATS = 5
@@ -132,10 +133,7 @@ class LeaderClient:
         while True:
             self._kick.clear()
             left = self._lead.deadline - boottime()
-            try:
-                async with asyncio.timeout(left if left > 0 else None):
-                    await self._kick.wait()
-            except TimeoutError:
+            if not await is_set(self._kick, within=left if left > 0 else None):
                 self._notify()
 
     def _notify(self) -> None:

@@ -7,7 +7,10 @@ ours raises `NotAMessage`, nothing else. Messages of a later version that say no
 
 from __future__ import annotations
 
-from google.protobuf.message import DecodeError
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError, Message
 
 from edge_sidecars.sedna_api import stream_pb2 as wire
 from edge_sidecars.sedna_api.core.api_object import Document, NotADocument
@@ -35,117 +38,68 @@ class NotAMessage(ValueError):
     """Bytes that are none of the stream's messages."""
 
 
+# Types by member of the oneof; a field has the same name in both.
+_FROM_NODE: Final = {"hello": Hello, "report": Report}
+_TO_NODE: Final = {
+    "put": Put,
+    "delete": Delete,
+    "snapshot_end": SnapshotEnd,
+    "ack": Ack,
+    "refused": Refused,
+    "drain": Drain,
+    "rewound": Rewound,
+    "pace": Pace,
+}
+_MEMBERS: Final[Mapping[type, str]] = {of: member for member, of in (_FROM_NODE | _TO_NODE).items()}
+_FIELDS: Final = {
+    member.name: tuple(it.name for it in member.message_type.fields)
+    for envelope in (wire.FromNode, wire.ToNode)
+    for member in envelope.DESCRIPTOR.fields
+    if member.message_type is not None
+}
+
+
 def encode_from_node(message: FromNode) -> bytes:
-    if isinstance(message, Hello):
-        hello = wire.Hello(
-            node=message.node,
-            store_id=message.store_id,
-            known=message.known,
-            version=message.version,
-        )
-        return wire.FromNode(hello=hello).SerializeToString()
-    report = wire.Report(
-        store_id=message.store_id,
-        seq=message.seq,
-        uid=message.uid,
-        kind=message.kind,
-        namespace=message.namespace,
-        name=message.name,
-        is_event=message.is_event,
-        worker=message.worker,
-        body=message.body,
-        previous=message.previous,
-    )
-    return wire.FromNode(report=report).SerializeToString()
+    return wire.FromNode(**_content(message)).SerializeToString()
+
+
+def encode_to_node(message: ToNode) -> bytes:
+    return wire.ToNode(**_content(message)).SerializeToString()
+
+
+def _content(message: FromNode | ToNode) -> dict[str, Any]:
+    if isinstance(message, Put):
+        return {"put": {"kind": message.document.kind, "object": message.document.raw}}
+    member = _MEMBERS[type(message)]
+    return {member: {name: getattr(message, name) for name in _FIELDS[member]}}
 
 
 def decode_from_node(data: bytes) -> FromNode | None:
     """Raises `NotAMessage`."""
     try:
-        message = wire.FromNode.FromString(data)
+        found: FromNode | None = _decoded(wire.FromNode.FromString(data), _FROM_NODE)
     except DecodeError as error:
         raise NotAMessage("not a message from a node") from error
-    match message.WhichOneof("message"):
-        case "hello":
-            hello = message.hello
-            return Hello(hello.node, hello.store_id, dict(hello.known), hello.version)
-        case "report":
-            return _report(message.report)
-        case _:
-            return None
-
-
-def _report(report: wire.Report) -> Report:
-    return Report(
-        store_id=report.store_id,
-        seq=report.seq,
-        uid=report.uid,
-        kind=report.kind,
-        namespace=report.namespace,
-        name=report.name,
-        is_event=report.is_event,
-        worker=report.worker,
-        body=report.body,
-        previous=report.previous,
-    )
-
-
-def encode_to_node(message: ToNode) -> bytes:
-    return _to_node(message).SerializeToString()
-
-
-def _to_node(message: ToNode) -> wire.ToNode:
-    match message:
-        case Put(document):
-            return wire.ToNode(put=wire.Put(kind=document.kind, object=document.raw))
-        case Delete(kind, namespace, name, uid, version):
-            delete = wire.Delete(
-                kind=kind, namespace=namespace, name=name, uid=uid, resource_version=version
-            )
-            return wire.ToNode(delete=delete)
-        case SnapshotEnd():
-            return wire.ToNode(snapshot_end=wire.SnapshotEnd())
-        case Ack(store_id, uid, seq):
-            return wire.ToNode(ack=wire.Ack(store_id=store_id, uid=uid, seq=seq))
-        case Refused(store_id, uid, seq, reason):
-            refused = wire.Refused(store_id=store_id, uid=uid, seq=seq, reason=reason)
-            return wire.ToNode(refused=refused)
-        case Drain(reason):
-            return wire.ToNode(drain=wire.Drain(reason=reason))
-        case Rewound():
-            return wire.ToNode(rewound=wire.Rewound())
-        case Pace(seconds):
-            return wire.ToNode(pace=wire.Pace(seconds=seconds))
+    return found
 
 
 def decode_to_node(data: bytes) -> ToNode | None:
     """Raises `NotAMessage`."""
     try:
-        message = wire.ToNode.FromString(data)
-        return _from_gm(message)
+        found: ToNode | None = _decoded(wire.ToNode.FromString(data), _TO_NODE)
     except (DecodeError, NotADocument) as error:
         raise NotAMessage(f"not a message from GM: {error}") from error
+    return found
 
 
-def _from_gm(message: wire.ToNode) -> ToNode | None:
-    match message.WhichOneof("message"):
-        case "put":
-            return Put(Document.parse(message.put.object, message.put.kind))
-        case "delete":
-            gone = message.delete
-            return Delete(gone.kind, gone.namespace, gone.name, gone.uid, gone.resource_version)
-        case "snapshot_end":
-            return SnapshotEnd()
-        case "ack":
-            return Ack(message.ack.store_id, message.ack.uid, message.ack.seq)
-        case "refused":
-            refused = message.refused
-            return Refused(refused.store_id, refused.uid, refused.seq, refused.reason)
-        case "drain":
-            return Drain(message.drain.reason)
-        case "rewound":
-            return Rewound()
-        case "pace":
-            return Pace(message.pace.seconds)
-        case _:
-            return None
+def _decoded(envelope: Message, types: Mapping[str, Any]) -> Any:
+    member = envelope.WhichOneof("message")
+    if member is None:
+        return None
+    content: Any = getattr(envelope, member)
+    if types[member] is Put:
+        return Put(Document.parse(content.object, content.kind))
+    values = {name: getattr(content, name) for name in _FIELDS[member]}
+    if types[member] is Hello:
+        values["known"] = dict(values["known"])
+    return types[member](**values)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from edge_sidecars.sedna_api.core.messages import Ack, Refused
-from edge_sidecars.sedna_api.core.node_report import RETIRED_STORE
 from edge_sidecars.sedna_api.core.report import Report
+from edge_sidecars.sedna_api.core.store_reports import RETIRED_STORE
 from tests.integration.gm.streams import (
     Cloud,
     ReportSink,

@@ -14,16 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.messages import Ack, Drain, FromNode, Hello, Put, Refused, ToNode
-from edge_sidecars.sedna_api.core.node_report import (
-    AlreadyStored,
-    Applied,
-    NodeReport,
-    RefusedReport,
-    Stored,
-    StoredReport,
-    mergeable,
-)
+from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Report
+from edge_sidecars.sedna_api.core.store_reports import AlreadyStored, RefusedReport, Stored
+from edge_sidecars.sedna_api.core.stored_report import Applied, StoredReport, mergeable
 from gm.hub.core.session import EndCause, HubSession
 from lc.core import outbox
 from lc.core import session as lc_session

@@ -5,7 +5,7 @@ from lc.relay.selection import selections
 
 
 def test_every_kind_that_lc_works_for_is_selected_once() -> None:
-    found = {each.kind.kind: each.params for each in selections("edge-a")}
+    found = {kind.kind: params for kind, params in selections("edge-a").items()}
     label = {"labelSelector": node_label("edge-a")}
     assert found == {
         "Dataset": {"fieldSelector": "spec.nodeName=edge-a"},

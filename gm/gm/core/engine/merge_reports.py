@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
-from edge_sidecars.sedna_api.core.node_report import (
+from edge_sidecars.sedna_api.core.report import Malformed
+from edge_sidecars.sedna_api.core.stored_report import (
     Applied,
     StoredReport,
     applied_json,
     applied_of,
     mergeable,
 )
-from edge_sidecars.sedna_api.core.report import Malformed
 from gm.core.engine.conditions import FAILED, READY
 from gm.core.engine.plan import PatchModelStatus, ReportWithoutEffect
 from gm.core.engine.reconcile_context import ReconcileContext

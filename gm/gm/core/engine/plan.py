@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
-from edge_sidecars.sedna_api.core.node_report import StoredReport
+from edge_sidecars.sedna_api.core.stored_report import StoredReport
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

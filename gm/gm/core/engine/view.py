@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
-from edge_sidecars.sedna_api.core.node_report import StoredReport
+from edge_sidecars.sedna_api.core.stored_report import StoredReport
 
 _NO_REPORTS: Mapping[str, tuple[StoredReport, ...]] = MappingProxyType({})
 _NO_REFERENCES: Mapping[ObjectKey, Json | None] = MappingProxyType({})

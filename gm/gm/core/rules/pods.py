@@ -1,15 +1,19 @@
-"""What a pod says of itself."""
+"""The state of a pod, and its restart once it has ended."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
 from typing import Final
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.engine.conditions import instant
+from gm.core.engine.conditions import instant, left
+from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.tree import mapping, number, objects, text
-from gm.core.workers.children import is_leaving
+from gm.core.workers.children import deletion, is_leaving
 
 _LONGEST: Final = 200
+# Seconds before a pod that has ended is made again: Sedna's queue begins with 10 s.
+RESTART_PAUSE: Final = 10.0
 
 
 class PodPhase(Enum):
@@ -67,3 +71,14 @@ def failure(pod: Json) -> str:
             said.append(f"container {text(one, 'name')}: {word}, exit code {code}")
     why = "; ".join(filter(None, said))[:_LONGEST]
     return f"pod {name} failed: {why}" if why else f"pod {name} failed"
+
+
+def restart(context: ReconcileContext, pods: Iterable[Json]) -> None:
+    """Those that have ended, each after a pause: deleted, so that they are made again."""
+    for pod in pods:
+        if not phase(pod).is_finished:
+            continue
+        if pause := left(RESTART_PAUSE, finished_at(pod), context.now):
+            context.again(pause)
+        elif (action := deletion(pod)) not in context.actions:
+            context.actions.append(action)

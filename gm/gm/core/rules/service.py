@@ -9,20 +9,16 @@ made again, one whose pod ended begins anew.
 """
 
 from enum import Enum
-from typing import Final
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.engine.conditions import MISSING_REFERENCE, left
+from gm.core.engine.conditions import MISSING_REFERENCE
 from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.kind import Workload
-from gm.core.rules.pods import PodPhase, failure, finished_at, is_ready, phase
+from gm.core.rules.pods import PodPhase, failure, is_ready, phase, restart
 from gm.core.tree import number, objects, text
-from gm.core.workers.children import Children, deletion, is_leaving, reconcile
+from gm.core.workers.children import Children, is_leaving, reconcile
 from gm.core.workers.manifests import Slot
 from gm.core.workers.slots import assembled, every_slot
-
-# Seconds before a pod that has ended is made again: Sedna's queue begins with 10 s.
-RESTART_PAUSE: Final = 10.0
 
 
 class _State(Enum):
@@ -51,12 +47,7 @@ def _make(context: ReconcileContext, wanted: list[Json], children: Children) -> 
     unwanted = [it for key, it in sorted(children.by_name.items()) if key not in names]
     ended = [it for it in children.of_kind("Pod") if phase(it).is_finished and it not in unwanted]
     reconcile(context, wanted, unwanted=unwanted)
-    for pod in ended:
-        pause = left(RESTART_PAUSE, finished_at(pod), context.now)
-        if pause:
-            context.again(pause)
-        elif (action := deletion(pod)) not in context.actions:
-            context.actions.append(action)
+    restart(context, ended)
 
 
 def _tell(context: ReconcileContext, slots: list[Slot], children: Children) -> None:

@@ -15,9 +15,9 @@ from gm.core.engine.conditions import MISSING_REFERENCE, READY, REPLACED, REPLAC
 from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.references import STAGE_NODES
 from gm.core.rules import stages
-from gm.core.rules.pods import PodPhase, failure, finished_at, phase
+from gm.core.rules.pods import PodPhase, failure, finished_at, phase, restart
 from gm.core.tree import flag, mapping, number, text
-from gm.core.workers.children import Children, deletion, is_leaving, reconcile
+from gm.core.workers.children import Children, is_leaving, reconcile
 from gm.core.workers.manifests import Slot
 from gm.core.workers.slots import assembled, child_round, foreign_directories, slots, worker_type
 from gm.core.workers.storage import hot_update_file
@@ -25,8 +25,6 @@ from gm.core.workers.storage import hot_update_file
 # Seconds that the report of a pod that has ended may take: LC keeps it while it is cut off, but a
 # stage that nobody reports must not hold the job for ever.
 RESULT_GRACE: Final = 300.0
-# Seconds before an inference pod that has ended is made again: Sedna's queue begins with 10 s.
-RESTART_PAUSE: Final = 10.0
 HOT_UPDATE_ANNOTATION: Final = "sedna.io/model-hot-update-config"
 # Completed > Waiting; Ready > Running; Starting > Completed > Waiting: never more at once.
 _MOST_STEPS: Final = 4
@@ -144,9 +142,7 @@ def _make(context: ReconcileContext, children: Children) -> None:
     if wanted and stages.type_(context) == READY and not _missing(context, there):
         is_anew = stages.stage(context) == stages.DEPLOY and not is_hot(context)
         stages.move(context, stages.STARTING, reason=REPLACING if is_anew else "")
-    _restart_inference(
-        context, [it for it in _inference_pods(context, children) if it not in others]
-    )
+    restart(context, [it for it in _inference_pods(context, children) if it not in others])
 
 
 def _told(foreign: list[str]) -> str:
@@ -161,17 +157,6 @@ def _missing(context: ReconcileContext, there: list[Json]) -> bool:
     names = {_name(it) for it in there}
     slot = _stage_slot(context)
     return any(it.name not in names for it in ([slot] if slot else _inference_slots(context)))
-
-
-def _restart_inference(context: ReconcileContext, pods: list[Json]) -> None:
-    for pod in pods:
-        if not phase(pod).is_finished:
-            continue
-        pause = left(RESTART_PAUSE, finished_at(pod), context.now)
-        if pause:
-            context.again(pause)
-        elif (action := deletion(pod)) not in context.actions:
-            context.actions.append(action)
 
 
 def _passed(context: ReconcileContext, children: Children) -> list[Json]:

@@ -8,8 +8,9 @@ fires there.
 """
 
 import math
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -37,6 +38,14 @@ _OPERATORS = {
     "<=": "<=",
     "lt": "<",
     "<": "<",
+}
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    "<": operator.lt,
 }
 _METRIC = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[\s*(\d+)\s*\])?\s*")
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
@@ -86,14 +95,14 @@ class MetricCondition:
 
     @classmethod
     def parse(cls, wanted: Mapping[str, object]) -> "MetricCondition":
-        operator = _OPERATORS.get(text_at(wanted, "operator"))
-        if operator is None:
+        sign = _OPERATORS.get(text_at(wanted, "operator"))
+        if sign is None:
             raise MalformedJob(f"operator {wanted.get('operator')!r} is none of > >= == != <= <")
         metric = _METRIC.fullmatch(text_at(wanted, "metric"))
         if metric is None:
             raise MalformedJob(f"metric {wanted.get('metric')!r} is no name or name[index]")
         index = None if metric[2] is None else int(metric[2])
-        return cls(metric[1], operator, number_at(wanted, "threshold"), index)
+        return cls(metric[1], sign, number_at(wanted, "threshold"), index)
 
     @property
     def named(self) -> str:
@@ -122,20 +131,8 @@ class MetricCondition:
         return float(found[place])
 
     def _holds(self, value: float) -> bool:
-        is_equal = value == self.threshold or abs(value - self.threshold) < _EQUAL_WITHIN
-        match self.operator:
-            case ">":
-                return not is_equal and value > self.threshold
-            case ">=":
-                return is_equal or value > self.threshold
-            case "==":
-                return is_equal
-            case "!=":
-                return not is_equal
-            case "<=":
-                return is_equal or value < self.threshold
-            case _:
-                return not is_equal and value < self.threshold
+        is_equal = abs(value - self.threshold) < _EQUAL_WITHIN
+        return _COMPARISONS[self.operator](self.threshold if is_equal else value, self.threshold)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,13 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """`kind` as in manifests, `plural` as in paths; all are namespaced."""
+    """`kind` as in manifests, `plural` as in paths; all are namespaced. `prefix`: the path of the
+    API group and version."""
 
     kind: str
     plural: str
     short: str = ""
+    prefix: str = f"/apis/{API_VERSION}"
 
     @property
     def singular(self) -> str:
@@ -30,7 +32,7 @@ class ResourceKind:
     def collection(self, namespace: str = "") -> str:
         """The path of all objects in a namespace; of all namespaces without one."""
         within = f"/namespaces/{namespace}" if namespace else ""
-        return f"/apis/{API_VERSION}{within}/{self.plural}"
+        return f"{self.prefix}{within}/{self.plural}"
 
     def path(self, namespace: str, name: str) -> str:
         """The path of one object."""

@@ -17,43 +17,8 @@ from edge_sidecars.sedna_api.core.kinds import API_VERSION, NODE_REPORT
 from edge_sidecars.sedna_api.core.node_label import node_label
 from edge_sidecars.sedna_api.core.node_report_entry import Entry, WireEntry, entry_of
 from edge_sidecars.sedna_api.core.report import Malformed, Report
-from edge_sidecars.sedna_api.core.store_reports import (
-    RETIRED_STORE,
-    AlreadyStored,
-    Full,
-    Gap,
-    Outcome,
-    RefusedReport,
-    Stored,
-    Storing,
-)
-from edge_sidecars.sedna_api.core.stored_report import (
-    Applied,
-    Mergeable,
-    StoredReport,
-    applied_json,
-    applied_of,
-    mergeable,
-)
-
-# Of the modules below, what users of a NodeReport need besides.
-__all__ = [
-    "RETIRED_STORE",
-    "AlreadyStored",
-    "Applied",
-    "Entry",
-    "Full",
-    "Gap",
-    "Mergeable",
-    "NodeReport",
-    "Outcome",
-    "RefusedReport",
-    "Stored",
-    "StoredReport",
-    "applied_json",
-    "applied_of",
-    "mergeable",
-]
+from edge_sidecars.sedna_api.core.store_reports import Outcome, Storing
+from edge_sidecars.sedna_api.core.stored_report import Applied, StoredReport
 
 
 @dataclass(frozen=True, slots=True)

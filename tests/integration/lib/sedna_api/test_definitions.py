@@ -18,14 +18,10 @@ from edge_sidecars.sedna_api.core.kinds import (
     REID_JOB,
     ResourceKind,
 )
-from edge_sidecars.sedna_api.core.node_report import (
-    Applied,
-    NodeReport,
-    Stored,
-    applied_json,
-    applied_of,
-)
+from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Report
+from edge_sidecars.sedna_api.core.store_reports import Stored
+from edge_sidecars.sedna_api.core.stored_report import Applied, applied_json, applied_of
 from tests.integration.lib.sedna_api.definitions import MANIFESTS, Json, create, definitions, sample
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import AdminClient

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
-from edge_sidecars.sedna_api.core.node_report import StoredReport
+from edge_sidecars.sedna_api.core.stored_report import StoredReport
 from gm.core.engine.engine import decide, stands_for
 from gm.core.engine.plan import (
     Action,

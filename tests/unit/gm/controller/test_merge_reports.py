@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
-from edge_sidecars.sedna_api.core.node_report import StoredReport
+from edge_sidecars.sedna_api.core.stored_report import StoredReport
 from gm.core.engine.plan import PatchModelStatus
 from tests.unit.gm.controller.cluster import Cluster
 from tests.unit.gm.controller.samples import (

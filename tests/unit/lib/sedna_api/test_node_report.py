@@ -4,22 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from edge_sidecars.sedna_api.core.node_report import (
+from edge_sidecars.sedna_api.core.node_report import NodeReport
+from edge_sidecars.sedna_api.core.report import MAX_BODY, Malformed, Report, unnumbered_store
+from edge_sidecars.sedna_api.core.store_reports import (
     RETIRED_STORE,
     AlreadyStored,
-    Applied,
     Full,
     Gap,
-    NodeReport,
     Outcome,
     RefusedReport,
     Stored,
+)
+from edge_sidecars.sedna_api.core.stored_report import (
+    Applied,
     StoredReport,
     applied_json,
     applied_of,
     mergeable,
 )
-from edge_sidecars.sedna_api.core.report import MAX_BODY, Malformed, Report, unnumbered_store
 
 EMPTY = NodeReport.new("shop", "edge-a", "s1", epoch=7)
 BIG = b'{"a":"' + b"x" * (MAX_BODY - 8) + b'"}'

@@ -18,16 +18,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from edge_sidecars.sedna_api.core.node_report import (
-    RETIRED_STORE,
-    AlreadyStored,
-    Applied,
-    NodeReport,
-    Stored,
-    StoredReport,
-    mergeable,
-)
+from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Report, replaced_by
+from edge_sidecars.sedna_api.core.store_reports import RETIRED_STORE, AlreadyStored, Stored
+from edge_sidecars.sedna_api.core.stored_report import Applied, StoredReport, mergeable
 from tests.examples import examples
 
 UIDS = st.sampled_from(["u1", "u2"])
