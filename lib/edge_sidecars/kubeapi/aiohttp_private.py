@@ -1,8 +1,8 @@
 """All that kubeapi uses of aiohttp without a promise of aiohttp's, in one place.
 
-aiohttp resends requests, lets the reader of a broken connection wait, hides the connection of a
-response that is complete, and connects within the request. This module changes that. The import
-fails with one line where the installed aiohttp lacks what it uses. Knows no requests.
+aiohttp resends requests, lets the reader of a broken connection wait, and connects within the
+request. This module changes that. The import fails with one line where the installed aiohttp lacks
+what it uses. Knows no requests.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Protocol
 import aiohttp
 from aiohttp.client_proto import ResponseHandler as ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey as ConnectionKey
-from aiohttp.connector import Connection
+from aiohttp.connector import Connection as Connection
 from aiohttp.tracing import Trace as Trace
 
 from edge_sidecars.kubeapi.errors import Unreachable
@@ -23,7 +23,7 @@ from edge_sidecars.kubeapi.errors import Unreachable
 # Each class with the attributes that this module and the connector use of it.
 _USED: dict[type, tuple[str, ...]] = {
     aiohttp.TCPConnector: ("_create_connection", "connect"),
-    aiohttp.ClientResponse: ("start", "connection"),
+    aiohttp.ClientResponse: ("connection",),
     aiohttp.StreamReader: ("_low_water", "on_eof", "set_exception", "exception", "is_eof"),
     ResponseHandler: ("closed", "should_close", "is_connected", "set_parser", "connection_lost"),
 }
@@ -94,16 +94,6 @@ class DelegatingConnector(aiohttp.TCPConnector):
             return await super()._create_connection(req, traces, timeout)
         connect = partial(self.maker.connector._create_connection, req, traces, timeout)
         return await self.maker.connection(req.connection_key, connect)
-
-
-class PinnedResponse(aiohttp.ClientResponse):
-    """Knows its connection still when aiohttp, with the last byte, has let go of it."""
-
-    handler: ResponseHandler | None = None
-
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        self.handler = connection.protocol
-        return await super().start(connection)
 
 
 def is_reusable(handler: ResponseHandler) -> bool:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 import aiohttp
 from aiohappyeyeballs import AddrInfoType
-from aiohttp.connector import Connection
 
 from edge_sidecars.kubeapi.aiohttp_private import (
+    Connection,
     ConnectionMaker,
     DelegatingConnector,
     ResponseHandler,
     Trace,
+    is_reusable,
 )
 from edge_sidecars.kubeapi.resolver import Resolver
 
@@ -83,6 +84,10 @@ class Connector(DelegatingConnector):
         self._transport = connection.transport
         self.on_connected()
         return connection
+
+    @property
+    def is_reusable(self) -> bool:
+        return self._handler is not None and is_reusable(self._handler)
 
     @property
     def peer_names(self) -> frozenset[str]:

@@ -6,13 +6,14 @@ younger than `MAX_AGE`; after `retire`, or with other credentials, none of befor
 through a suspend, which the other end and everything in between need not have survived.
 """
 
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
 import aiohttp
 
-from edge_sidecars.kubeapi.aiohttp_private import PinnedResponse, ResponseHandler, is_reusable
+from edge_sidecars.kubeapi.connector import Connector
 from edge_sidecars.runtime.clock import boottime
 
 # Seconds; behind a load balancer, other API servers get their turn after so many.
@@ -24,28 +25,26 @@ class Channel:
 
     def __init__(self, session: aiohttp.ClientSession, *, now: float, generation: int) -> None:
         self.session = session
+        self.connector = cast(Connector, session.connector)
         self.generation = generation
         self._opened_at = now
-        self._used_at = now
-        self._handler: ResponseHandler | None = None
+        self._used_at = -math.inf
 
-    def used(self, response: aiohttp.ClientResponse) -> None:
-        """Its response was read to the end."""
-        self._handler = cast(PinnedResponse, response).handler
+    def used(self) -> None:
+        """A response was read to its end."""
         self._used_at = boottime()
 
     def is_usable(self, now: float, *, idle: float) -> bool:
         return (
-            self._handler is not None
-            and is_reusable(self._handler)
+            self.connector.is_reusable
             and now - self._used_at < idle
             and now - self._opened_at < MAX_AGE
         )
 
 
 class ConnectionPool:
-    """`open_session` makes one whose responses are `PinnedResponse`; `idle` in seconds, `max_idle`
-    connections at most wait for their next use."""
+    """`open_session` makes one with a `Connector`; `idle` in seconds, `max_idle` connections
+    at most wait for their next use."""
 
     def __init__(
         self, open_session: Callable[[], aiohttp.ClientSession], *, idle: float, max_idle: int

@@ -12,7 +12,6 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import cast
 from weakref import WeakSet
 
 import aiohttp
@@ -21,7 +20,6 @@ from multidict import CIMultiDict
 
 from edge_sidecars.kubeapi.aiohttp_private import (
     TRANSPORT_ERRORS,
-    PinnedResponse,
     describe,
     end_with_connection,
     never_resent,
@@ -125,7 +123,7 @@ class ApiTransport:
         key = tls, None if is_callers else self._authorization
         headers = self._headers(request, self._authorization)
         async with pool.channel(key, idle=_max_idle(request)) as channel:
-            connector = cast(Connector, channel.session.connector)
+            connector = channel.connector
             connector.is_patient = request.is_streamed
             send = partial(
                 channel.session.request,
@@ -146,7 +144,7 @@ class ApiTransport:
                         self._credentials.refused()
                     yield Response(response, connector, self.url, deadline=opening.deadline)
                 if request.connection == "pooled" and not request.is_streamed:
-                    channel.used(response)
+                    channel.used()
             except Unreachable as error:
                 self._retire_after(error, pool)
                 raise
@@ -188,7 +186,6 @@ class ApiTransport:
             skip_auto_headers=_AUTOMATIC,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             middlewares=(never_resent,),
-            response_class=PinnedResponse,
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=READ_BUFFER,
             max_field_size=MAX_HEADER,

@@ -10,10 +10,12 @@ from typing import TypeVar
 
 import aiohttp
 import pytest
+from aiohttp.resolver import ThreadedResolver
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Credentials, Plain, Unreachable
-from edge_sidecars.kubeapi.aiohttp_private import PinnedResponse
+from edge_sidecars.kubeapi.connector import Connector
 from edge_sidecars.kubeapi.pool import MAX_AGE, Channel, ConnectionPool
+from edge_sidecars.kubeapi.resolver import Resolver
 from tests.integration.lib.kubeapi.sending import until
 from tools.harness.pods.raw_server import Connection, RawServer
 
@@ -330,7 +332,7 @@ async def with_channel(
         async with pool.channel(None, idle=0) as channel:
             async with channel.session.put(server.url, data=io.BytesIO(body)) as response:
                 await response.read()
-            channel.used(response)
+            channel.used()
             assert after is None or await asyncio.to_thread(after.wait, 10)
             await asyncio.sleep(ARRIVAL)
             look(channel)
@@ -339,7 +341,9 @@ async def with_channel(
 
 
 def _opened() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(response_class=PinnedResponse)
+    resolver = Resolver(ThreadedResolver())
+    connector = Connector(keepalive_timeout=9, resolver=resolver, maker=None)
+    return aiohttp.ClientSession(connector=connector)
 
 
 def test_a_connection_is_given_up_at_its_age_however_busy() -> None:

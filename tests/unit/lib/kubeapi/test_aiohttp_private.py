@@ -21,7 +21,7 @@ def test_the_installed_aiohttp_has_all_that_is_used() -> None:
     ("owner", "name"),
     [
         (aiohttp.StreamReader, "_low_water"),
-        (aiohttp.ClientResponse, "start"),
+        (aiohttp.ClientResponse, "connection"),
         (ResponseHandler, "should_close"),
     ],
 )
@@ -39,13 +39,13 @@ def test_another_way_to_make_connections_is_named(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_unfit_aiohttp_ends_the_import_with_one_line() -> None:
-    remove = "import aiohttp; del aiohttp.ClientResponse.start; import edge_sidecars.kubeapi"
+    remove = "import aiohttp; del aiohttp.StreamReader.on_eof; import edge_sidecars.kubeapi"
     process = subprocess.run(
         [sys.executable, "-c", remove], capture_output=True, text=True, check=False
     )
     assert process.returncode == 1
     last = process.stderr.splitlines()[-1]
-    assert f"aiohttp {aiohttp.__version__} cannot be used: it lacks ClientResponse.start" in last
+    assert f"aiohttp {aiohttp.__version__} cannot be used: it lacks StreamReader.on_eof" in last
 
 
 def test_only_one_module_uses_private_attributes_of_aiohttp() -> None:
