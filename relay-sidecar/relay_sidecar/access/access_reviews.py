@@ -16,7 +16,7 @@ WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 WHAT = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 # More than any review that was answered.
 MAX_ANSWER = 1024 * 1024
-# At a time: whoever comes with ever new tokens must not take all descriptors.
+# At a time: a caller with ever new tokens must not take all descriptors.
 MAX_REVIEWS = 32
 
 
@@ -29,14 +29,14 @@ class Reviews:
         self._places = asyncio.Semaphore(MAX_REVIEWS)
 
     async def who(self, token: str) -> UserInfo:
-        told = await self._post(
+        status = await self._post(
             WHO,
             token,
             {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
         )
-        user = told.get("userInfo")
+        user = status.get("userInfo")
         if not isinstance(user, dict) or not user.get("username"):
-            raise Unreachable(f"a SelfSubjectReview without a user: {told!r:.80}")
+            raise Unreachable(f"a SelfSubjectReview without a user: {status!r:.80}")
         extra = user.get("extra") or {}
         return UserInfo(
             name=str(user["username"]),
@@ -47,12 +47,12 @@ class Reviews:
 
     async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]:
         """Whether it is allowed, and the authorizer's reason."""
-        told = await self._post(WHAT, token, attributes.review())
-        is_allowed = told.get("allowed") is True
-        if not is_allowed and told.get("evaluationError"):
+        status = await self._post(WHAT, token, attributes.review())
+        is_allowed = status.get("allowed") is True
+        if not is_allowed and status.get("evaluationError"):
             # kube-apiserver answers 500 then, since nothing was decided.
-            raise ApiError(500, "InternalError", str(told["evaluationError"]))
-        return is_allowed, str(told.get("reason") or "")
+            raise ApiError(500, "InternalError", str(status["evaluationError"]))
+        return is_allowed, str(status.get("reason") or "")
 
     async def _post(self, path: str, token: str, review: dict[str, object]) -> dict[str, Any]:
         """The review's status."""
@@ -79,9 +79,9 @@ class Reviews:
         if answer.status >= 300:
             raise answer.error(content)
         try:
-            told = json.loads(content)["status"]
+            status = json.loads(content)["status"]
         except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise Unreachable(f"the answer is no review: {content[:80]!r}") from error
-        if not isinstance(told, dict):
+        if not isinstance(status, dict):
             raise Unreachable(f"the answer is no review: {content[:80]!r}")
-        return told
+        return status

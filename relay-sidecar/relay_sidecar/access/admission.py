@@ -1,4 +1,4 @@
-"""What the web layer asks before it answers, and what it is told about whoever asks it.
+"""What the web layer asks before it answers, and what it learns about the caller.
 
 Owns the words only. A token is a secret: a `Caller` does not print it, and no message holds one.
 """
@@ -38,6 +38,6 @@ class Access(Protocol):
         """Upstream answers again, or has just ceased to."""
 
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
-        """What stands in the place of the Authorization that the caller sent: without one, the
+        """What replaces the Authorization that the caller sent: without one, the
         relay's own credentials."""
         ...

@@ -1,4 +1,4 @@
-"""What upstream has said about callers, persisted: it outlasts a restart while offline.
+"""Upstream's reviews of callers, persisted: they outlast a restart while offline.
 
 Guarantee: how long upstream has not answered is saved as well, each minute, so that time without
 the relay does not make a decision younger. The salt of the keyed hashes is made once.

@@ -52,7 +52,7 @@ class OwnAccess:
         return math.inf
 
     def link(self, is_up: bool) -> None:
-        """Nobody is asked about callers."""
+        """Callers need no review."""
 
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
         return {}

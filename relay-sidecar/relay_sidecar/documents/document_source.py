@@ -1,7 +1,7 @@
 """Documents of upstream (discovery, OpenAPI, version), as the relay itself asks for them.
 
-Guarantees: one whole answer or `Unreachable`; each answer of an API server is told as evidence
-that the link is there.
+Guarantees: one whole answer or `Unreachable`; each answer of an API server is evidence that
+the link is there.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,8 +31,8 @@ class DocumentFetcher(Protocol):
 
 
 class DocumentSource:
-    """`met` is told what each request met with, `authenticated` the status of each answer, to the
-    relay's own credentials; `received` how many bytes came. Seconds."""
+    """`met` is called with what each request met with, `authenticated` with the status of each
+    answer to the relay's own credentials; `received` how many bytes came. Seconds."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Discovery, OpenAPI and version: what upstream last said of what it serves, for offline use.
+"""Discovery, OpenAPI and version: what upstream answered last, for offline use.
 
 Owns which paths are such documents, and which variant of one (JSON, aggregated, protobuf) a client
 gets. Guarantees: an answer is one that upstream gave, or follows from the aggregated discovery
-document where that is newer; half an answer or somebody else's page is not remembered; all of it
+document where that is newer; half an answer or another server's page is not cached; all of it
 outlasts a restart. Knows neither requests of clients nor when to ask upstream.
 """
 
@@ -38,12 +38,12 @@ _NO_DOCUMENT = re.compile(r"/api/[^/]+/.*")
 _OPENAPI_PROTOBUF = re.compile(
     r"application/com\.github\.proto-openapi\.spec\.v[23]\.v1\.0\+protobuf"
 )
-# What tells variants of one media type apart (k8s.io/apiserver, endpoints/handlers/negotiation).
+# What distinguishes variants of one media type (k8s.io/apiserver, endpoints/handlers/negotiation).
 _PARAMETERS = ("g", "v", "as")
 
 
 class CachedDocument(Struct, frozen=True):
-    """`etag` as upstream quotes it, "" without; unix seconds: `since` then upstream has said these
+    """`etag` as upstream quotes it, "" without; unix seconds: `since` then upstream has sent these
     bytes, `confirmed_at` for the last time."""
 
     content_type: str
@@ -92,16 +92,16 @@ class DocumentCache:
         return variants[0] if variants and _is_plain(variants[0]) else None
 
     def stored(self, path: str, content_type: str) -> CachedDocument | None:
-        """Exactly this variant, as upstream said it."""
+        """Exactly this variant, as upstream sent it."""
         return self._stored.get(_canonical(path), {}).get(_variant(content_type))
 
     async def remember(
         self, path: str, status: int, headers: Mapping[str, str], body: bytes
     ) -> bool:
         """An answer to a GET; whether it is news. `body` is in the coding that the headers tell."""
-        told = {name.lower(): value for name, value in headers.items()}
-        canonical, content_type = _canonical(path), told.get("content-type", "")
-        coding = told.get("content-encoding", "identity").lower()
+        given = {name.lower(): value for name, value in headers.items()}
+        canonical, content_type = _canonical(path), given.get("content-type", "")
+        coding = given.get("content-encoding", "identity").lower()
         media = _media(content_type)
         is_json = media == JSON or (media == TEXT and canonical == "/openapi/v3")
         if (
@@ -122,9 +122,9 @@ class DocumentCache:
                     "upstream sent no JSON", extra=fields(path=canonical, bytes=len(body))
                 )
             return False
-        now = time.time() - told_age(told.get("age"))
+        now = time.time() - told_age(given.get("age"))
         since = old.since if old is not None and old.gzipped == gzipped else now
-        document = CachedDocument(content_type, told.get("etag", ""), gzipped, since, now)
+        document = CachedDocument(content_type, given.get("etag", ""), gzipped, since, now)
         return await self._store(canonical, variant, document)
 
     def confirm(self, path: str, content_type: str) -> None:
@@ -233,8 +233,8 @@ def _variant(content_type: str) -> str:
 
 
 def _parameters(content_type: str) -> dict[str, str]:
-    told = dict(part.strip().partition("=")[::2] for part in content_type.split(";")[1:])
-    return {name: told[name] for name in _PARAMETERS if name in told}
+    given = dict(part.strip().partition("=")[::2] for part in content_type.split(";")[1:])
+    return {name: given[name] for name in _PARAMETERS if name in given}
 
 
 def _is_plain(document: CachedDocument) -> bool:

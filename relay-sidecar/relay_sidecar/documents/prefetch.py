@@ -1,9 +1,9 @@
 """Asks upstream for the documents that clients will need while it is out of reach.
 
 Guarantees: what has not changed is not sent again, where upstream can tell (ETags of discovery and
-of OpenAPI's documents), and is not asked for, where discovery tells that it has not; /openapi/v2
-and the documents of group versions that nobody named are not asked for. Knows not how a request is
-made nor when it is time.
+of OpenAPI's documents), and is not asked for, where discovery shows that it has not; /openapi/v2
+and the documents of group versions that were not named are not asked for. Does not know how a
+request is made nor when it is time.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """The published schemas of custom resources: which fields select, and when a schema has changed.
 
 An object's bytes can change with its schema while its version does not (pruning, defaults), so
-that whoever holds objects must list them anew. Guarantees: a change is told once for each resource
-whose own schema differs, also one that happened while the relay was off; it counts as told only
+that cached objects must be listed anew. Guarantees: a change is reported once for each resource
+whose own schema differs, also one that happened while the relay was off; it counts as reported only
 when `changed` has returned. Works from what is kept while upstream is out of reach. Built-in
 resources, whose schemas come with the API server's release, are not looked at.
 """
@@ -40,15 +40,15 @@ Changed = Callable[[frozenset[ResourceName]], Awaitable[None]]
 
 
 class KnownSchemas(Struct, frozen=True):
-    """Of one group version: the document that was looked at, and what it said, by plural."""
+    """Of one group version: the document that was read, and its schemas by plural."""
 
     edition: str
     schemas: dict[str, PublishedSchema]
 
 
 class Schemas:
-    """`held` tells the resources of which objects are held; `changed` hears those that are to be
-    listed anew."""
+    """`held` returns the resources of which objects are cached; `changed` receives those that are
+    to be listed anew."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Schemas:
 
     async def published(self, resource: ResourceName) -> frozenset[str] | None:
         """The fields by which a custom resource can be selected besides name and namespace; None
-        where nobody can tell."""
+        where they are unknown."""
         group_version = resource.api_version
         if self._schema(resource) is None and group_version not in self._missing:
             async with self._locks[group_version]:

@@ -2,7 +2,7 @@
 
 Headers between two neighbours stay behind (RFC 9110, 7.6.1 and 7.8), and so does whatever says who
 the caller is. Guarantees of the body: a client that waits to be asked for it (Expect: 100-continue)
-is asked once somebody takes it; what is not whole never ends as if it were; why it failed is known
+is asked once upstream takes it; what is not whole never ends as if it were; why it failed is known
 afterwards. Knows no meaning of the other headers.
 """
 
@@ -64,8 +64,8 @@ def asks_for_upgrade(headers: MultiMapping[str]) -> bool:
 
 def connection_options(headers: MultiMapping[str]) -> frozenset[str]:
     """What the header Connection names, in lower case."""
-    told = headers.getall("Connection", [])
-    return frozenset(option.strip().lower() for line in told for option in line.split(","))
+    lines = headers.getall("Connection", [])
+    return frozenset(option.strip().lower() for line in lines for option in line.split(","))
 
 
 def drop_websocket_token(headers: CIMultiDict[str]) -> None:
@@ -79,7 +79,7 @@ def drop_websocket_token(headers: CIMultiDict[str]) -> None:
 
 
 class Upload:
-    """An iterator; `failure` is what the client is to be told, or that it has gone."""
+    """An iterator; `failure` is the answer to the client, or that it has gone."""
 
     def __init__(self, request: web.BaseRequest) -> None:
         self._request = request

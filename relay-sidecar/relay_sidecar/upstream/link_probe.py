@@ -1,6 +1,6 @@
-"""Keeps asking upstream whether it is there, and tells whoever wants to know when that changes.
+"""Probes upstream regularly, and reports when the link's state changes.
 
-The judgement is `core.link`'s. A probe has a connection that nobody else uses at that moment, and a
+The judgement is `core.link`'s. A probe has a connection of its own at that moment, and a
 hard deadline, so that a black hole is noticed as surely as a refusal.
 """
 
@@ -20,10 +20,10 @@ from relay_sidecar.core.link import NOBODY_THERE, SERVER, UNAUTHORIZED, LinkEvid
 from relay_sidecar.core.probe_request import ProbeReply, ProbeRequests
 from relay_sidecar.telemetry.status import LinkState, Outage
 
-# Anybody may ask for it, and a relay that is upstream answers it too.
+# It needs no rights, and a relay that is upstream answers it too.
 PATH = "/livez"
 MAX_ANSWER = 64 * 1024
-# Enough for what a flapping link does between two looks of whoever follows it.
+# Enough for what a flapping link does between two looks of a reader.
 OUTAGES_KEPT = 16
 
 
@@ -62,12 +62,12 @@ class LinkProbe:
 
     @property
     def may_be_up(self) -> bool:
-        """It is, or nobody knows yet: what is asked for in the first moments is tried."""
+        """It is, or there is no verdict yet: requests of the first moments are tried."""
         return self.is_up or not self.link.is_known
 
     @property
     def may_be_asked(self) -> bool:
-        """Upstream, or another relay that tells what it keeps."""
+        """Upstream, or another relay that answers from its cache."""
         return self.may_be_up or self.is_relayed
 
     @property
@@ -87,7 +87,7 @@ class LinkProbe:
 
     @property
     def down_for(self) -> float | None:
-        """Seconds; None while it is up, or nobody knows yet."""
+        """Seconds; None while it is up, or without a verdict yet."""
         now = boottime()
         since = self.link.down_since(now)
         return None if since is None else now - since
@@ -110,7 +110,7 @@ class LinkProbe:
                 await self._known.wait()
 
     def met(self, outcome: LinkEvidence) -> None:
-        """A request of anybody met with this."""
+        """A request met with this."""
         self._look_back()
         if outcome is LinkEvidence.ANSWERED:
             self.answered_at = time.time()

@@ -66,7 +66,7 @@ class CallerCredentials(Protocol):
 class ProxyLink(Protocol):
     @property
     def may_be_asked(self) -> bool:
-        """Upstream may be there, or it is another relay that tells what it keeps."""
+        """Upstream may be there, or it is another relay that answers from its cache."""
         ...
 
     @property
@@ -251,7 +251,7 @@ class Proxy:
                         raise
                     again = self._transport.send(replace(asked, connection="fresh"))
                     answer = await stack.enter_async_context(again)
-                # Another relay that tells an age has not reached the API server.
+                # Another relay whose answer has an Age has not reached the API server.
                 if answer.status not in NOBODY_THERE and hdrs.AGE not in answer.headers:
                     self._link.met(LinkEvidence.ANSWERED)
                 yield answer
@@ -267,7 +267,7 @@ class Proxy:
             raise NotSent("the link is down")
 
     def _headers(self, request: web.BaseRequest, accept: str | None) -> CIMultiDict[str]:
-        """Of a request whose answer is read here."""
+        """The headers of a request whose answer is read here."""
         ours = self._access.headers_for_upstream(request[CALLER])
         headers = headers_upstream(request, {**ours, hdrs.ACCEPT_ENCODING: "gzip"})
         if accept is not None:

@@ -81,7 +81,7 @@ class _Client(_Side):
         return False, b""
 
     def feed_eof(self) -> None:
-        """Told when the connection ends."""
+        """Called when the connection ends."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -1,4 +1,4 @@
-"""Discovery, OpenAPI and version: upstream's answer while it can be had, else what it last said."""
+"""Discovery, OpenAPI and version: upstream's answer while online, else the last one."""
 
 import time
 
@@ -15,7 +15,7 @@ from relay_sidecar.web.upstream import Upstream
 
 
 class Discovery:
-    """`timeout` in seconds; so long upstream may take before what is known is told."""
+    """`timeout` in seconds; so long upstream may take before the cached answer is given."""
 
     def __init__(self, documents: DocumentCache, upstream: Upstream, *, timeout: float) -> None:
         self._documents = documents
@@ -26,7 +26,7 @@ class Discovery:
         return self._documents.is_kept(path)
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        """Raises `Refused` where nobody knows."""
+        """Raises `Refused` where the document is not cached."""
         accept = request.headers.get(hdrs.ACCEPT, "")
         if self._upstream.is_up:
             try:
@@ -34,7 +34,7 @@ class Discovery:
                     request, accept=None, header_timeout=self._timeout
                 )
             except Unreachable:
-                pass  # what is known is told
+                pass  # the cached answer is given
             else:
                 if fetched.status not in NOBODY_THERE:
                     await self._documents.remember(

@@ -1,7 +1,7 @@
 """The relay's sockets: how many connections they hold, and what Kubernetes' clients expect of one.
 
 Guarantee: clients can never use up the file descriptors that upstream, the journal and the other
-listener need; whoever watches or waits for its answer keeps its place.
+listener need; a client that watches or waits for its answer keeps its connection.
 """
 
 import ssl

@@ -1,7 +1,8 @@
 """The Kubernetes API of `--origin local`: reads come from the origin's own collections.
 
 LIST, WATCH and GET are answered by the same code as elsewhere, from one stream per resource that
-is always live; all else the origin answers. Leases are served here: nobody else has them.
+is always live; the origin answers everything else. Leases are served here: there is no other
+source.
 """
 
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ class NoReflectors:
         """It is what it is."""
 
     def told(self, stream: Stream, told: ListEvidence) -> None:
-        """Nobody else tells."""
+        """No list comes from elsewhere."""
 
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
         """There is nothing else."""
@@ -111,7 +112,7 @@ class LocalApi:
         return await self._reads.list_or_watch(read, options)
 
     def _has(self, name: ResourceName) -> bool:
-        """Whether it is served; its stream then stands at the version of now."""
+        """Whether it is served; its stream is then at the current version."""
         resource = self._origin.resource(name)
         if resource is None:
             return False

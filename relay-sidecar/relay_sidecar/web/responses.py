@@ -20,9 +20,9 @@ JSON = {"Content-Type": "application/json"}
 GZIP_OVER = 128 * 1024
 
 
-def status_answer(status: Status, told: Mapping[str, str] | None = None) -> web.Response:
-    """`told`: headers beside those of a Status."""
-    headers = {**JSON, **(told or {})}
+def status_answer(status: Status, extra: Mapping[str, str] | None = None) -> web.Response:
+    """`extra`: headers beside those of a Status."""
+    headers = {**JSON, **(extra or {})}
     if status.retry_after is not None:
         headers["Retry-After"] = str(status.retry_after)
     return web.Response(status=status.code, body=status.body(), headers=headers)

@@ -15,7 +15,7 @@ class Upstream(Protocol):
 
     @property
     def is_relayed(self) -> bool:
-        """The API server is out of reach: upstream is another relay, which tells what it keeps."""
+        """The API server is offline: upstream is another relay, which answers from its cache."""
         ...
 
     async def fetch(
@@ -36,7 +36,7 @@ class Upstream(Protocol):
     async def write(
         self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
     ) -> BufferedResponse:
-        """Raises `Refused` with what may be said of the outcome."""
+        """Raises `Refused` with what is known of the outcome."""
         ...
 
     async def forward(self, request: web.BaseRequest) -> web.StreamResponse: ...

@@ -1,7 +1,7 @@
 """Writes: sent once or refused, never faked; what upstream answers is remembered.
 
-So whoever writes through the relay reads its own write, whichever stream answers. A write whose
-outcome is unknown is told as that, and never sent again.
+A client that writes through the relay reads its own write, whichever stream answers. A write whose
+outcome is unknown is answered as such, and never sent again.
 """
 
 from typing import Final
@@ -97,7 +97,7 @@ class Writes:
             await self._freshness.remember(info.resource, item, asked_at=asked_at)
 
     async def _learn_ends(self, info: RequestInfo, body: bytes) -> None:
-        """Upstream tells the objects as they were before."""
+        """Upstream answers with the objects as they were before."""
         try:
             page = read_page(body)
         except Malformed:
@@ -114,7 +114,7 @@ class Writes:
 
 
 def _dead(body: bytes) -> str:
-    """The uid that the Status of a deletion tells."""
+    """The uid in the Status of a deletion."""
     try:
         status = _STATUS.decode(body)
     except (ValueError, RecursionError):
@@ -123,7 +123,7 @@ def _dead(body: bytes) -> str:
 
 
 def _is_left(body: bytes) -> bool:
-    """Whether an object that was deleted is there until somebody lets go of it."""
+    """Whether a deleted object stays until its finalizers or grace period end."""
     try:
         meta = _DELETED.decode(body).metadata
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""GET of one object: the newest state that anything told the relay, or upstream's word.
+"""GET of one object: the newest state that the relay has seen, or upstream's answer.
 
-Absence is told only by a stream that would have the object; what is merely unknown is 503 while
-upstream is out of reach (promise R6: kubelet would end a pod over a 404).
+Absence is answered only from a stream that would have the object; what is merely unknown is 503
+while upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 """
 
 import math

@@ -143,7 +143,7 @@ class UpstreamLists:
             page = (read_table_versions if form is Form.TABLE else read_page)(answer.content)
         except Malformed:
             return
-        # Another relay tells how old its answer is.
+        # Another relay says in Age how old its answer is.
         is_of_now = listing.is_latest and "Age" not in answer.headers
         if is_of_now and page.version < before.minimum:
             self._streams.reflectors.stands_at(scope.resource, page.version)

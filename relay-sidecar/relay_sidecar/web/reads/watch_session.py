@@ -1,4 +1,4 @@
-"""One watch, from its first byte to its last: what is told of a stream, from a version on.
+"""One watch, from its first byte to its last: the events of a stream, from a version on.
 
 Guarantees: no event at or below the version at which it began, none twice, none out of order; 410
 where the stream can no longer tell all. Does not choose the stream.
@@ -73,7 +73,7 @@ class WatchSession:
             )
 
     async def catch_up(self, timeout: float) -> bool:
-        """True when all that was before the watch is told: it is to join the others at once.
+        """True when all earlier events are sent: it is to join the others at once.
         Raises `Refused`."""
         stream, collection = self._stream, self._stream.collection
 
@@ -103,7 +103,7 @@ class WatchSession:
             await self._write(line for line in lines if line is not None)
 
     async def follow(self, timeout: float) -> bool:
-        """Told of all that happens, at most for `timeout` seconds; True when the watch is over."""
+        """Receives all events, at most for `timeout` seconds; True when the watch is over."""
         if self._watcher is None:
             transport = self._request.transport
             if transport is None:
@@ -145,7 +145,7 @@ class WatchSession:
             return None
         self._feed.flush()
         if self._watcher.ended.done():
-            # Who was cut off in this moment has not been told all.
+            # A client that was cut off in this moment lacks some.
             return self.last_line()
         if not self._options.allow_bookmarks or cursor <= self._position:
             return None

@@ -1,7 +1,7 @@
-"""WATCH: one stream told from a version on, to its end; held open while the link is cut.
+"""WATCH: one stream from a version on, to its end; held open while offline.
 
 A watcher gets no event at or below the version it began at, none twice, none out of order; it is
-ended with 410 where the stream can no longer tell all. What the window does not hold is watched
+ended with 410 where the stream no longer has all events. What the window does not hold is watched
 upstream for this client alone.
 """
 
@@ -108,7 +108,7 @@ class Watches:
 
     async def _holding(self, scope: ListScope, version: int) -> Stream | None:
         """A watch at a version promises nothing about what is now: a stream that is catching up
-        tells it as well, and while nobody knows whether there is an upstream, any."""
+        serves it as well, and before the link's first verdict, any."""
         streams = self._streams
         stream = self._that_holds(scope, version)
         if stream is None and self._upstream.is_up and not self._followed(scope):
