@@ -61,6 +61,17 @@ def refused(*arguments: str) -> str:
     return done.stderr
 
 
+def test_the_local_api_server_refuses_too_long_a_body_as_kube_apiserver_does() -> None:
+    # Bytes: MaxRequestBodyBytes of kube-apiserver.
+    limit = 3 * 1024 * 1024
+    body = {"metadata": {"name": "long"}, "data": {"k": "x" * limit}}
+    with RelayProcess(["--origin=local"]) as relay:
+        reply = Caller(relay.url).post("/api/v1/namespaces/default/configmaps", body)
+    status = reply.expect(413)
+    assert status["reason"] == "RequestEntityTooLarge"
+    assert status["message"] == f"Request entity is too large: limit is {limit}"
+
+
 @pytest.mark.parametrize(
     ("left_out", "status"), [("local_apiserver", 2), ("local_apiserver/storage.py", 1)]
 )
