@@ -7,9 +7,9 @@ has come to, and lists anew only where the server has forgotten that version. Si
 two awaits: what a sink does is done when the next line is read.
 Needs WatchList (KEP-3157): the relay has it, kube-apiserver since 1.32.
 
-The relay reflects by its own core (`relay_sidecar/core/reflection.py`), because it reads a slow
-link to a server that may lack WatchList: it pages lists, closes a silent watch, waits for the link,
-and proves by a list that a watch has caught up before it answers for upstream. This reflector
+The relay reflects by its own core (`relay_sidecar/core/stream/reflection.py`), because it reads a
+slow link to a server that may lack WatchList: it pages lists, closes a silent watch, waits for the
+link, and proves by a list that a watch has caught up before it answers for upstream. This reflector
 reads a relay on localhost, which has done all that. Both share how an event is framed
 (`apimachinery/watch_events.py`) and delays (`runtime/backoff.py`). They do not share which statuses
 make a version useless: only a list with a resourceVersion, as here, is refused with 504.

@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Callable, Mapping
 
 from edge_sidecars.runtime.clock import boot_id, boottime
-from relay_sidecar.core.authorization import AuthorizationCache, saved_clock
-from relay_sidecar.core.offline_clock import OfflineClock
+from relay_sidecar.core.access.authorization import AuthorizationCache, saved_clock
+from relay_sidecar.core.access.offline_clock import OfflineClock
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 

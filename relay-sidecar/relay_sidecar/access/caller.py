@@ -24,7 +24,9 @@ from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.access.authorization_store import AuthorizationStore
 from relay_sidecar.access.single_flight import SingleFlight
-from relay_sidecar.core.authorization_verdict import (
+from relay_sidecar.core.access.resource_attributes import Attributes
+from relay_sidecar.core.access.tokens import bearer_token
+from relay_sidecar.core.access.verdict import (
     Allowed,
     Authorization,
     Denied,
@@ -33,8 +35,6 @@ from relay_sidecar.core.authorization_verdict import (
     UserInfo,
 )
 from relay_sidecar.core.link import UNAUTHORIZED
-from relay_sidecar.core.resource_attributes import Attributes
-from relay_sidecar.core.tokens import bearer_token
 
 # Whose it is, what it may, and the same again for a token that changed hands meanwhile.
 MAX_QUESTIONS = 4

@@ -19,7 +19,7 @@ from edge_sidecars.kubeapi.file_watcher import WatchedFiles, describe_failure
 from edge_sidecars.runtime.values import Address, BadInput
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Caller
-from relay_sidecar.core.tokens import bearer_token
+from relay_sidecar.core.access.tokens import bearer_token
 
 _EVERYBODY = Caller()
 

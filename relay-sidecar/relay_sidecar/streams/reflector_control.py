@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from edge_sidecars.apimachinery.resource_name import ResourceName
-from relay_sidecar.core.catch_up import ListEvidence
+from relay_sidecar.core.stream.catch_up import ListEvidence
 from relay_sidecar.streams.stream import Stream
 
 

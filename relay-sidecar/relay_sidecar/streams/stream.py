@@ -13,7 +13,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.apimachinery.store import Collection, ObjectChange
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
-from relay_sidecar.core.catch_up import ListEvidence
+from relay_sidecar.core.stream.catch_up import ListEvidence
 from relay_sidecar.streams.fanout import Feed
 from relay_sidecar.streams.list_encoder import ListBody
 from relay_sidecar.streams.view import StreamView

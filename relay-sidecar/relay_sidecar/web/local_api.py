@@ -18,7 +18,7 @@ from edge_sidecars.local_apiserver.local_apiserver import Origin
 from edge_sidecars.local_apiserver.response import Answer
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
-from relay_sidecar.core.catch_up import ListEvidence
+from relay_sidecar.core.stream.catch_up import ListEvidence
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.client_request import upload_of
 from relay_sidecar.web.reads.reads import Reads

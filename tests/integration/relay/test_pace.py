@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from relay_sidecar.core.confirmation import ALL, FEW
+from relay_sidecar.core.stream.confirmation import ALL, FEW
 from tools.harness.pods.raw_server import Connection, RawServer
 from tools.harness.pods.relay import RelayProcess
 

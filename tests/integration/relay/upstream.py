@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import parse_qs, urlsplit
 
-from relay_sidecar.core.confirmation import ALL, FEW
+from relay_sidecar.core.stream.confirmation import ALL, FEW
 from tests.integration.relay.place import CLOUD
 from tools.harness.controlplane.admin import USER_AGENT as ADMIN
 from tools.harness.controlplane.audit import AuditEvent

@@ -8,13 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.core.authorization import (
+from relay_sidecar.core.access.authorization import (
     MAX_TOKENS,
     REJECTED_TTL,
     AuthorizationCache,
     saved_clock,
 )
-from relay_sidecar.core.authorization_verdict import (
+from relay_sidecar.core.access.expiring_map import KEEPS_PER_LIFE, ExpiringMap
+from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.resource_attributes import Attributes
+from relay_sidecar.core.access.tokens import bearer_token
+from relay_sidecar.core.access.verdict import (
     Allowed,
     Authorization,
     Denied,
@@ -23,10 +27,6 @@ from relay_sidecar.core.authorization_verdict import (
     Unverifiable,
     UserInfo,
 )
-from relay_sidecar.core.expiring_map import KEEPS_PER_LIFE, ExpiringMap
-from relay_sidecar.core.offline_clock import OfflineClock
-from relay_sidecar.core.resource_attributes import Attributes
-from relay_sidecar.core.tokens import bearer_token
 
 TTL, OFFLINE_TTL = 60.0, 86400.0
 SALT = b"salt"

@@ -11,10 +11,10 @@ from relay_sidecar.access import authorization_store, caller
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.access.authorization_store import AuthorizationStore
 from relay_sidecar.access.caller import CallerAccess
-from relay_sidecar.core.authorization_verdict import (
+from relay_sidecar.core.access.resource_attributes import Attributes
+from relay_sidecar.core.access.verdict import (
     UserInfo,
 )
-from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.journal.journal import Journal
 
 HOUR = 3600.0

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from relay_sidecar.core.confirmation import ALL, DELAY, FEW, LONGEST_RETRY, PACE, Confirming
+from relay_sidecar.core.stream.confirmation import ALL, DELAY, FEW, LONGEST_RETRY, PACE, Confirming
 
 
 def test_nothing_is_asked_until_a_watch_is_opened_or_somebody_waits() -> None:

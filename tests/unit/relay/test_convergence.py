@@ -9,8 +9,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from relay_sidecar.core.stream_backoff import LONGEST_REFUSAL_DELAY
-from relay_sidecar.core.stream_commands import Trouble
+from relay_sidecar.core.stream.backoff import LONGEST_REFUSAL_DELAY
+from relay_sidecar.core.stream.commands import Trouble
 from tests.examples import play
 from tests.unit.relay.upstream import Selector, puts, writes
 from tests.unit.relay.world import World

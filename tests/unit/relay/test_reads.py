@@ -22,8 +22,8 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import expired
 from relay_sidecar.access.admission import Caller
-from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.core.stream.catch_up import ListEvidence
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal

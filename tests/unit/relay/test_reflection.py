@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, Page
 from relay_sidecar.core.link import LinkEvidence, UpstreamLink
-from relay_sidecar.core.reflection import Reflection
-from relay_sidecar.core.stream_commands import (
+from relay_sidecar.core.stream.commands import (
     CloseRequest,
     Command,
     ListRequest,
@@ -19,6 +18,7 @@ from relay_sidecar.core.stream_commands import (
     Wait,
     WatchRequest,
 )
+from relay_sidecar.core.stream.reflection import Reflection
 from tests.examples import play
 from tests.unit.relay.link import FixedLink
 from tests.unit.relay.samples import item

@@ -10,8 +10,8 @@ from edge_sidecars.apimachinery.objects import Item, Page
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
-from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.core.stream.catch_up import ListEvidence
 from relay_sidecar.streams.fanout import Watcher
 from relay_sidecar.streams.stream import MAX_BODIES, Stream
 from relay_sidecar.streams.view import StreamView

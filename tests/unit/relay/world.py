@@ -14,16 +14,16 @@ from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from edge_sidecars.apimachinery.watch_events import EventType
-from relay_sidecar.core.catch_up import ListEvidence
-from relay_sidecar.core.confirmation import Confirming
-from relay_sidecar.core.reflection import Reflection
-from relay_sidecar.core.stream_commands import (
+from relay_sidecar.core.stream.catch_up import ListEvidence
+from relay_sidecar.core.stream.commands import (
     CloseRequest,
     ListRequest,
     Trouble,
     Wait,
     WatchRequest,
 )
+from relay_sidecar.core.stream.confirmation import Confirming
+from relay_sidecar.core.stream.reflection import Reflection
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.informer import Informer

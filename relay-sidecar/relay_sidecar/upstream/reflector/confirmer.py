@@ -15,8 +15,8 @@ from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.core.catch_up import ListEvidence
-from relay_sidecar.core.confirmation import Confirming
+from relay_sidecar.core.stream.catch_up import ListEvidence
+from relay_sidecar.core.stream.confirmation import Confirming
 from relay_sidecar.upstream.reflector.ports import Source
 from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
 

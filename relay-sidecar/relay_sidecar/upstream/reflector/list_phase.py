@@ -9,8 +9,8 @@ from edge_sidecars.apimachinery.objects import Item, Malformed
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.clock import boottime
-from relay_sidecar.core.list_decoder import ArrivingList
-from relay_sidecar.core.stream_commands import ListRequest
+from relay_sidecar.core.stream.commands import ListRequest
+from relay_sidecar.core.stream.list_decoder import ArrivingList
 from relay_sidecar.upstream.reflector.ports import FULL, Source
 from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
 

@@ -14,15 +14,15 @@ from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
-from relay_sidecar.core.catch_up import ListEvidence
-from relay_sidecar.core.reflection import LinkVerdict, Reflection
-from relay_sidecar.core.stream_commands import (
+from relay_sidecar.core.stream.catch_up import ListEvidence
+from relay_sidecar.core.stream.commands import (
     CloseRequest,
     ListRequest,
     Trouble,
     Wait,
     WatchRequest,
 )
+from relay_sidecar.core.stream.reflection import LinkVerdict, Reflection
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.upstream.reflector.confirmer import Confirmer

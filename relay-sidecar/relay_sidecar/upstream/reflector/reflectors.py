@@ -14,9 +14,9 @@ from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
-from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.link import UNAUTHORIZED
-from relay_sidecar.core.reflection import LinkVerdict
+from relay_sidecar.core.stream.catch_up import ListEvidence
+from relay_sidecar.core.stream.reflection import LinkVerdict
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.upstream.reflector.ports import Source

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from edge_sidecars.apimachinery.objects import Event, Page
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.runtime.clock import boottime
-from relay_sidecar.core.reflection import Reflection
+from relay_sidecar.core.stream.reflection import Reflection
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.upstream.reflector.ports import Owner

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from edge_sidecars.apimachinery.objects import read_event
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.runtime.clock import boottime
-from relay_sidecar.core.stream_commands import WatchRequest
+from relay_sidecar.core.stream.commands import WatchRequest
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
 from relay_sidecar.upstream.reflector.ports import FULL, Source
 from relay_sidecar.upstream.reflector.stream_steps import StreamSteps

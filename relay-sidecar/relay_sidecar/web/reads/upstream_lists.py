@@ -18,8 +18,8 @@ from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.answer_age import told_age
-from relay_sidecar.core.catch_up import ListEvidence
 from relay_sidecar.core.link import NOBODY_THERE
+from relay_sidecar.core.stream.catch_up import ListEvidence
 from relay_sidecar.streams.list_encoder import Comparison
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams

@@ -23,16 +23,16 @@ from edge_sidecars.local_apiserver import storage
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from lc.store import Store, open_store
 from relay_sidecar.access import authorization_store
-from relay_sidecar.core.authorization import (
+from relay_sidecar.core.access.authorization import (
     AuthorizationCache,
     saved_clock,
 )
-from relay_sidecar.core.authorization_verdict import (
+from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.resource_attributes import Attributes
+from relay_sidecar.core.access.verdict import (
     Allowed,
     Denied,
 )
-from relay_sidecar.core.offline_clock import OfflineClock
-from relay_sidecar.core.resource_attributes import Attributes
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams import stream_journal
 from tests.unit.relay.journal_history import load, objects

@@ -25,16 +25,16 @@ from enum import Enum, auto
 from typing import Final, Protocol
 
 from edge_sidecars.apimachinery.objects import Page
-from relay_sidecar.core.catch_up import CatchUp
-from relay_sidecar.core.paged_list import PagedList
-from relay_sidecar.core.stream_backoff import StreamBackoff
-from relay_sidecar.core.stream_commands import (
+from relay_sidecar.core.stream.backoff import StreamBackoff
+from relay_sidecar.core.stream.catch_up import CatchUp
+from relay_sidecar.core.stream.commands import (
     CloseRequest,
     Command,
     Trouble,
     Wait,
     WatchRequest,
 )
+from relay_sidecar.core.stream.paged_list import PagedList
 
 # client-go watches for five to ten minutes; the upper end costs the link less.
 WATCH_TIMEOUT: Final = (480, 600)

@@ -24,7 +24,7 @@ import math
 from typing import Final
 
 from edge_sidecars.runtime.backoff import exponential, half_jitter
-from relay_sidecar.core.stream_backoff import LONGEST_RETRY_AFTER
+from relay_sidecar.core.stream.backoff import LONGEST_RETRY_AFTER
 
 # Objects: metadata of so many is as long as a TLS handshake, twice or thrice, compressed.
 FEW: Final = 100

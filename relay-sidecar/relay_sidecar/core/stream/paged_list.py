@@ -7,7 +7,7 @@ longer valid. Guarantee: a list is whole or not there.
 from typing import Final
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, Page
-from relay_sidecar.core.stream_commands import ListRequest
+from relay_sidecar.core.stream.commands import ListRequest
 
 # client-go pages by 500; twice that halves the round trips, and a page stays near 3 MB.
 PAGE_LIMIT: Final = 1000

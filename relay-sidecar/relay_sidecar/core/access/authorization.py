@@ -34,7 +34,10 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from edge_sidecars.apimachinery.lru import lru
-from relay_sidecar.core.authorization_verdict import (
+from relay_sidecar.core.access.expiring_map import ExpiringEntry, ExpiringMap
+from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.resource_attributes import Attributes
+from relay_sidecar.core.access.verdict import (
     Allowed,
     Authorization,
     Denied,
@@ -43,9 +46,6 @@ from relay_sidecar.core.authorization_verdict import (
     Unverifiable,
     UserInfo,
 )
-from relay_sidecar.core.expiring_map import ExpiringEntry, ExpiringMap
-from relay_sidecar.core.offline_clock import OfflineClock
-from relay_sidecar.core.resource_attributes import Attributes
 
 # Seconds for which a refused token is not asked about again: a caller that knows no better comes
 # back faster than that, and what mends a token takes longer.
