@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from edge_sidecars.apimachinery.objects import Malformed
-from edge_sidecars.apimachinery.resources import selectable_fields
 
 _REFERENCE: Final = re.compile(rb'"\$ref":\s*"#/components/schemas/([^"\\]+)"')
 # For people, and of no meaning for objects.
@@ -64,9 +63,18 @@ class _OpenapiDocument(Struct):
     components: _OpenapiComponents | None = None
 
 
-class _Named(Struct):
+class _SelectableField(Struct, rename="camel"):
+    field_path: str = ""
+
+
+class _OfResource(Struct):
+    """What a schema says of the resource that it is of."""
+
     kinds: list[_OpenapiKindName] | None = msgspec.field(
         default=None, name="x-kubernetes-group-version-kind"
+    )
+    fields: list[_SelectableField] | None = msgspec.field(
+        default=None, name="x-kubernetes-selectable-fields"
     )
 
 
@@ -83,12 +91,11 @@ def read_schemas(document: bytes) -> dict[str, PublishedSchema]:
     try:
         read = msgspec.json.decode(document, type=_OpenapiDocument)
         schemas = {} if read.components is None else read.components.schemas or {}
-        names = _names_by_kind(schemas)
-        fields = selectable_fields(document)
+        published = _by_kind(schemas)
         return {
-            plural: PublishedSchema(_digest(schemas, names[kind]), fields.get(kind, frozenset()))
+            plural: PublishedSchema(_digest(schemas, published[kind][0]), published[kind][1])
             for plural, kind in _listed(read.paths or {})
-            if kind in names
+            if kind in published
         }
     except (ValueError, RecursionError) as error:
         raise Malformed(str(error)) from error
@@ -116,12 +123,15 @@ def _listed(paths: Mapping[str, _Path]) -> Iterator[tuple[str, Kind]]:
             yield path.rpartition("/")[2], (kind.group, kind.version, kind.kind)
 
 
-def _names_by_kind(schemas: Mapping[str, Raw]) -> dict[Kind, str]:
-    return {
-        (kind.group, kind.version, kind.kind): name
-        for name, raw in schemas.items()
-        for kind in msgspec.json.decode(raw, type=_Named).kinds or ()
-    }
+def _by_kind(schemas: Mapping[str, Raw]) -> dict[Kind, tuple[str, frozenset[str]]]:
+    """The schema's name, and the fields that select."""
+    found = {}
+    for name, raw in schemas.items():
+        said = msgspec.json.decode(raw, type=_OfResource)
+        fields = frozenset(field.field_path for field in said.fields or ())
+        for kind in said.kinds or ():
+            found[kind.group, kind.version, kind.kind] = (name, fields)
+    return found
 
 
 def _digest(schemas: Mapping[str, Raw], name: str) -> bytes:

@@ -1,7 +1,7 @@
-"""What is known of a resource: the fields that select its objects, and what discovery tells.
+"""The fields that select objects of a resource, as kube-apiserver reads and refuses them.
 
-Owns: the table of kube-apiserver's own selectable fields, with its quirks; reading those of custom
-resources from OpenAPI v3, and resources from discovery. Knows nothing of selectors' grammar.
+Owns: the table of kube-apiserver's own selectable fields, with its quirks. Those of custom
+resources are published (`openapi`). Knows nothing of selectors' grammar.
 Sources, all of Kubernetes 1.36: ToSelectableFields in pkg/registry/*/*/strategy.go (values),
 AddFieldLabelConversionFunc in pkg/apis/*/*/conversion.go (names); for all other built-in resources
 apimachinery's DefaultMetaV1FieldSelectorConversion; for custom ones apiextensions-apiserver's
@@ -11,13 +11,9 @@ registry/customresource/strategy.go and apiserver/conversion/converter.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from edge_sidecars.apimachinery.go_format import quote
-from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.selection.attrs import Attrs
 from edge_sidecars.apimachinery.selection.fields import NAME, NAMESPACE
@@ -180,86 +176,3 @@ def _unknown_field(resource: ResourceName, path: str) -> str:
     if resource in _BUILT_IN or resource.group not in _BUILT_IN_GROUPS:
         return f"field label not supported: {path}"
     return f'{quote(path)} is not a known field selector: only "{NAME}", "{NAMESPACE}"'
-
-
-# The documents that name resources
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceInfo:
-    """One resource of a group version, as discovery tells it."""
-
-    kind: str
-    is_namespaced: bool
-    verbs: frozenset[str]
-
-
-class _ListedResource(msgspec.Struct):
-    name: str
-    kind: str
-    namespaced: bool = False
-    verbs: list[str] | None = None
-
-
-class _ResourceList(msgspec.Struct):
-    resources: list[_ListedResource] | None = None
-
-
-class _KindName(msgspec.Struct):
-    kind: str
-    group: str = ""
-    version: str = ""
-
-
-class _SelectableField(msgspec.Struct, rename="camel"):
-    field_path: str = ""
-
-
-class _SelectableSchema(msgspec.Struct):
-    kinds: list[_KindName] | None = msgspec.field(
-        default=None, name="x-kubernetes-group-version-kind"
-    )
-    fields: list[_SelectableField] | None = msgspec.field(
-        default=None, name="x-kubernetes-selectable-fields"
-    )
-
-
-class _SelectableComponents(msgspec.Struct):
-    schemas: dict[str, _SelectableSchema] | None = None
-
-
-class _OpenApi(msgspec.Struct):
-    components: _SelectableComponents | None = None
-
-
-def read_resource_list(body: bytes) -> dict[str, ResourceInfo]:
-    """By plural, subresources left out, from an APIResourceList. Raises Malformed."""
-    try:
-        told = msgspec.json.decode(body, type=_ResourceList).resources or ()
-    except (ValueError, RecursionError) as error:
-        raise Malformed(str(error)) from error
-    return {
-        resource.name: ResourceInfo(
-            resource.kind, resource.namespaced, frozenset(resource.verbs or ())
-        )
-        for resource in told
-        if "/" not in resource.name
-    }
-
-
-def selectable_fields(document: bytes) -> dict[tuple[str, str, str], frozenset[str]]:
-    """By (group, version, kind), of custom resources that have any, from an OpenAPI v3 document
-    of a group version. Raises Malformed."""
-    try:
-        components = msgspec.json.decode(document, type=_OpenApi).components
-    except (ValueError, RecursionError) as error:
-        raise Malformed(str(error)) from error
-    schemas = components.schemas if components is not None else None
-    return {
-        (kind.group, kind.version, kind.kind): frozenset(
-            field.field_path for field in schema.fields
-        )
-        for schema in (schemas or {}).values()
-        if schema.fields
-        for kind in schema.kinds or ()
-    }

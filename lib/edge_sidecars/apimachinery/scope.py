@@ -69,11 +69,6 @@ class ListScope:
         """The one name that an object here can have, None where it is not told."""
         return self.fields.exact(NAME)
 
-    @property
-    def tells_deletion(self) -> bool:
-        """Whether a DELETED event is one: nothing that can change leads out of this scope."""
-        return self.labels.is_everything and all(path in _KEY_PATHS for path in self.fields.paths)
-
     def covers(self, other: ListScope) -> bool:
         """Whether each object of the other is in this scope."""
         return (

@@ -9,6 +9,7 @@ namespace.
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import secrets
 import time
@@ -18,7 +19,8 @@ from http import HTTPStatus
 from typing import Any
 
 from edge_sidecars.apimachinery.objects import Item, read_page
-from edge_sidecars.apimachinery.resources import known_fields, read_resource_list, selectable_fields
+from edge_sidecars.apimachinery.openapi import read_schemas
+from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.scope import ResourceName
 from tests.integration.relay.asking import KeptCaller
 from tools.harness.controlplane.accounts import expect
@@ -76,16 +78,16 @@ class Assortment:
         listed = self._caller.get(f"{resource.api_path}/{resource.plural}")
         assert listed.status == 200, listed
         discovered = self._caller.get(resource.api_path)
-        info = read_resource_list(discovered.body)[resource.plural]
+        resources = {it["name"]: it for it in json.loads(discovered.body)["resources"]}
         published: frozenset[str] = frozenset()
         known = known_fields(resource)
         if known is None:
             document = self._caller.get(f"/openapi/v3{resource.api_path}").body
-            key = (resource.group, resource.version, info.kind)
-            published = selectable_fields(document)[key]
+            published = read_schemas(document)[resource.plural].fields
             known = published | {"metadata.name", "metadata.namespace"}
         items = read_page(listed.body).items
-        return Kind(resource, info.is_namespaced, published, tuple(sorted(known)), items)
+        is_namespaced = resources[resource.plural]["namespaced"]
+        return Kind(resource, is_namespaced, published, tuple(sorted(known)), items)
 
     def _create(self, path: str, name: str, status: Json | None = None, **content: Any) -> None:
         metadata = {"name": name, "labels": self._labels()}

@@ -169,7 +169,15 @@ def test_a_reference_in_the_words_of_a_description_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", [b"", b"[]", b"{", b'{"paths":7}', b'{"components":{"schemas":{"a":{"x":1}}}']
+    "document",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"components":[]}',
+        b'{"paths":7}',
+        b'{"components":{"schemas":{"a":{"x":1}}}',
+    ],
 )
 def test_what_is_no_document_is_malformed(document: bytes) -> None:
     with pytest.raises(Malformed):

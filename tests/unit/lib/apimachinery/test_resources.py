@@ -1,4 +1,4 @@
-"""The fields that select objects, and the documents that tell of resources.
+"""The fields that select objects.
 
 That the table is kube-apiserver's, the integration tests hold against a real one.
 """
@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.apimachinery.resources import (
-    ResourceInfo,
     check_fields,
     fields_of,
     known_fields,
-    read_resource_list,
-    selectable_fields,
 )
 from edge_sidecars.apimachinery.scope import ResourceName
 from edge_sidecars.apimachinery.selection.attrs import Attrs
@@ -122,48 +118,3 @@ def test_fields_that_a_custom_resource_publishes_are_known() -> None:
 def test_a_custom_resource_without_namespace_is_not_selected_by_one() -> None:
     with pytest.raises(Refused, match=r"field label not supported: metadata\.namespace"):
         check_fields(WIDGETS, ("metadata.namespace",), is_namespaced=False)
-
-
-def test_discovery_tells_of_resources_and_not_of_their_subresources() -> None:
-    body = {
-        "kind": "APIResourceList",
-        "groupVersion": "v1",
-        "resources": [
-            {"name": "pods", "namespaced": True, "kind": "Pod", "verbs": ["get", "list"]},
-            {"name": "pods/log", "namespaced": True, "kind": "Pod", "verbs": ["get"]},
-            {"name": "nodes", "namespaced": False, "kind": "Node", "verbs": None},
-        ],
-    }
-    assert read_resource_list(json.dumps(body).encode()) == {
-        "pods": ResourceInfo("Pod", True, frozenset({"get", "list"})),
-        "nodes": ResourceInfo("Node", False, frozenset()),
-    }
-    assert read_resource_list(b'{"resources":null}') == {}
-
-
-def test_openapi_tells_the_selectable_fields_of_each_kind() -> None:
-    kind = {"group": "example.com", "kind": "Widget", "version": "v1"}
-    schemas = {
-        "com.example.v1.Widget": {
-            "type": "object",
-            "x-kubernetes-group-version-kind": [kind],
-            "x-kubernetes-selectable-fields": [
-                {"fieldPath": "spec.color"},
-                {"fieldPath": "spec.size"},
-            ],
-        },
-        "com.example.v1.Gadget": {"x-kubernetes-group-version-kind": [{**kind, "kind": "Gadget"}]},
-        "io.k8s.Status": {"type": "object"},
-    }
-    document = json.dumps({"openapi": "3.0.0", "components": {"schemas": schemas}}).encode()
-    assert selectable_fields(document) == {
-        ("example.com", "v1", "Widget"): {"spec.color", "spec.size"}
-    }
-    assert selectable_fields(b'{"openapi":"3.0.0"}') == {}
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"resources":{}}', b'{"components":[]}'])
-def test_what_is_no_such_document_is_malformed(body: bytes) -> None:
-    read = selectable_fields if b"components" in body else read_resource_list
-    with pytest.raises(Malformed):
-        read(body)

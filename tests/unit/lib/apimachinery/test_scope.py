@@ -78,22 +78,6 @@ def test_a_namespace_may_be_told_by_path_or_field() -> None:
     assert by_path.residual(by_field) is None
 
 
-@pytest.mark.parametrize(
-    ("selectors", "tells"),
-    [
-        (scope(), True),
-        (scope("a"), True),
-        (scope("a", fields="metadata.name=x"), True),
-        (scope(fields="metadata.namespace=a,metadata.name!=b"), True),
-        (scope("a", "b"), False),
-        (scope("a", fields="spec.nodeName=n"), False),
-        (scope("a", fields="metadata.name=x,status.phase=Running"), False),
-    ],
-)
-def test_a_deletion_is_one_where_no_selector_can_be_left(selectors: ListScope, tells: bool) -> None:
-    assert selectors.tells_deletion is tells
-
-
 def test_a_pinned_name_is_known() -> None:
     assert scope("a", fields="metadata.name=x,spec.nodeName=n").name == "x"
     assert scope("a", fields="metadata.name!=x").name is None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from edge_sidecars.apimachinery.resources import selectable_fields
+from edge_sidecars.apimachinery.openapi import read_schemas
 from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
 from edge_sidecars.local_apiserver.core.catalog import Catalog
 from edge_sidecars.local_apiserver.core.custom_resource import resources
@@ -140,9 +140,7 @@ def test_selectable_fields_are_published_where_a_relay_looks_for_them() -> None:
     of = documents(selectableFields=[{"jsonPath": ".spec.colour"}])
     answer = of.answer("/openapi/v3/apis/example.com/v1", JSON)
     assert answer is not None
-    assert selectable_fields(answer.body) == {
-        ("example.com", "v1", "Gadget"): frozenset({"spec.colour"})
-    }
+    assert read_schemas(answer.body)["gadgets"].fields == {"spec.colour"}
 
 
 def test_the_digest_of_openapi_changes_with_what_is_served() -> None:
