@@ -7,7 +7,13 @@ that only the owner of the objects gives. Source: apimachinery pkg/api/errors/er
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from edge_sidecars.apimachinery.status import Refused, Status, StatusCause, bad_request
+from edge_sidecars.apimachinery.status import (
+    Refused,
+    Status,
+    StatusCause,
+    bad_request,
+    not_found,
+)
 from edge_sidecars.apimachinery.status import invalid as invalid_status
 from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
 
@@ -21,17 +27,7 @@ def bad(message: str) -> Refused:
 
 
 def missing(group: str, plural: str, name: str) -> Refused:
-    what = f"{plural}.{group}" if group else plural
-    return Refused(
-        Status(
-            code=HTTPStatus.NOT_FOUND,
-            reason="NotFound",
-            message=f'{what} "{name}" not found',
-            group=group,
-            kind=plural,
-            name=name,
-        )
-    )
+    return Refused(not_found(plural, name, group=group))
 
 
 def not_served() -> Refused:
