@@ -5,7 +5,7 @@ request met with. Guarantees: up from the first answer on; down only after two f
 which the last was a probe, so that one broken connection, or a restart that broke them all, does
 not make an outage; evidence that is too old (the process was suspended) proves nothing. Upstream
 may be another relay, which answers from what it keeps while it is cut off itself: that is no sign
-of the API server, but somebody who can be asked (`is_relayed`).
+of the API server, but it can be asked (`is_relayed`).
 
     unknown ──► up ◄──► suspect (up, a probe is due at once) ──► down ──► up
        └──────────────────────────────────────────────────────► down
@@ -63,14 +63,14 @@ class UpstreamLink:
         self._probed_since: float | None = None
 
     def is_behind(self, now: float) -> bool:
-        """The probe's pump should have acted long ago: the process stood still (it was suspended,
-        or starved), and whatever came meanwhile is unread."""
+        """The probe should have acted long ago: the process stood still (it was suspended, or
+        starved), and what came meanwhile is unread."""
         if self._probed_since is not None:
             return now > self._probed_since + self.probe_timeout + LATE
         return math.isfinite(self._probe_at) and now > self._probe_at + LATE
 
     def looked_back(self, now: float) -> None:
-        """Everybody knows that the process stood still."""
+        """All that depend on it know that the process stood still."""
         self._heard_before = self.heard_at
         self._has_stood_still = True
         if self._probed_since is None:
@@ -82,7 +82,7 @@ class UpstreamLink:
         return self._is_up and now - self._heard_at <= self._lifetime
 
     def is_relayed(self, now: float) -> bool:
-        """The API server is out of reach, but a relay before it can be asked what it keeps."""
+        """The API server cannot be reached, but a relay before it can be asked for its cache."""
         return self.is_known and not self.is_up(now) and self._hears_relay(now)
 
     def down_since(self, now: float) -> float | None:
@@ -92,7 +92,7 @@ class UpstreamLink:
         return min(self._failing_since, now)
 
     def is_in_doubt(self, now: float) -> bool:
-        """Nobody knows whether upstream is there, or the latest sign says that it is not."""
+        """Upstream is not known to be there, or the latest sign is that it is not."""
         return not self.is_up(now) or self._failures > 0
 
     @property
@@ -121,8 +121,8 @@ class UpstreamLink:
         self._judge(outcome, now, is_probe=True)
 
     def met(self, outcome: LinkEvidence, now: float) -> None:
-        """A request of anybody met with this; an event that arrives on a watch is an answer too.
-        What a relay that is cut off answers from what it keeps proves nothing."""
+        """Any request met with this; an event that arrives on a watch is an answer too. What a
+        relay that is offline answers from its cache proves nothing."""
         if outcome is not LinkEvidence.ANSWERED or not self._hears_relay(now):
             self._judge(outcome, now, is_probe=False)
 

@@ -1,9 +1,9 @@
-"""How new an answer must be: no client of the relay goes backwards in time.
+"""How new an answer must be: reads are monotonic, no client of the relay goes backwards in time.
 
-Owns the highest version that was handed to anybody, per resource, and what a collection must hold
-to be that new. Does not know streams, requests or how long anybody waits. Guarantee: a collection
-reaches the floor only when it holds what was true of the scope at the floor or later; it may do
-so earlier than this can be told, since the cursor of a quiet stream moves with bookmarks only.
+Owns the highest version that any client has got, per resource, and what a collection must contain
+to be that new. Does not know streams, requests or how long a request waits. Guarantee: a collection
+reaches the minimum only when it contains what was true of the scope at that version or later; it
+may do so before this can be shown, since the cursor of a quiet stream moves with bookmarks only.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.attrs import uid
 from edge_sidecars.apimachinery.store import Collection
 
-# A live stream learns of a deletion one round trip after whoever asked for it; so many deletions
+# A live stream sees a deletion one round trip after the client that asked for it; so many deletions
 # fit into none.
 MAX_DELETED: Final = 1000
 
@@ -37,7 +37,7 @@ class _ResourceMinimum:
 
 
 class MinResourceVersion:
-    """Of one relay."""
+    """Of all resources of one relay."""
 
     def __init__(self) -> None:
         self._bars: dict[ResourceName, _ResourceMinimum] = {}
@@ -54,8 +54,8 @@ class MinResourceVersion:
     def listed(self, scope: ListScope, version: int, fingerprint: int) -> None:
         """A whole list of upstream is handed out; `fingerprint` as `fingerprint_of` its items.
 
-        Its version is that of the whole of etcd, which a stream of the scope learns with the next
-        bookmark only; what it holds may be the same long before.
+        Its version is that of the whole of etcd, which a stream of the scope gets with the next
+        bookmark only; its objects may be the same long before.
         """
         bar = self._bar(scope.resource)
         bar.raise_to(version)
@@ -63,14 +63,14 @@ class MinResourceVersion:
             bar.lists.add((scope, fingerprint))
 
     def deleted(self, resource: ResourceName, key: Key, uid: str) -> None:
-        """A deletion was answered without telling its version (the Status tells the uid)."""
+        """A deletion was answered without its version (the Status has the uid)."""
         bar = self._bar(resource)
         bar.deleted[key, uid] = None
         if len(bar.deleted) > MAX_DELETED:
             del bar.deleted[next(iter(bar.deleted))]
 
     def went_back(self, resource: ResourceName, version: int) -> None:
-        """Upstream stands at `version`: what was handed out beyond it is of no history."""
+        """Upstream is at `version`: what was handed out beyond it is of a lost history."""
         bar = self._bars.get(resource)
         if bar is not None and bar.version > version:
             self._bars[resource] = _ResourceMinimum(version)

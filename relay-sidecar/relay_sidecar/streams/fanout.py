@@ -1,8 +1,8 @@
 """Delivers the lines of one view of a stream to all its watchers: encoded once, in order, whole.
 
 A watcher is a connection that takes bytes; one that does not read fast enough is ended alone
-(promise R8), never thinned out. Lines of a few milliseconds travel in one write, the more
-watchers there are the longer: what a watcher costs is the write.
+(promise R8), and never misses an event before. Lines of a few milliseconds travel in one write, of
+more milliseconds the more watchers there are: the cost of a watcher is the write.
 """
 
 import asyncio
@@ -47,13 +47,13 @@ class Watcher:
         self.allows_bookmarks = allows_bookmarks
         self.limit = limit
         self.is_slow = False
-        # Up to which version it was told of everything when another stream was to go on with it.
+        # The version up to which it got everything when another stream was to go on with it.
         self.moved_at: int | None = None
         self.ended: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
 
     def write(self, lines: bytes, frame: bytes) -> None:
         """`frame` is `lines` as a chunk of HTTP/1.1's chunked coding. However long they are, they
-        end nobody who has read what was before."""
+        do not end a watcher that has read what came before."""
         if self.ended.done():
             return
         if self._transport.is_closing():
@@ -71,7 +71,7 @@ class Watcher:
 
 
 class Feed:
-    """The live watchers of one view. What is published reaches whoever joined before."""
+    """The live watchers of one view. What is published reaches all that joined before."""
 
     def __init__(self, view: StreamView, counters: RelayCounters) -> None:
         self.view = view
@@ -82,7 +82,7 @@ class Feed:
         self._flush: asyncio.TimerHandle | None = None
 
     def join(self, watcher: Watcher) -> None:
-        """The watcher has been told of everything published so far."""
+        """The watcher has got everything published so far."""
         self.flush()
         self.watchers.add(watcher)
 
@@ -113,7 +113,7 @@ class Feed:
 
     @property
     def has_listeners(self) -> bool:
-        """Somebody is told bookmarks."""
+        """Some watchers get bookmarks."""
         return any(watcher.allows_bookmarks for watcher in self.watchers)
 
     def bookmark(self, version: int, kind: str, api_version: str) -> None:
@@ -144,8 +144,8 @@ class Feed:
         self.watchers.clear()
 
     def move(self, version: int) -> None:
-        """Lets all watchers go, who have been told of everything up to `version`: another stream
-        is to tell them the rest."""
+        """Ends all watchers here, which have got everything up to `version`, so that another stream
+        goes on with them."""
         self.flush()
         for watcher in tuple(self.watchers):
             if not watcher.ended.done():

@@ -1,7 +1,8 @@
-"""One stream: the objects, window and cursor of one upstream list+watch, and who reads it.
+"""One stream: the objects, window and cursor of one upstream list+watch, and its readers.
 
-Moved only by its own events, in order. Whoever waits for it to get somewhere is told in the
-moment it does. Knows neither how events come nor what is answered from them.
+Guarantees: it is moved only by its own events, in order; a reader that waits for a state goes on
+in the moment when the stream gets there. Knows neither how events come nor what is answered from
+them.
 """
 
 import asyncio
@@ -19,15 +20,14 @@ from relay_sidecar.streams.list_encoder import ListBody
 from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
 
-# Bodies of lists that are kept for whoever asks for the same: of few views, since selectors are
-# the clients', and while the link is cut nothing moves that would make them old.
+# Cached bodies of lists: of few views, since clients choose the selectors, and while the link is
+# down nothing moves that would make a body old.
 MAX_BODIES = 8
 
 
 class Stream:
-    """What it holds is known to have been upstream's state at `confirmed_at` (wall time, outlasts a
-    restart) and at `known_at` (of the clock that nobody sets; of this process only), and since then
-    while it is live."""
+    """Its objects are known to have been upstream's state at `confirmed_at` (wall time, persisted)
+    and at `known_at` (boot clock, of this process only), and since then while it is live."""
 
     def __init__(
         self, scope: ListScope, collection: Collection, counters: RelayCounters, *, now: float
@@ -42,27 +42,27 @@ class Stream:
         # Objects here may differ from upstream's at the same version: only a list helps.
         self.is_doubtful = False
         self.lists = 0
-        # How often all that it held turned out to be of no history.
+        # How often all of its objects turned out to be of a history that upstream lost.
         self.turns = 0
-        # Nobody moves it any more, and nobody finds it.
+        # It is no longer among the streams, and no longer moves.
         self.is_dropped = False
         self.refusal: Failure | None = None
         # Upstream did not manage its last list, while the link was up.
         self.is_failing = False
-        # What upstream held, and this stream is not known to have held since.
+        # A list of upstream that this stream is not known to have reached yet.
         self._expected: ListEvidence | None = None
-        # A version, and the fingerprint of what upstream and this stream held then.
+        # A version, and the fingerprint that upstream and this stream had then.
         self._equal = (0, 0)
-        # The stream that told its watchers the rest, when it was closed last.
+        # The stream to which its watchers moved when it was closed last.
         self.successor: Stream | None = None
         # The successor's `turns` then.
         self.successor_turns = 0
-        # Told of the version that watchers are told next.
+        # Called with each version before watchers see it.
         self.on_told: Callable[[int], None] | None = None
         self._counters = counters
         self._feeds: dict[StreamView, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
-        # What was asked of this very state: the objects in order, and the bodies of lists.
+        # Of the present state: the objects in order, and the bodies of lists.
         self._sorted: list[Item] | None = None
         self._bodies: dict[StreamView, ListBody] = {}
 
@@ -77,33 +77,33 @@ class Stream:
 
     @property
     def is_read(self) -> bool:
-        """Somebody watches it, or waits for it to get somewhere."""
+        """It has watchers, or readers that wait for a state."""
         return bool(self._waiters) or self.watchers > 0
 
     @property
     def is_waited_for(self) -> bool:
-        """Somebody waits for it to get somewhere."""
+        """Readers wait for a state."""
         return bool(self._waiters)
 
     @property
     def is_watched_whole(self) -> bool:
-        """Somebody watches all of it."""
+        """It has watchers of all of its objects."""
         return any(view.only is None and feed.watchers for view, feed in self._feeds.items())
 
     @property
     def equal_at(self) -> int:
-        """A version at which upstream held just what is held here now, or 0.
+        """A version at which upstream had just the objects that are here now, or 0.
 
-        The cursor of a quiet stream moves with bookmarks only. One that comes to hold something
-        else before it gets beyond that version is older than it again: what came and went between
-        is told to watchers all the same, so that the cursor stays where it is.
+        The cursor of a quiet stream moves with bookmarks only. A stream whose objects change
+        before it gets beyond that version is older than it again: watchers still see what came and
+        went in between, so the cursor itself does not move.
         """
         version, fingerprint = self._equal
         return version if fingerprint == self.collection.fingerprint else 0
 
     @property
     def version(self) -> int:
-        """Of what is held: the highest that is known."""
+        """The highest that the objects here are known to have."""
         return max(self.collection.cursor, self.equal_at)
 
     def items(self) -> Sequence[Item]:
@@ -114,7 +114,7 @@ class Stream:
         return self._sorted
 
     def body(self, view: StreamView) -> ListBody:
-        """The list as of now; made once for all that ask for the same."""
+        """The list as of now; encoded once for all readers with the same view."""
         body = self._bodies.get(view)
         if body is None or body.version != self.version:
             self._bodies.pop(view, None)
@@ -138,7 +138,7 @@ class Stream:
     # ── moves ──
 
     def replace(self, page: Page, *, gone: Status) -> None:
-        """A whole list. Who watches cannot be told what happened between, and begins again."""
+        """A whole list. What happened since the last one is unknown, so that watchers end."""
         was_synced = self.collection.is_synced
         self.is_doubtful = self.is_failing = False
         self.lists += 1
@@ -167,7 +167,7 @@ class Stream:
         if marked:
             cursor = self.collection.cursor
             feeds = self._feeds.values()
-            # Whoever is told a version is shown nothing older by another stream.
+            # A client that has seen a version sees nothing older from another stream.
             if self.on_told is not None and any(feed.has_listeners for feed in feeds):
                 self.on_told(cursor)
             for feed in feeds:
@@ -176,7 +176,7 @@ class Stream:
         self._tell()
 
     def publish(self, changes: Sequence[ObjectChange]) -> None:
-        """The collection has changed by these."""
+        """The collection has changed by these: watchers see them."""
         self._counters.events_received += len(changes)
         self._bodies.clear()
         if changes:
@@ -187,26 +187,26 @@ class Stream:
                 feed.publish(changes)
 
     def expect(self, told: ListEvidence) -> None:
-        """Upstream held this: so will this stream, or it has gone beyond."""
+        """Upstream had this list: the stream reaches it, or is beyond it."""
         if self._expected is None or told.version >= self._expected.version:
             self._expected = told
             self._come_up()
             self._tell()
 
     def was_equal(self, version: int) -> None:
-        """Upstream held at `version` just what is held here: what a former run knew."""
+        """Upstream had at `version` just the objects here, as a former run found out."""
         self._equal = (version, self.collection.fingerprint)
 
     def known(self, *, known_at: float, confirmed_at: float) -> None:
-        """Upstream held then what is held here, or this is newer. The wall clock may have been set
-        back since the last time: the other one tells which is later."""
+        """Upstream had the objects here then, or these are newer. The wall clock may have been set
+        back since the last time: the boot clock decides which is later."""
         if known_at > self.known_at:
             self.known_at, self.confirmed_at = known_at, confirmed_at
         else:
             self.confirmed_at = max(self.confirmed_at, confirmed_at)
 
     def forget(self, *, gone: Status) -> None:
-        """Nothing that it holds is of upstream's history."""
+        """Its objects are of a history that upstream lost."""
         self.collection.clear()
         self.turns += 1
         self.known_at, self.confirmed_at = -math.inf, 0.0
@@ -222,7 +222,7 @@ class Stream:
         self._tell()
 
     def refuse(self, failure: Failure) -> None:
-        """Upstream does not let the relay read this: whoever waits learns it."""
+        """Upstream does not let the relay read this: readers that wait go on."""
         self.refusal = failure
         self._tell()
 
@@ -234,9 +234,9 @@ class Stream:
         self._feeds.clear()
 
     def move_watchers(self, successor: "Stream") -> bool:
-        """Whether each watcher goes on at the other stream, where it loses and repeats nothing: the
-        window there holds the version up to which this one has told all, and that stream has come
-        so far itself, so that nobody waits or is shown what was before."""
+        """Whether each watcher goes on at the other stream, where it loses and repeats nothing:
+        the successor's window includes the version up to which this stream has delivered all, and
+        the successor has come that far itself, so that no watcher waits or sees an older state."""
         collection = self.collection
         if self.is_doubtful or not collection.is_whole:
             return False

@@ -21,7 +21,7 @@ from relay_sidecar.streams.seen_objects import SeenObjects
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 
-# Seconds for which nobody asks again for what upstream has refused.
+# Seconds for which a scope that upstream refused is not requested again.
 REFUSAL_TTL = 10.0
 MAX_REFUSALS = 1000
 
@@ -97,8 +97,8 @@ class Streams:
         return self.reflectors.runs(stream)
 
     def is_current(self, stream: Stream, since: float) -> bool:
-        """Whoever has asked `since` is told nothing that was past then: it is live, or was known to
-        hold what upstream held at that moment (of the clock that nobody sets) or later."""
+        """A request that came at `since` (boot clock) gets no state that was past then: the stream
+        is live, or is known to have had upstream's objects at that moment or later."""
         return self.is_live(stream) or (self.reflectors.is_up and stream.known_at >= since)
 
     def exactly(self, scope: ListScope) -> Stream | None:
@@ -126,7 +126,7 @@ class Streams:
         return found[0] if found else None
 
     def use(self, stream: Stream, *, now: float) -> None:
-        """Somebody reads it: it runs, while the link is down as soon as that is back."""
+        """It is read, and so follows upstream; while the link is down, as soon as that is back."""
         stream.used_at = now
         self._start(stream)
 
@@ -172,19 +172,19 @@ class Streams:
     def restore(
         self, stream_scope: ListScope, page: Page, *, equal_at: int, confirmed_at: float, now: float
     ) -> None:
-        """A stream as it was when the relay ended, however many objects there are; it runs again
-        when somebody asks for it."""
+        """A stream as it was when the relay ended, however many objects there are; it follows
+        upstream again at the first request for it."""
         stream = self._made(stream_scope, now=now)
         stream.replace(page, gone=expired())
         stream.confirmed_at = confirmed_at
         stream.was_equal(equal_at)
 
     def adopt(self, stream: Stream) -> None:
-        """A stream that somebody else moves."""
+        """A stream that is moved by its owner, not by a reflector."""
         self._streams.setdefault(stream.scope.resource, {})[stream.scope] = stream
 
     def drop(self, stream: Stream, status: Status | None) -> None:
-        """Forgets it and what it holds."""
+        """Deletes it with its objects."""
         self.reflectors.stop(stream)
         stream.is_dropped = True
         stream.end_watchers(status)

@@ -43,12 +43,12 @@ class Sweep:
             await journal.touched(*used)
 
     def _unused(self, now: float) -> list[Stream]:
-        """Those that nobody has read for so long that they are to be deleted."""
+        """Those without a reader for so long that they are to be deleted."""
         retain = self._streams.limits.retain
         return [stream for stream in self._streams if now - stream.used_at > retain]
 
     def close_idle(self, *, now: float) -> None:
-        """Stops the streams that nobody reads; their data stays."""
+        """Stops the streams without readers; their data stays."""
         for stream in self._streams:
             if stream.is_read:
                 stream.used_at = now
@@ -71,7 +71,7 @@ class Sweep:
         return closed
 
     def _moves(self, stream: Stream, wide: Iterable[Stream], now: float) -> bool:
-        """Whether nobody reads it any more, but one of the others instead."""
+        """Whether it has no readers any more: they read one of the others instead."""
         scope = stream.scope
         wider = [s for s in wide if s.scope.covers(scope) and not scope.covers(s.scope)]
         if not wider or stream.is_waited_for:
@@ -84,6 +84,6 @@ class Sweep:
         )
 
     def _stays_whole(self, stream: Stream, now: float) -> bool:
-        """Whoever watches all of it has done so for long, and is likely to go on."""
+        """It has been watched as a whole for long, and is likely to be so on."""
         since = self._whole_since.get(stream, now)
         return stream.is_watched_whole and now - since >= self._idle_timeout

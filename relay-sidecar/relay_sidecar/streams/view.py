@@ -39,7 +39,7 @@ class StreamView:
         return None if seen is None else self._framed(*seen)
 
     def added(self, item: Item) -> bytes:
-        """The line that tells of an object that was there before the watch."""
+        """The line of an object that was there before the watch."""
         return self._framed(EventType.ADDED, item.raw)
 
     def bookmark(self, version: int, kind: str, api_version: str, *, ends_initial: bool) -> bytes:

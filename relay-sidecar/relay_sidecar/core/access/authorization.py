@@ -1,25 +1,25 @@
-"""What upstream has said about callers, and for how long that stands.
+"""What upstream has answered about callers, and for how long that holds.
 
 Two facts make a decision: whose a token is, and what that user may. While upstream answers, each
-is good for `ttl` after upstream said it, and none from before the link was last down. While
-upstream does not answer, what was said up to `offline_ttl` before its last answer is good for
+holds for `ttl` after upstream's answer, and none from before the link was last down. While
+upstream does not answer, what it answered up to `offline_ttl` before its last answer holds for
 `offline_ttl` of running time (`offline_clock`) after it, and for two `ttl` where upstream is there
-but does not manage to decide, whatever the token says of its end: no
-wall clock takes part. A refused token or a denial replaces what was known before, at once.
+but does not manage to decide, whatever end the token names: no wall clock takes part. A refused
+token or a denial replaces what was cached before, at once.
 
     judge --> Allowed, Denied answer, until then
           --> NeedsReview     upstream, then judge again
           --> TokenRejected   upstream refused the token
-          --> Unverifiable    nobody can be asked, and nothing recent enough is known
+          --> Unverifiable    upstream cannot be asked, and nothing recent enough is cached
 
 While upstream does not answer, who may `get` in general (without a name, in that namespace or in
 all) may get each by its name, unless upstream denied that name. So upstream is asked about that
 beside what a caller wants (`AuthorizationCache.beside`): that it may list does not say that it
 may get.
 
-Tokens and what is decided stand here, and in what is kept, only as keyed hashes: who reads the
-journal can neither use nor guess them. Names of users are kept, for the messages. `now` is a boot
-clock.
+Tokens and decisions are here, and in what is persisted, only as keyed hashes: a reader of the
+journal can neither use nor guess them. Names of users are persisted, for the messages. `now` is of
+a boot clock.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from relay_sidecar.core.access.verdict import (
 # Seconds for which a refused token is not asked about again: a caller that knows no better comes
 # back faster than that, and what mends a token takes longer.
 REJECTED_TTL = 3.0
-# So many `ttl` what upstream said stands where it is there, but does not manage to decide.
+# So many `ttl` an answer holds where upstream is there, but does not manage to decide.
 FAILING_TTLS = 2
 # More callers than a node has pods, and more than they ask about.
 MAX_TOKENS = 2048
@@ -105,8 +105,8 @@ class AuthorizationCache:
         is_online: bool,
         is_failing: bool = False,
     ) -> Authorization:
-        """`is_failing`: upstream is there, but did not manage to decide: then only what it said
-        a moment ago stands in for that."""
+        """`is_failing`: upstream is there, but did not manage to decide: then only its answer of a
+        moment ago takes the place of a new one."""
         token_key = self._hash(token)
         if now - self._rejected.get(token_key, -math.inf) < REJECTED_TTL:
             return TokenRejected()
@@ -133,8 +133,8 @@ class AuthorizationCache:
         return Denied(who.fact.user, what.fact.reason, now + left)
 
     def beside(self, token: str, attributes: Attributes, *, now: float) -> Attributes | None:
-        """What upstream is to be asked about as well, so that it is known when nobody can be:
-        whether the caller may get what it wants to read, without regard to names."""
+        """What upstream is to be asked about as well, for the time when it cannot be: whether the
+        caller may get what it wants to read, without regard to names."""
         general = attributes.general_get()
         if general is None or not isinstance(
             self.judge(token, general, now=now, is_online=True), NeedsReview
@@ -143,7 +143,7 @@ class AuthorizationCache:
         return general
 
     def identified(self, token: str, user: UserInfo, *, now: float) -> None:
-        """Upstream says that the token is this user's."""
+        """The token is this user's, upstream answered."""
         user_key = self._hash(json.dumps(astuple(user)))
         token_key = self._hash(token)
         self._rejected.pop(token_key, None)

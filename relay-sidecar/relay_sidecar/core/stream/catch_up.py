@@ -1,6 +1,6 @@
 """Whether an open watch has caught up with upstream.
 
-Nothing on the watch itself says so: the events that were missed come without a mark at their end,
+Nothing on the watch itself shows it: the events that were missed come without a mark at their end,
 and the next bookmark may be a minute away, or one that was sent a minute ago, on a slow link. The
 proof is a list that was requested after the opening (`confirmation` decides when and which): the
 stream has caught up once it comes to the list's version, and while it holds just what the list
@@ -13,9 +13,9 @@ from msgspec import Struct
 
 
 class ListEvidence(Struct, frozen=True):
-    """A list of upstream: its version, and the fingerprint of its objects, None where it did not
-    tell all. When it was asked for: by the clock that nobody sets, and as wall time; and where the
-    stream stood then."""
+    """A list of upstream: its version, and the fingerprint of its objects, None where it was not
+    complete. `asked_at` (boot clock) and `asked_at_wall`: when it was requested; `cursor`: the
+    stream's version then."""
 
     version: int
     fingerprint: int | None
@@ -30,7 +30,7 @@ class CatchUp:
         self._began_at = math.inf
         # The lowest version of a list that was requested since.
         self._goal: int | None = None
-        # When a list below where the stream stood came first.
+        # When a list below the stream's version came first.
         self._below_at = math.inf
 
     def begin(self, now: float) -> None:
@@ -45,15 +45,15 @@ class CatchUp:
         return self._goal is not None and version >= self._goal
 
     def listed(self, version: int, *, asked_at: float) -> None:
-        """Upstream stood at `version`, at or above where the stream did."""
+        """Upstream was at `version`, which is not below the stream's."""
         self._below_at = math.inf
         if asked_at >= self._began_at:
             self._goal = version if self._goal is None else min(self._goal, version)
 
     def is_below_again(self, now: float, *, asked_at: float) -> bool:
-        """A list was below where the stream stood. Whether one has been before: it may come from
-        another relay above, which answers from another of its streams, so that only a second one,
-        requested after the first, is believed."""
+        """A list was below the stream's version. Whether one has been before: it may come from an
+        upstream relay, which answers from another of its streams, so that only a second one,
+        requested after the first, counts."""
         if asked_at >= self._below_at:
             return True
         self._below_at = min(self._below_at, now)
@@ -61,5 +61,5 @@ class CatchUp:
         return False
 
     def went_back(self) -> None:
-        """A list below where the stream stood is believed."""
+        """A list below the stream's version has counted."""
         self._below_at = math.inf

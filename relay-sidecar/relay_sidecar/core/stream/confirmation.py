@@ -1,14 +1,14 @@
-"""When upstream is asked which objects there are, beside a watch, and how much of it.
+"""When upstream is asked for a list beside a watch, and for how much of it.
 
-A watch that was opened anew proves by a list that it has caught up. What that costs decides what
-is asked, always as metadata only (PartialObjectMetadata):
+A watch that was reopened proves by a list that it has caught up. The cost decides what is
+requested, always as metadata only (PartialObjectMetadata):
 
 - Of a few objects, all names and versions: equality proves it in one round trip.
 - Of many, one object (limit=1): the list's own version is what the watch has to come to. The next
   event or bookmark does, a quiet collection's within 75 s, for some hundred bytes. Thousands of
   nodes reopen their watches of every Service at the same moment, after 8 to 10 minutes as after an
   outage: all names each time would cost what resuming a watch saves.
-- Where somebody waits for it, all names: upstream's whole answer, in its place, would be longer.
+- Where a request waits for it, all names: upstream's whole answer, in its place, would be longer.
 
 Each has a limit, so that a collection that has grown meanwhile does not come after all; but not
 that of a few objects by selector: kube-apiserver answers it from its cache (1.31 and later), while
@@ -49,9 +49,9 @@ class Confirming:
         self._not_before = self._asked_at = -math.inf
         self._failures = 0
         self._is_asking = False
-        # Somebody waits for all names.
+        # A request waits for all names.
         self._is_wanted = False
-        # Somebody waited for the question that is under way.
+        # A request waited for the question that is under way.
         self._was_wanted = False
 
     @property
@@ -66,13 +66,13 @@ class Confirming:
         self._due_at = min(self._due_at, now + delay)
 
     def wanted(self, now: float) -> None:
-        """Somebody waits."""
+        """A request waits."""
         self._is_wanted = True
         self._due_at = min(self._due_at, now)
 
     def asking(self, now: float, *, objects: int, selects: bool) -> int:
-        """A question goes out, for `objects` that are held here, by selector or all that there are;
-        the limit of its answer, 0 for none."""
+        """A question goes out, with `objects` cached here, by selector or not. Returns the limit of
+        its answer, 0 for none."""
         few = 0 if selects else FEW
         limit = few if objects <= FEW else ALL if self._is_wanted and objects <= ALL else 1
         self._is_asking, self._was_wanted, self._is_wanted = True, self._is_wanted, False
@@ -102,6 +102,6 @@ class Confirming:
             self._due_at = min(self._due_at, now)
 
     def ended(self) -> None:
-        """The watch is over: only who waits is still to be answered."""
+        """The watch is over: only a request that waits still needs the answer."""
         if not self._is_wanted:
             self._due_at = math.inf

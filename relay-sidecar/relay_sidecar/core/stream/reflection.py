@@ -71,7 +71,7 @@ class _Flight(Enum):
 
 class Reflection:
     """Each `ListRequest` and `WatchRequest` is answered by reports until it failed, ended or was
-    closed; `version` is where a restored collection stands, None where nothing is known yet.
+    closed; `version` is that of a restored collection, None where nothing is cached yet.
     `may_ask`: the link was up when it was reported last."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Reflection:
 
     def is_live(self, now: float, *, equal_at: int = 0) -> bool:
         """What happens upstream comes here, and nothing from before the watch is missing.
-        `equal_at`: a version at which upstream held what is held here now."""
+        `equal_at`: a version at which upstream had the objects that are here now."""
         is_heard = self._link.is_up(now) and not self._link.is_behind(now)
         return is_heard and self.was_live(now, equal_at=equal_at)
 
@@ -153,8 +153,8 @@ class Reflection:
             self.doubt(now)
 
     def doubt(self, now: float) -> None:
-        """Whether the watch has caught up is to be proved by a list that is asked for from now on:
-        it was just opened, or this process stood still, and what came meanwhile is yet unread."""
+        """That the watch has caught up is to be proved by a list that is requested from now on: it
+        was just opened, or this process stood still, and what came meanwhile is unread."""
         self._catch_up.begin(now)
 
     def received(self, version: int, now: float) -> bool:
@@ -175,10 +175,10 @@ class Reflection:
         return False
 
     def listed(self, version: int, now: float, *, asked_at: float, at_least: int) -> bool:
-        """Upstream has told a list's version, beside the watch. Whether upstream went back.
+        """A list beside the watch has this version. Whether upstream went back.
 
-        `at_least`: where the stream stood when the list was asked for, at `asked_at`. While the
-        watch is open, a list below that is believed at the second time only (`CatchUp`).
+        `at_least`: the stream's version when the list was requested, at `asked_at`. While the
+        watch is open, a list below that counts at the second time only (`CatchUp`).
         """
         if self.version is None:
             return False
@@ -214,7 +214,7 @@ class Reflection:
                     self._backoff.failed(now, chance)
             case Trouble.EXPIRED:
                 self.version = None
-                # The first one is nobody's fault; a second without any event between is a loop.
+                # The first one is in order; a second without any event between is a loop.
                 self._backoff.was_barren(now, chance, free=1)
             case Trouble.DENIED | Trouble.GONE_RESOURCE:
                 if trouble is Trouble.GONE_RESOURCE:
@@ -237,8 +237,8 @@ class Reflection:
             self._backoff.link_is_back(now)
 
     def relist(self, now: float, *, is_paced: bool = False) -> None:
-        """What is known is doubtful: begin again; at once (the schema changed), or where it may
-        repeat (upstream went back, as a client was told), later each time."""
+        """What is cached is doubtful: begin again; at once (the schema changed), or where it may
+        repeat (upstream went back, as a client's list showed), later each time."""
         self._list.clear()
         self.version = None
         if is_paced:
