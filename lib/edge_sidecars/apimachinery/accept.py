@@ -20,7 +20,7 @@ class Form(Enum):
     """What is shown of an object."""
 
     WHOLE = "whole"
-    # PartialObjectMetadata or a list of it, which are not told apart.
+    # PartialObjectMetadata or a list of it: they are the same here.
     METADATA = "metadata"
     TABLE = "table"
     # Protobuf, YAML, CBOR or nothing that kube-apiserver knows, and no JSON.
@@ -82,13 +82,16 @@ def _served(clause: Clause) -> Representation | None:
         ("*", "*"),
     ):
         return None
-    told = clause.parameters
-    if told.get("stream", "watch") not in ("", "watch") or told.get("sv", "v1") not in ("", "v1"):
+    parameters = clause.parameters
+    if parameters.get("stream", "watch") not in ("", "watch") or parameters.get("sv", "v1") not in (
+        "",
+        "v1",
+    ):
         return None
-    if not {"as", "g", "v"} & told.keys():
+    if not {"as", "g", "v"} & parameters.keys():
         return WHOLE
-    kind, version = told.get("as", ""), told.get("v", "")
-    if told.get("g") != _META or version not in _META_VERSIONS:
+    kind, version = parameters.get("as", ""), parameters.get("v", "")
+    if parameters.get("g") != _META or version not in _META_VERSIONS:
         return None
     if kind in _METADATA_KINDS:
         return Representation(Form.METADATA, f"{_META}/{version}")

@@ -1,7 +1,7 @@
 """From aggregated discovery (KEP-3352) to the documents that it aggregates.
 
-Owns: what client-go does with the one document (discovery/aggregated_discovery.go, v0.36), told in
-the bytes of the many, for clients that ask for those. Guarantees: what upstream would have said,
+Owns: what client-go does with the one document (discovery/aggregated_discovery.go, v0.36), as the
+bytes of the many, for clients that ask for those. Guarantees: what upstream would have answered,
 but for `storageVersionHash`, which the aggregated form leaves out; nothing about a group version
 that the aggregated form calls stale, for then it lists no resources of it.
 """
@@ -127,12 +127,12 @@ def parts_of_groups(aggregated: bytes) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     groups = []
     for group in _groups(aggregated):
-        told = _api_group(group)
-        if told is None:
+        entry = _api_group(group)
+        if entry is None:
             continue
-        groups.append(told)
-        path = f"/apis/{told.name}"
-        found[path] = _encoded(msgspec.structs.replace(told, kind="APIGroup", api_version="v1"))
+        groups.append(entry)
+        path = f"/apis/{entry.name}"
+        found[path] = _encoded(msgspec.structs.replace(entry, kind="APIGroup", api_version="v1"))
         found.update(_resource_lists(group, path, is_core=False))
     found["/apis"] = _encoded(_ApiGroupList("APIGroupList", "v1", groups))
     return found
@@ -174,7 +174,7 @@ def _resource_lists(
             continue
         name = version.version if is_core else f"{group.metadata.name}/{version.version}"
         own = ("" if is_core else group.metadata.name, version.version)
-        resources = [told for one in version.resources or () for told in _api_resources(one, own)]
+        resources = [entry for one in version.resources or () for entry in _api_resources(one, own)]
         # kube-apiserver leaves the apiVersion out where it always has.
         listed = _ApiResourceList("APIResourceList", name, resources, "" if is_core else "v1")
         yield f"{folder}/{version.version}", _encoded(listed)
@@ -204,9 +204,9 @@ def _api_resources(resource: _DiscoveryResource, own: tuple[str, str]) -> Iterat
 
 
 def _foreign(kind: _DiscoveryKind, own: tuple[str, str]) -> tuple[str, str]:
-    """Group and version where they are others: those of custom resources are told, yet never so."""
-    told = (kind.group, kind.version)
-    return ("", "") if told == own else told
+    """Group and version where they differ: custom resources name theirs, yet always the same."""
+    entry = (kind.group, kind.version)
+    return ("", "") if entry == own else entry
 
 
 def _encoded(document: Struct) -> bytes:

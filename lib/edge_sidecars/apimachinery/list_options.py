@@ -2,7 +2,7 @@
 
 Owns: what each parameter means and which Status refuses it. Guarantees: whatever is returned,
 kube-apiserver would not refuse either, but for fields that the resource lacks (resources) and what
-only its storage can tell (a continue token).
+only its storage can check (a continue token).
 Sources, all v0.36: k8s.io/apimachinery pkg/runtime/conversion.go (values),
 pkg/apis/meta/internalversion/{defaults.go,validation/validation.go}; k8s.io/apiserver
 pkg/endpoints/handlers/get.go (order) and pkg/storage/api_object_versioner.go (versions).
@@ -67,13 +67,13 @@ class ListOptions:
         if options.is_watch and is_asked is None and not match and version in (None, "", "0"):
             match, is_asked = VersionMatch.NOT_OLDER_THAN, True
         faults = _watch_faults if options.is_watch else _list_faults
-        told = _AskedVersion(version or "", match or "", options.continue_token, is_asked)
-        if causes := list(faults(told)):
+        asked = _AskedVersion(version or "", match or "", options.continue_token, is_asked)
+        if causes := list(faults(asked)):
             raise Refused(invalid("ListOptions", causes, group="meta.k8s.io"))
         return replace(
             options,
-            resource_version=_version_asked(options, told.version),
-            match=VersionMatch(told.match),
+            resource_version=_version_asked(options, asked.version),
+            match=VersionMatch(asked.match),
             send_initial_events=bool(is_asked),
         )
 
@@ -115,7 +115,7 @@ class _AskedVersion(NamedTuple):
 
 
 def _decoded(query: Query) -> ListOptions:
-    """What can be told of each parameter alone. Raises Refused."""
+    """What each parameter alone means. Raises Refused."""
     return ListOptions(
         is_watch=asks_for_watch(query),
         timeout_seconds=_integer(_first(query, "timeoutSeconds")),
@@ -131,33 +131,33 @@ def _decoded(query: Query) -> ListOptions:
     )
 
 
-def _list_faults(told: _AskedVersion) -> Iterator[StatusCause]:
-    if told.match:
-        if not told.version:
+def _list_faults(asked: _AskedVersion) -> Iterator[StatusCause]:
+    if asked.match:
+        if not asked.version:
             yield _forbidden(f"{_MATCH} is forbidden unless resourceVersion is provided")
-        if told.continue_token:
+        if asked.continue_token:
             yield _forbidden(f"{_MATCH} is forbidden when continue is provided")
-        if told.match not in (VersionMatch.EXACT, VersionMatch.NOT_OLDER_THAN):
+        if asked.match not in (VersionMatch.EXACT, VersionMatch.NOT_OLDER_THAN):
             supported = (VersionMatch.EXACT, VersionMatch.NOT_OLDER_THAN, VersionMatch.UNSET)
-            yield _not_supported(told.match, supported)
-        if told.match == VersionMatch.EXACT and told.version == "0":
+            yield _not_supported(asked.match, supported)
+        if asked.match == VersionMatch.EXACT and asked.version == "0":
             yield _forbidden(f'{_MATCH} "exact" is forbidden for resourceVersion "0"')
-    if told.initial is not None:
+    if asked.initial is not None:
         yield _forbidden("sendInitialEvents is forbidden for list", field="sendInitialEvents")
 
 
-def _watch_faults(told: _AskedVersion) -> Iterator[StatusCause]:
+def _watch_faults(asked: _AskedVersion) -> Iterator[StatusCause]:
     wanted = VersionMatch.NOT_OLDER_THAN
-    if told.initial is not None and told.match != wanted:
+    if asked.initial is not None and asked.match != wanted:
         yield _forbidden(f"sendInitialEvents requires setting {_MATCH} to {wanted}")
-    if told.match:
-        if told.initial is None:
+    if asked.match:
+        if asked.initial is None:
             yield _forbidden(
                 f"{_MATCH} is forbidden for watch unless sendInitialEvents is provided"
             )
-        if told.match != wanted:
-            yield _not_supported(told.match, (wanted,))
-        if told.continue_token:
+        if asked.match != wanted:
+            yield _not_supported(asked.match, (wanted,))
+        if asked.continue_token:
             yield _forbidden(f"{_MATCH} is forbidden when continue is provided")
 
 

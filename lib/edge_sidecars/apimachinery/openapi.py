@@ -1,4 +1,4 @@
-"""What an OpenAPI v3 document of a group version says about each of its resources.
+"""What an OpenAPI v3 document of a group version contains about each of its resources.
 
 Owns: which schema is a resource's, what of it can change the bytes of objects, and by which fields
 it can be selected. Guarantees: equal digests mean that API servers with these documents prune and
@@ -68,7 +68,7 @@ class _SelectableField(Struct, rename="camel"):
 
 
 class _OfResource(Struct):
-    """What a schema says of the resource that it is of."""
+    """What a schema contains about its resource."""
 
     kinds: list[_OpenapiKindName] | None = msgspec.field(
         default=None, name="x-kubernetes-group-version-kind"
@@ -127,9 +127,9 @@ def _by_kind(schemas: Mapping[str, Raw]) -> dict[Kind, tuple[str, frozenset[str]
     """The schema's name, and the fields that select."""
     found = {}
     for name, raw in schemas.items():
-        said = msgspec.json.decode(raw, type=_OfResource)
-        fields = frozenset(field.field_path for field in said.fields or ())
-        for kind in said.kinds or ():
+        resource = msgspec.json.decode(raw, type=_OfResource)
+        fields = frozenset(field.field_path for field in resource.fields or ())
+        for kind in resource.kinds or ():
             found[kind.group, kind.version, kind.kind] = (name, fields)
     return found
 
@@ -156,11 +156,11 @@ def _meaning(schema: object) -> object:
     if not isinstance(schema, dict):
         return schema
     kept: dict[str, object] = {}
-    for word, told in schema.items():
-        if word in _NAMED_SCHEMAS and isinstance(told, dict):
-            kept[word] = {name: _meaning(one) for name, one in told.items()}
+    for word, value in schema.items():
+        if word in _NAMED_SCHEMAS and isinstance(value, dict):
+            kept[word] = {name: _meaning(one) for name, one in value.items()}
         elif word in _VALUES:
-            kept[word] = told
+            kept[word] = value
         elif word not in _PROSE:
-            kept[word] = _meaning(told)
+            kept[word] = _meaning(value)
     return kept

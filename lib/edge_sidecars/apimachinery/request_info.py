@@ -59,7 +59,7 @@ _CACHE_SIZE = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInfo:
-    """Of a request that is not for a resource only method, path, query and `verb` are told, the
+    """Of a request that is not for a resource only method, path, query and `verb` are set, the
     method in lower case. `path` is percent-decoded. `name` is that of the path or, of a list or
     watch, the one that its field selector pins. `parts` begin with the resource."""
 
@@ -77,7 +77,7 @@ class RequestInfo:
 
     @staticmethod
     def parse(method: str, target: str) -> RequestInfo:
-        """`target` as it stands in the request's first line: path and query, percent-encoded.
+        """`target` as in the request's first line: path and query, percent-encoded.
 
         Bytes in it that are no UTF-8, as surrogates (PEP 383) or in percent, become U+FFFD.
         """
@@ -86,8 +86,8 @@ class RequestInfo:
 
 @lru(_CACHE_SIZE)
 def _parse(method: str, target: str) -> RequestInfo:
-    told = target.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    raw_path, _, raw_query = told.partition("?")
+    text = target.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    raw_path, _, raw_query = text.partition("?")
     path, query = unquote(raw_path), MappingProxyType(parse_query(raw_query))
     outside = RequestInfo(method=method, path=path, query=query, verb=method.lower())
     prefix, *parts = path.strip("/").split("/")
@@ -131,7 +131,7 @@ def _namespace(parts: list[str]) -> tuple[str, list[str]]:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether nobody on the way could rewrite it."""
+    """Whether no proxy on the way could rewrite it."""
     return _PLAIN.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
 
 

@@ -42,15 +42,15 @@ class Status:
 
     @property
     def details(self) -> dict[str, object]:
-        told: dict[str, object] = {"name": self.name, "group": self.group, "kind": self.kind}
+        members: dict[str, object] = {"name": self.name, "group": self.group, "kind": self.kind}
         if self.causes:
-            told["causes"] = [_cause(cause) for cause in self.causes]
+            members["causes"] = [_cause(cause) for cause in self.causes]
         if self.retry_after is not None:
-            told["retryAfterSeconds"] = self.retry_after
-        return {key: value for key, value in told.items() if value != ""}
+            members["retryAfterSeconds"] = self.retry_after
+        return {key: value for key, value in members.items() if value != ""}
 
     def body(self) -> bytes:
-        told: dict[str, object] = {
+        members: dict[str, object] = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
@@ -62,7 +62,7 @@ class Status:
         }
         # NewForbidden gives details in any case, of a path that is no resource empty ones.
         kept = ("metadata", "details") if self.code == HTTPStatus.FORBIDDEN else ("metadata",)
-        filled = {key: value for key, value in told.items() if key in kept or value}
+        filled = {key: value for key, value in members.items() if key in kept or value}
         return json_text(filled).encode() + b"\n"
 
     def event(self) -> bytes:
@@ -114,8 +114,8 @@ def not_found(resource: str, name: str, *, group: str = "") -> Status:
 
 def invalid(kind: str, causes: Iterable[StatusCause], *, group: str = "", name: str = "") -> Status:
     """NewInvalid."""
-    told = tuple(causes)
-    messages = list(dict.fromkeys(map(str, told)))
+    listed = tuple(causes)
+    messages = list(dict.fromkeys(map(str, listed)))
     joined = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     return Status(
         code=HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -124,7 +124,7 @@ def invalid(kind: str, causes: Iterable[StatusCause], *, group: str = "", name: 
         group=group,
         kind=kind,
         name=name,
-        causes=told,
+        causes=listed,
     )
 
 
@@ -139,7 +139,7 @@ def expired(asked: int | None = None, oldest: int | None = None) -> Status:
 
 
 def expired_continue() -> Status:
-    """A continue token that nobody can honour any more: the client lists anew."""
+    """A continue token that is no longer valid anywhere: the client lists anew."""
     message = (
         "The provided continue parameter is too old to display a consistent list result. "
         "You can start a new list without the continue parameter."
@@ -200,5 +200,5 @@ def _group_resource(group: str, resource: str) -> str:
 
 
 def _cause(cause: StatusCause) -> dict[str, str]:
-    told = {"reason": cause.type, "message": cause.message, "field": cause.field}
-    return {key: value for key, value in told.items() if value}
+    members = {"reason": cause.type, "message": cause.message, "field": cause.field}
+    return {key: value for key, value in members.items() if value}
