@@ -155,7 +155,7 @@ def _tls(config: Config) -> ssl.SSLContext | None:
 
 def _unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """uvloop's TLS calls it fatal that it wants to write to a connection which has just been lost
-    (sslproto.pyx, _process_outgoing); whoever has the connection is told of its end all the same.
+    (sslproto.pyx, _process_outgoing); the connection's owner hears of its end all the same.
     One whose handshake was given up meanwhile does not even say that it is closing (loop.pyx,
     create_connection).
     """

@@ -54,7 +54,7 @@ class Event(Struct, frozen=True, eq=False, gc=False):
 
 class Page(Struct, frozen=True, eq=False):
     """A list, or one page of it; the last one has no continue token. `remaining`: how many objects
-    there are beyond it, where upstream tells."""
+    there are beyond it, where upstream counts them."""
 
     kind: str
     api_version: str

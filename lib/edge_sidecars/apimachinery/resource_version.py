@@ -94,7 +94,7 @@ def version_at_head(begun: bytes) -> int | None:
 
 
 def _position(raw: bytes, old: bytes, new: bytes) -> int:
-    """Where the token `old` stands that is metadata.resourceVersion, not one that equals it."""
+    """The position of the token `old` that is metadata.resourceVersion, not one that equals it."""
     candidates = list(_occurrences(raw, old))
     while len(candidates) > 1:
         half = candidates[: len(candidates) // 2]

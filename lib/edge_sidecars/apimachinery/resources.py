@@ -158,7 +158,7 @@ def check_fields(
 ) -> None:
     """Raises Refused as kube-apiserver does for the first field that it does not know.
 
-    Of a custom resource, `published` are the fields that OpenAPI tells of it.
+    Of a custom resource, `published` are the fields in its OpenAPI document.
     """
     known = known_fields(resource)
     if known is None:

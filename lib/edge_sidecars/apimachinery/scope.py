@@ -47,8 +47,8 @@ class ListScope:
             of_namespace = FieldRequirement(NAMESPACE, True, self.namespace)
             facts = FieldSelector.of((*facts.requirements, of_namespace))
         object.__setattr__(self, "_facts", facts)
-        told = (self.resource, self.namespace, self.labels, self.fields)
-        object.__setattr__(self, "_hash", hash(told))
+        parts = (self.resource, self.namespace, self.labels, self.fields)
+        object.__setattr__(self, "_hash", hash(parts))
 
     def __hash__(self) -> int:
         return self._hash
@@ -66,7 +66,7 @@ class ListScope:
 
     @property
     def name(self) -> str | None:
-        """The one name that an object here can have, None where it is not told."""
+        """The one name that an object here can have, None where it is not given."""
         return self.fields.exact(NAME)
 
     def covers(self, other: ListScope) -> bool:

@@ -155,7 +155,7 @@ def transition(
     change: ObjectChange, matches: Callable[[Item], bool]
 ) -> tuple[EventType, bytes] | None:
     """What a change is to a watcher with a selector, as kube-apiserver's `convertToWatchEvent`
-    (k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go) tells it; None if it is nothing."""
+    (k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go) has it; None if it is nothing."""
     was_in = change.previous is not None and matches(change.previous)
     if change.type is EventType.DELETED:
         return (EventType.DELETED, change.item.raw) if was_in else None

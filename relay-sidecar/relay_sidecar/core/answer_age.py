@@ -1,4 +1,4 @@
-"""How old an answer of upstream was when it came: another relay tells so of what it keeps."""
+"""How old an answer of upstream was when it came: another relay sends the age of its cache."""
 
 
 def told_age(text: str | None) -> float:

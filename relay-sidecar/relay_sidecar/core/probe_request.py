@@ -4,10 +4,10 @@
 /livez is 400 and goes through the API server's filters. Go's net/http answers it for kube-apiserver
 (server.go, globalOptionsHandler), and as well for any gateway that is written in Go.
 
-Guarantees: a brief answer is believed only of whoever has proved to be the API server by its
-certificate, not of a gateway, which may have nobody behind it; in doubt, and each `BRIEF_IN_A_ROW`
-probes, the API server is asked itself; whoever does not answer the brief question well is not asked
-it again for as many probes.
+Guarantees: a brief answer counts only from a server that has proved to be the API server by its
+certificate, not from a gateway, which may have no server behind it; in doubt, and each
+`BRIEF_IN_A_ROW` probes, the API server itself is asked; a server that does not answer the brief
+question well is not asked it again for as many probes.
 """
 
 from collections.abc import Collection, Mapping
@@ -31,7 +31,7 @@ class ProbeReply(Struct, frozen=True):
 
     @property
     def is_of_api_server(self) -> bool:
-        """Of nobody in between."""
+        """Not of a gateway."""
         is_named = any(name in self.headers for name in _OF_GATEWAYS)
         return _API_SERVER in self.peer_names and not is_named
 

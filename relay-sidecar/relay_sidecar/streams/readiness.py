@@ -30,11 +30,11 @@ class UpstreamFailing(NotCached):
 
 
 async def ready(streams: Streams, scope: ListScope, *, now: float, since: float) -> Stream:
-    """The stream that answers whoever asked at `since` (of the clock that nobody sets), opened
-    or reopened where that is needed. It need not be current: upstream may be slow.
+    """The stream that answers a request of `since` (boot clock), opened or reopened where that is
+    needed. It need not be current: upstream may be slow.
 
     Raises `NotCached` when there is none to be had, `UpstreamFailing` as soon as upstream does
-    not manage to tell what there is, `StreamDenied` when it refuses.
+    not manage to list what there is, `StreamDenied` when it refuses.
     """
     stream = streams.at_hand(scope)
     if stream is None and streams.reflectors.is_up:

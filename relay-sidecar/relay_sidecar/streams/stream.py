@@ -186,10 +186,10 @@ class Stream:
             for feed in self._feeds.values():
                 feed.publish(changes)
 
-    def expect(self, told: ListEvidence) -> None:
+    def expect(self, evidence: ListEvidence) -> None:
         """Upstream had this list: the stream reaches it, or is beyond it."""
-        if self._expected is None or told.version >= self._expected.version:
-            self._expected = told
+        if self._expected is None or evidence.version >= self._expected.version:
+            self._expected = evidence
             self._come_up()
             self._tell()
 
@@ -275,15 +275,15 @@ class Stream:
         return True
 
     def _come_up(self) -> None:
-        told = self._expected
-        if told is None:
+        evidence = self._expected
+        if evidence is None:
             return
-        is_equal = told.fingerprint == self.collection.fingerprint
-        if is_equal and told.version > self._equal[0]:
-            self._equal = (told.version, told.fingerprint or 0)
-        if is_equal or self.collection.cursor >= told.version:
+        is_equal = evidence.fingerprint == self.collection.fingerprint
+        if is_equal and evidence.version > self._equal[0]:
+            self._equal = (evidence.version, evidence.fingerprint or 0)
+        if is_equal or self.collection.cursor >= evidence.version:
             self._expected = None
-            self.known(known_at=told.asked_at, confirmed_at=told.asked_at_wall)
+            self.known(known_at=evidence.asked_at, confirmed_at=evidence.asked_at_wall)
 
     def _tell(self) -> None:
         for waiter in tuple(self._waiters):

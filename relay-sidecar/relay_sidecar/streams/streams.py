@@ -1,8 +1,8 @@
 """All streams: which one answers a request, when one is opened, closed, forgotten.
 
-Guarantees: one upstream list+watch per thing, whoever asks (promise R2); an answer comes from
+Guarantees: one upstream list+watch per thing for all clients (promise R2); an answer comes from
 exactly one stream; while the link is up only from one that is live. What an object's newest known
-state is, it tells from everything that the relay has seen. Knows no HTTP.
+state is, it finds in everything that the relay has seen. Knows no HTTP.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -258,7 +258,7 @@ class Streams:
     def went_back(
         self, resource: ResourceName, version: int, but: Stream | None
     ) -> tuple[list[Stream], list[Key]]:
-        """Upstream stands at `version`, and was beyond it, before it was restored from a backup:
+        """Upstream is at `version`, and was beyond it, before it was restored from a backup:
         what was learned of the resource beyond that is of no history any more. Returns the streams
         and objects that are forgotten; `but` is one that knows."""
         self.floor.went_back(resource, version)

@@ -1,1 +1,1 @@
-"""What the relay tells others about itself, besides its own endpoints."""
+"""The relay's status and metrics, and their export."""

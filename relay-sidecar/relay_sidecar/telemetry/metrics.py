@@ -13,9 +13,9 @@ from edge_sidecars.runtime.metrics import Kind, Metric
 from relay_sidecar.telemetry.status import LINK_STATES, RelayStatus, StreamStatus
 
 Source = Literal["cache", "upstream"]
-# Whoever makes up others must not grow the process.
+# Clients that make up others must not grow the process.
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
-# Nor may whoever asks for resources that there are not; a cluster has one or two hundred.
+# Nor may requests for resources that do not exist; a cluster has one or two hundred.
 MAX_REFUSALS = 500
 
 
@@ -85,8 +85,8 @@ def _of_streams(streams: Sequence[StreamStatus]) -> list[Metric]:
 
     def gauge(name: str, text: str, values: Sequence[float | None]) -> Metric:
         samples = zip((labels for labels, _ in labelled), values, strict=True)
-        told = tuple((labels, float(value)) for labels, value in samples if value is not None)
-        return Metric(name, Kind.GAUGE, text, told)
+        known = tuple((labels, float(value)) for labels, value in samples if value is not None)
+        return Metric(name, Kind.GAUGE, text, known)
 
     return [
         Metric(
@@ -102,7 +102,7 @@ def _of_streams(streams: Sequence[StreamStatus]) -> list[Metric]:
         gauge(
             "relay_stream_age_seconds",
             "Seconds since upstream last said that nothing is missing, unless idle.",
-            # Nobody reads it: its upstream watch was ended on purpose.
+            # It has no readers: its upstream watch was ended on purpose.
             [None if it.state == "idle" else it.age for it in streams],
         ),
         gauge("relay_stream_watchers", "Watches that read it.", [it.watchers for it in streams]),

@@ -24,7 +24,7 @@ from edge_sidecars.runtime.process import Farewell
 from relay_sidecar.telemetry.status import RelayStatus
 
 SCOPE = "relay_sidecar"
-# Seconds between two looks at the relay; the SDK exports each minute unless told otherwise.
+# Seconds between two looks at the relay; the SDK exports each minute by default.
 INTERVAL = 5.0
 NANOSECONDS = 1_000_000_000
 # Seconds that a collector has for the last export, and between two looks whether it is done.
@@ -65,8 +65,8 @@ class RelayTelemetry:
         self._is_closed = False
         self._traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._traces.get_tracer(SCOPE, version)
-        # Unix time; outages that began until then have been told.
-        self._told_until = 0.0
+        # Unix time; outages that began until then are exported.
+        self._exported_until = 0.0
         meter = self._meters.get_meter(SCOPE, version)
         for metric in self._latest.values():
             make = (
@@ -98,8 +98,8 @@ class RelayTelemetry:
         self._latest = {metric.name: metric for metric in self._relay.measured()}
         link = self._relay.status().link
         for outage in link.outages:
-            if outage.began > self._told_until:
-                self._told_until = outage.began
+            if outage.began > self._exported_until:
+                self._exported_until = outage.began
                 span = self._tracer.start_span(
                     "upstream out of reach",
                     attributes={"server.address": link.server or ""},

@@ -1,7 +1,7 @@
-"""What is told about the relay at one moment: the /status document.
+"""The state of the relay at one moment: the /status document.
 
-Pure: what was looked at in the request that asks, never stored. Holds no object and no token; names
-of resources and selectors are told.
+Pure: computed in the request that asks, never stored. Has no object and no token, but names of
+resources and selectors.
 """
 
 import json
@@ -20,8 +20,9 @@ StreamState = Literal["live", "catching up", "offline", "idle"]
 @dataclass(frozen=True, kw_only=True)
 class StreamStatus:
     """`state`: live: nothing is missing but for what is on its way; offline: it runs, the link
-    does not; idle: nobody reads it, it is closed. `age` in seconds since upstream last said that
-    nothing is missing, None before the first list. `refusal`: why upstream denies it, or ""."""
+    does not; idle: it has no readers and is closed. `age` in seconds since upstream last showed
+    that nothing is missing, None before the first list. `refusal`: why upstream denies it, or
+    ""."""
 
     resource: str
     namespace: str
@@ -68,7 +69,7 @@ class Outage:
 @dataclass(frozen=True, kw_only=True)
 class UpstreamLinkStatus:
     """To upstream; `server` None where the relay is the origin. `down_for` in seconds, None while
-    it is up, or nobody knows yet. `outages` that are over, the newest last."""
+    it is up, or not known yet. `outages` that are over, the newest last."""
 
     server: str | None
     state: LinkState

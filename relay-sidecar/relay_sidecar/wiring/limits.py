@@ -8,7 +8,7 @@ from relay_sidecar.web.reads.freshness import ReadSettings
 WINDOW_BYTES = 8 * 1024 * 1024
 WINDOW_EVENTS = 10_000
 # The longest admission webhook takes 30 s (timeoutSeconds), with the default of 5 s for a request;
-# after that nobody knows whether the write was made.
+# after that the outcome of the write is unknown.
 PATIENCE_FOR_WRITES = 6
 
 

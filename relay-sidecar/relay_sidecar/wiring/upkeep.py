@@ -34,8 +34,8 @@ class _PreferredGroup(msgspec.Struct, rename="camel"):
 
 
 async def keep_preloaded(streams: Streams, documents: DocumentCache, wanted: Preload) -> None:
-    """Keeps a stream open, once it is known which version upstream prefers: also while nobody
-    reads it, and again where upstream refused it or there was no room."""
+    """Keeps a stream open, once it is known which version upstream prefers: also without
+    readers, and again where upstream refused it or there was no room."""
     version = wanted.version or ("v1" if not wanted.group else _preferred(documents, wanted.group))
     while version is None:
         await asyncio.sleep(PRELOAD_RETRY)

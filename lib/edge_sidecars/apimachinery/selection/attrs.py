@@ -51,7 +51,7 @@ class Attrs:
         return _text(self.value(path))
 
     def value(self, path: str) -> object:
-        """Whatever stands at a dotted path (dict, list, str, int, float, bool), or None."""
+        """The value at a dotted path (dict, list, str, int, float, bool), or None."""
         if self._tree is None:
             self._tree = decode(_TREE, self._raw)
         value: object = self._tree

@@ -65,7 +65,7 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True)
 class _CachedIdentity:
-    """`user_key` stands for all of the user, groups included."""
+    """`user_key` identifies all of the user, groups included."""
 
     user: str
     user_key: str
@@ -89,7 +89,7 @@ class AuthorizationCache:
         self._identities = ExpiringMap(_CachedIdentity, life=offline_ttl, limit=MAX_TOKENS)
         self._decisions = ExpiringMap(_CachedDecision, life=offline_ttl, limit=MAX_DECISIONS)
         self._rejected: OrderedDict[str, float] = OrderedDict()
-        # On `clock`: what was said before is asked again as soon as upstream answers.
+        # On `clock`: answers from before are asked for again as soon as upstream answers.
         self._online_since = 0.0
         self._obsolete: set[str] = set()
 
@@ -246,7 +246,7 @@ class AuthorizationCache:
     def _in_general(
         self, who: _CachedIdentity, attributes: Attributes, now: float
     ) -> ExpiringEntry[_CachedDecision] | None:
-        """That it may get whatever name, where upstream said so."""
+        """That it may get any name, where upstream allowed that."""
         for general in attributes.in_general():
             found = self._decision(who, general, now, is_online=False)
             if found is not None and found.fact.allowed:

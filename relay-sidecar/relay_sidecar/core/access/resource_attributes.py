@@ -71,7 +71,7 @@ class Attributes:
     def _spec(self) -> dict[str, object]:
         if self.path:
             return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
-        told: dict[str, object] = {
+        attributes: dict[str, object] = {
             "verb": self.verb,
             "group": self.group,
             "version": self.version,
@@ -83,10 +83,10 @@ class Attributes:
         if self.verb in VERBS_WITH_SELECTORS:
             # Kubernetes 1.31 and later look at them, earlier ones decide without (KEP-4601).
             if self.field_selector:
-                told["fieldSelector"] = {"rawSelector": self.field_selector}
+                attributes["fieldSelector"] = {"rawSelector": self.field_selector}
             if self.label_selector:
-                told["labelSelector"] = {"rawSelector": self.label_selector}
-        return {"resourceAttributes": told}
+                attributes["labelSelector"] = {"rawSelector": self.label_selector}
+        return {"resourceAttributes": attributes}
 
     def _complaint(self, user: str) -> str:
         if self.path:
