@@ -18,7 +18,6 @@ from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import (
-    JournalStatus,
     UpstreamLinkStatus,
 )
 from relay_sidecar.web.local_api import LocalApi, NoReflectors
@@ -46,11 +45,7 @@ class LocalRelay:
             config,
             streams,
             link=lambda: UpstreamLinkStatus(server=None, state="up", down_for=None),
-            journal=lambda: JournalStatus(
-                directory=None if config.data_dir is None else str(config.data_dir),
-                failure=origin.failure,
-                note=None,
-            ),
+            disk_failure=lambda: origin.failure,
         )
 
     @classmethod

@@ -1,7 +1,7 @@
 """A relay before an upstream: which parts there are, and which of them hears of what.
 
-Each part gets what it needs when it is made; what several hear of is one line below "Who hears of
-what". Answers before the first contact with upstream: what the last run persisted is there at once.
+Each part gets what it needs when it is made; what several hear of is one line of `_subscribe`.
+Answers before the first contact with upstream: what the last run persisted is there at once.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from relay_sidecar.streams.stream_journal import StreamJournal, everything, rest
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.telemetry.status import JournalStatus, UpstreamLinkStatus
+from relay_sidecar.telemetry.status import UpstreamLinkStatus
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.upstream.reflector.reflectors import Reflectors
@@ -68,27 +68,8 @@ class Relay:
         self._config = config
         self._spawn = spawn
         self._probe = probe
-        self._stream_journal = stream_journal = StreamJournal(journal)
-        counters = RelayCounters()
-        source = UpstreamSource(
-            transport,
-            met=probe.met,
-            authenticated=probe.authenticated,
-            received=counters.received,
-        )
-        self._streams = streams = Streams(
-            lambda owner: Reflectors(
-                source,
-                stream_journal,
-                probe,
-                owner,
-                spawn=spawn,
-                request_timeout=config.request_timeout,
-            ),
-            MinResourceVersion(),
-            limits_of(config),
-            counters,
-        )
+        self._stream_journal = StreamJournal(journal)
+        self._streams = streams = _streams(config, transport, probe, self._stream_journal, spawn)
         restore(streams, saved, now=time.monotonic(), wall=time.time())
         self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
         document_source = DocumentSource(
@@ -96,7 +77,7 @@ class Relay:
             timeout=config.request_timeout,
             met=probe.met,
             authenticated=probe.authenticated,
-            received=counters.received,
+            received=streams.counters.received,
         )
         self._document_refresh = DocumentRefresh(self._documents, document_source, streams)
         self._schemas = Schemas(
@@ -108,32 +89,27 @@ class Relay:
             changed=partial(_list_again, streams, config.request_timeout),
         )
         proxy = Proxy(transport, access, probe, connect_timeout=config.request_timeout)
-        reads = Reads(access, proxy, streams, self._schemas, stream_journal, settings_of(config))
         self.api = Api(
             access,
             proxy,
-            reads,
+            Reads(access, proxy, streams, self._schemas, self._stream_journal, settings_of(config)),
             Discovery(self._documents, proxy, timeout=config.request_timeout),
             link_known=partial(probe.known, FIRST_VERDICT),
         )
         self.report = RelayReport(
             config,
             streams,
-            link=lambda: UpstreamLinkStatus(
-                server=transport.url,
-                state=probe.state,
-                down_for=probe.down_for,
-                outages=probe.outages,
-            ),
-            journal=lambda: JournalStatus(
-                directory=None if config.data_dir is None else str(config.data_dir),
-                failure=journal.failure,
-                note=saved.note,
-            ),
+            link=partial(_link_status, transport, probe),
+            disk_failure=lambda: journal.failure,
+            disk_note=saved.note,
         )
-        # Who hears of what, in this order.
+        self._subscribe(transport, access, journal)
+
+    def _subscribe(self, transport: ApiTransport, access: Access, journal: Journal) -> None:
+        """Who hears of what, in this order."""
+        streams, probe = self._streams, self._probe
         probe.on_change += (
-            counters.link_changed,
+            streams.counters.link_changed,
             partial(_end_requests, transport, probe),
             self._document_refresh.link,
             self._schemas.link,
@@ -173,6 +149,28 @@ class Relay:
         self._spawn(self._schemas.run())
         for wanted in self._config.preload:
             self._spawn(keep_preloaded(self._streams, self._documents, wanted))
+
+
+def _streams(
+    config: Config, transport: ApiTransport, probe: LinkProbe, journal: StreamJournal, spawn: Spawn
+) -> Streams:
+    counters = RelayCounters()
+    source = UpstreamSource(
+        transport, met=probe.met, authenticated=probe.authenticated, received=counters.received
+    )
+
+    def connect(owner: Streams) -> Reflectors:
+        return Reflectors(
+            source, journal, probe, owner, spawn=spawn, request_timeout=config.request_timeout
+        )
+
+    return Streams(connect, MinResourceVersion(), limits_of(config), counters)
+
+
+def _link_status(transport: ApiTransport, probe: LinkProbe) -> UpstreamLinkStatus:
+    return UpstreamLinkStatus(
+        server=transport.url, state=probe.state, down_for=probe.down_for, outages=probe.outages
+    )
 
 
 def _end_requests(transport: ApiTransport, probe: LinkProbe, is_up: bool) -> None:

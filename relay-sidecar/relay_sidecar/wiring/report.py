@@ -27,27 +27,34 @@ class RelayReport:
         streams: Streams,
         *,
         link: Callable[[], UpstreamLinkStatus],
-        journal: Callable[[], JournalStatus],
+        disk_failure: Callable[[], str | None],
+        disk_note: str | None = None,
     ) -> None:
         self.lack = "starting"
         self.counters = streams.counters
         self._config = config
         self._streams = streams
         self._link = link
-        self._journal = journal
+        self._disk_failure = disk_failure
+        self._disk_note = disk_note
         self._started_at = time.monotonic()
 
     def measured(self) -> list[Metric]:
         return measure(self.status(), self.counters)
 
     def status(self) -> RelayStatus:
+        directory = self._config.data_dir
         return RelayStatus(
             version=VERSION,
             uptime=time.monotonic() - self._started_at,
             lack=self.lack,
             access="caller" if self._config.asks_callers else "own",
             link=self._link(),
-            journal=self._journal(),
+            journal=JournalStatus(
+                directory=None if directory is None else str(directory),
+                failure=self._disk_failure(),
+                note=self._disk_note,
+            ),
             streams=[self._stream_status(stream) for stream in self._streams],
             watchers=self._streams.watchers,
             max_watchers=self._config.max_watchers,
