@@ -36,15 +36,20 @@ class Incarnation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RemoveObject:
+    """`resource_version`: the version at which it went, or the last one known."""
+
     key: ObjectKey
     uid: str
+    resource_version: int
 
 
 @dataclass(frozen=True, slots=True)
 class KeepOnly:
-    """Everything else is to be removed: the snapshot is complete."""
+    """Everything else is to be removed: the snapshot is complete. `is_rewound`: it holds whatever
+    the versions are, and the versions known before are of another history."""
 
     objects: frozenset[tuple[ObjectKey, str]]
+    is_rewound: bool = False
 
 
 # GM's message is the effect where nothing is to be judged: a `Put` replaces what has its key.
@@ -89,7 +94,7 @@ class Session:
             return (put,) if is_newer else ()
         self._decided[key] = new
         if held is not None and held.uid != new.uid:
-            return (RemoveObject(key, held.uid), put)
+            return (RemoveObject(key, held.uid, held.resource_version), put)
         return (put,)
 
     def _delete(self, delete: Delete) -> tuple[Effect, ...]:
@@ -100,13 +105,13 @@ class Session:
         if delete.resource_version < held.resource_version and not self._is_rewound:
             return ()
         self._decided[key] = None
-        return (RemoveObject(key, held.uid),)
+        return (RemoveObject(key, held.uid, delete.resource_version),)
 
     def _keep_only(self) -> KeepOnly:
-        self._is_rewound = False
+        is_rewound, self._is_rewound = self._is_rewound, False
         self.has_snapshot = True
         kept = ((key, held.uid) for key, held in self._decided.items() if held is not None)
-        return KeepOnly(frozenset(kept))
+        return KeepOnly(frozenset(kept), is_rewound)
 
     def _held(self, key: ObjectKey) -> Incarnation | None:
         if key in self._decided:

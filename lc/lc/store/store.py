@@ -25,7 +25,7 @@ from lc.core.version_compare import Change
 from lc.store.database import StoreDatabase
 from lc.store.failures import NewerSchema, StoreUnavailable
 from lc.store.tables import StoredRefusal
-from lc.store.transaction import StoreContents, Transaction
+from lc.store.transaction import LEFT_AT, StoreContents, Transaction
 from lc.store.writer import StoreListener, StoreWriter
 
 LEARNING = "learning"
@@ -74,12 +74,14 @@ class Store:
         return self._contents.get(key)
 
     def known(self) -> dict[str, int]:
-        """By kind: the highest resourceVersion that is here."""
-        return {
-            kind: max(each.resource_version for each in objects.values())
-            for kind, objects in self._contents.objects.items()
-            if objects
-        }
+        """By kind: the highest resourceVersion that was here, or at which an object left."""
+        contents = self._contents
+        kinds = {kind for space, kind in contents.notes if space == LEFT_AT}
+        known = {kind: contents.left_at(kind) for kind in kinds}
+        for kind, objects in contents.objects.items():
+            for each in objects.values():
+                known[kind] = max(known.get(kind, 0), each.resource_version)
+        return known
 
     def pending(self) -> Iterator[Report]:
         """What waits for GM, in order for each object."""
@@ -127,15 +129,20 @@ class Store:
         """Takes it as it is: whether it is late, the caller knows (G4)."""
         return self._writer.ask(lambda it: it.put(document))
 
-    def delete(self, key: ObjectKey, uid: str) -> Awaitable[bool]:
-        """False where no such object of that uid is here."""
-        return self._writer.ask(lambda it: it.delete(key, uid))
+    def delete(self, key: ObjectKey, uid: str, *, version: int = 0) -> Awaitable[bool]:
+        """False where no such object of that uid is here. `version`: at which it left, if known."""
+        return self._writer.ask(lambda it: it.delete(key, uid, version=version))
 
     def keep_only(
-        self, kept: Collection[tuple[ObjectKey, str]], *, kinds: Collection[str] | None = None
+        self,
+        kept: Collection[tuple[ObjectKey, str]],
+        *,
+        kinds: Collection[str] | None = None,
+        is_rewound: bool = False,
     ) -> Awaitable[int]:
-        """Drops whatever else is here, of these kinds only; returns how many went."""
-        return self._writer.ask(lambda it: it.keep_only(kept, kinds))
+        """Drops whatever else is here, of these kinds only; returns how many went. `is_rewound`:
+        the versions at which objects left are of a history that is no more."""
+        return self._writer.ask(lambda it: it.keep_only(kept, kinds, is_rewound=is_rewound))
 
     def replace_all(self, kind: str, documents: Collection[Document]) -> Awaitable[int]:
         """Exactly these are there of a kind, in one transaction; returns how many went."""

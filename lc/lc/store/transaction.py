@@ -20,6 +20,9 @@ from lc.store.failures import OutboxFull
 MAX_OUTBOX = 16 * 1024 * 1024
 # Bytes that a waiting report costs besides its body.
 REPORT_OVERHEAD = 600
+# The notes that have kinds in place of uids: the highest version at which an object left. They
+# never count as absent, so they stay.
+LEFT_AT = "left-at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ class StoreContents:
 
     def get(self, key: ObjectKey) -> Document | None:
         return self.objects.get(key.kind, {}).get(key)
+
+    def left_at(self, kind: str) -> int:
+        """The highest resourceVersion of an object that left; 0 for none."""
+        return int(self.notes.get((LEFT_AT, kind), b"0"))
 
 
 class Transaction:
@@ -97,7 +104,7 @@ class Transaction:
         self._replace_unknown_jobs(self._unknown_jobs.known(document.key))
         return change
 
-    def delete(self, key: ObjectKey, uid: str) -> bool:
+    def delete(self, key: ObjectKey, uid: str, *, version: int = 0) -> bool:
         """Whether it was there; another one of that name stays."""
         held = self._get(key)
         if held is None or held.uid != uid:
@@ -105,10 +112,21 @@ class Transaction:
         self.statements.append(tables.delete_object(key))
         self._objects[key] = None
         self._leave(held)
+        before = int(self._notes.get((LEFT_AT, key.kind)) or self._contents.left_at(key.kind))
+        self._put_left_at(key.kind, max(before, held.resource_version, version))
         return True
 
+    def _put_left_at(self, kind: str, version: int) -> None:
+        value = b"%d" % version
+        self.statements.append(tables.put_note(LEFT_AT, kind, value, is_absent=False))
+        self._notes[LEFT_AT, kind] = value
+
     def keep_only(
-        self, kept: Collection[tuple[ObjectKey, str]], kinds: Collection[str] | None
+        self,
+        kept: Collection[tuple[ObjectKey, str]],
+        kinds: Collection[str] | None,
+        *,
+        is_rewound: bool = False,
     ) -> int:
         """How many are gone."""
         gone = [
@@ -119,6 +137,10 @@ class Transaction:
         ]
         for document in gone:
             self.delete(document.key, document.uid)
+        if is_rewound:
+            for space, kind in self._contents.notes.keys() | self._notes.keys():
+                if space == LEFT_AT:
+                    self._put_left_at(kind, 0)
         return len(gone)
 
     # ── reports ──

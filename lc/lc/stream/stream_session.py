@@ -139,10 +139,10 @@ class StreamSession:
         match effect:
             case Put(document):
                 return store.put(document)
-            case RemoveObject(key, uid):
-                return store.delete(key, uid)
-            case KeepOnly(objects):
-                return store.keep_only(objects)
+            case RemoveObject(key, uid, version):
+                return store.delete(key, uid, version=version)
+            case KeepOnly(objects, is_rewound):
+                return store.keep_only(objects, is_rewound=is_rewound)
             case Ack(_, uid, seq):
                 self._window.answered(uid, now)
                 return store.acked(uid, seq)

@@ -214,6 +214,7 @@ class Lc:
         self._stores += 1
         self.store_id = f"store-{self._stores}"
         self.objects: dict[ObjectKey, Document] = {}
+        self.left_at = 0
         self.queues: dict[str, Queue] = {}
         # Everything ever said as an event, by uid, of this store.
         self.events: dict[str, list[bytes]] = {}
@@ -232,7 +233,7 @@ class Lc:
         gm.connections.append(self.connection)
         self._rules = lc_session.Session(self.store_id, self.objects.get)
         self._window = SendWindow()
-        highest = max((each.resource_version for each in self.objects.values()), default=0)
+        highest = max([self.left_at, *(it.resource_version for it in self.objects.values())])
         self.connection.up.append(lc_session.hello(NODE, self.store_id, {KIND: highest}, "test"))
 
     def report(self, document: Document, *, body: bytes, is_event: bool, now: float) -> None:
@@ -280,10 +281,11 @@ class Lc:
                 if held is not None and held.uid == document.uid:
                     assert held.resource_version < document.resource_version
                 self.objects[document.key] = document
-            case lc_session.RemoveObject(key, uid):
+            case lc_session.RemoveObject(key, uid, version):
                 assert self.objects[key].uid == uid
                 self._drop(key)
-            case lc_session.KeepOnly(kept):
+                self.left_at = max(self.left_at, version)
+            case lc_session.KeepOnly(kept, _):
                 for key, document in tuple(self.objects.items()):
                     if (key, document.uid) not in kept:
                         self._drop(key)
@@ -300,6 +302,7 @@ class Lc:
     def _drop(self, key: ObjectKey) -> None:
         """Everything here concerns the node as long as it exists."""
         dropped = self.objects.pop(key)
+        self.left_at = max(self.left_at, dropped.resource_version)
         assert self._api.by_uid(dropped.uid) is None, "LC drops only what is gone"
 
 

@@ -273,11 +273,26 @@ AHEAD_OF_ITS_GM: list[tuple[Step, int, int]] = [
     (Play.carry, 1, 4),
     (Play.hear, 0, 4),
 ]
+# LC has heard of a change, then that its object is gone, and comes to a GM that knows neither.
+GONE_AHEAD_OF_ITS_GM: list[tuple[Step, int, int]] = [
+    (Play.change, 0, 1),
+    (Play.watch, 0, 4),
+    (Play.carry, 0, 4),
+    (Play.hear, 0, 4),
+    (Play.delete, 0, 1),
+    (Play.watch, 0, 4),
+    (Play.carry, 0, 4),
+    (Play.hear, 0, 4),
+    (Play.connect, 1, 1),
+    (Play.carry, 1, 4),
+    (Play.hear, 0, 4),
+]
 
 
 @settings(max_examples=examples(120), deadline=None)
 @given(plays)
 @example(AHEAD_OF_ITS_GM)
+@example(GONE_AHEAD_OF_ITS_GM)
 def test_nothing_is_lost_doubled_or_turned_back(play: list[tuple[Step, int, int]]) -> None:
     world = Play()
     for step, number, count in play:

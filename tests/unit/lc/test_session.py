@@ -50,11 +50,11 @@ def session(*stored: Document) -> Session:
         (
             document(6, uid="old"),
             Put(document(5)),
-            [RemoveObject(KEY, "old"), Put(document(5))],
+            [RemoveObject(KEY, "old", 6), Put(document(5))],
         ),
         (None, delete(5), []),
-        (document(4), delete(5), [RemoveObject(KEY, "u1")]),
-        (document(5), delete(5), [RemoveObject(KEY, "u1")]),
+        (document(4), delete(5), [RemoveObject(KEY, "u1", 5)]),
+        (document(5), delete(5), [RemoveObject(KEY, "u1", 5)]),
         (document(6), delete(5), []),
         (document(4), delete(5, uid="other"), []),
         (None, Ack("store-1", "u1", 3), [Ack("store-1", "u1", 3)]),
@@ -73,7 +73,7 @@ def test_versions_are_compared_with_what_was_decided_before_it_is_stored() -> No
     link = session()
     link.received(Put(document(5)))
     assert link.received(Put(document(4))) == ()
-    assert link.received(delete(6)) == (RemoveObject(KEY, "u1"),)
+    assert link.received(delete(6)) == (RemoveObject(KEY, "u1", 6),)
     assert link.received(delete(6)) == ()
 
 
@@ -98,7 +98,7 @@ def test_a_rewound_history_is_taken_whatever_its_versions_and_only_in_its_snapsh
     link = session(document(9))
     link.received(Rewound())
     assert link.received(Put(document(2))) == (Put(document(2)),)
-    link.received(SnapshotEnd())
+    assert link.received(SnapshotEnd()) == (KeepOnly(frozenset({(KEY, "u1")}), is_rewound=True),)
     assert link.received(Put(document(1))) == ()
 
 

@@ -70,7 +70,8 @@ def test_everything_is_there_again(tmp_path: Path) -> None:
         assert [store.store_id] == ids
         assert store.note == ""
         assert [it.raw for it in store.objects("dataset")] == [dataset("a", version=7).raw]
-        assert store.known() == {"dataset": 7}
+        # Of `b`, which left.
+        assert store.known() == {"dataset": 9}
         assert [(it.seq, it.previous, it.body) for it in store.pending()] == [
             (1, 0, b'{"phase":"Train"}'),
             (2, 1, state(3)),
@@ -128,6 +129,28 @@ def test_listeners_hear_in_order_what_is_durable(tmp_path: Path) -> None:
         "replaced uid-2",
         "gone uid-2",
     ]
+
+
+def test_what_left_is_known_by_its_version_until_the_history_is_rewound(tmp_path: Path) -> None:
+    async def first(store: Store) -> None:
+        for version, name in enumerate("abc", start=3):
+            await store.put(dataset(name, version=version))
+        await store.delete(dataset("a").key, "uid-a", version=8)
+        assert store.known() == {"dataset": 8}
+        await store.delete(dataset("b").key, "uid-b", version=7)
+        await store.keep_only(())
+
+    async def second(store: Store) -> None:
+        assert store.known() == {"dataset": 8}
+        await store.put(dataset("c", version=2))
+        await store.keep_only({(dataset("c").key, "uid-c")}, is_rewound=True)
+        assert store.known() == {"dataset": 2}
+
+    async def third(store: Store) -> None:
+        assert store.known() == {"dataset": 2}
+
+    for work in (first, second, third):
+        within(tmp_path, work)
 
 
 def test_a_snapshot_drops_what_it_lacks_of_its_kinds_alone(tmp_path: Path) -> None:

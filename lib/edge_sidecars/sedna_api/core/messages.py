@@ -15,7 +15,7 @@ from edge_sidecars.sedna_api.core.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """`known`: the highest resourceVersion that LC was given, by kind."""
+    """`known`: by kind, the highest resourceVersion of what LC was given, or at which one left."""
 
     node: str
     store_id: str
