@@ -25,7 +25,6 @@ from edge_sidecars.kubeapi.errors import (
     NotSent,
     StaleConnection,
     Unreachable,
-    api_error,
 )
 from edge_sidecars.kubeapi.request import Request
 from edge_sidecars.kubeapi.response import Response, TooLong
@@ -52,6 +51,5 @@ __all__ = [
     "Unreachable",
     "UnusableCredentials",
     "WatchEvent",
-    "api_error",
     "parse_event",
 ]

@@ -32,7 +32,7 @@ KEEPALIVE = (10, 5, 3)
 UNSENT_LIMIT = 128 * 1024
 
 
-class Socket(socket.socket):
+class DescriptorSafeSocket(socket.socket):
     """One that never closes a descriptor which is not its own any more.
 
     uvloop (0.23, create_connection) closes the descriptor of a connection that is reset before it
@@ -119,7 +119,7 @@ class Connector(DelegatingConnector):
 
     def _socket(self, address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
-        sock = Socket(family, kind, protocol)
+        sock = DescriptorSafeSocket(family, kind, protocol)
         idle, interval, count = KEEPALIVE
         options = [
             (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),

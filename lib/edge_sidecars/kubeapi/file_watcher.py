@@ -31,7 +31,7 @@ class WatchedFiles(Generic[T]):
         self._read = read
         self._made: tuple[_Version, T] | None = None
         self._failed: tuple[_Version, float, OSError | ValueError] | None = None
-        self._told = ""
+        self._logged = ""
 
     def get(self) -> T:
         """Raises OSError or ValueError while no content was ever usable."""
@@ -44,18 +44,18 @@ class WatchedFiles(Generic[T]):
                 self._made = version, self._read()
             except (OSError, ValueError) as error:
                 self._failed = version, now + RETRY, error
-                self._tell(describe_failure(error))
+                self._log(describe_failure(error))
             else:
-                self._failed, self._told = None, ""
+                self._failed, self._logged = None, ""
         if self._made is not None:
             return self._made[1]
         assert self._failed is not None
         raise self._failed[2]
 
-    def _tell(self, problem: str) -> None:
-        if self._made is None or problem == self._told:
+    def _log(self, problem: str) -> None:
+        if self._made is None or problem == self._logged:
             return
-        self._told = problem
+        self._logged = problem
         files = ", ".join(map(str, self._paths))
         logger.warning(
             "changed credentials cannot be used: the last good ones stay in use",

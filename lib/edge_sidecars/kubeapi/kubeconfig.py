@@ -54,7 +54,7 @@ class Kubeconfig:
         self._paths = kubeconfig_paths(path)
         self._name = context
         self._fixed_server: str | None = None
-        self._told = ""  # the latest problem that was logged
+        self._logged = ""  # the latest problem that was logged
         self._plugin: ExecPlugin | None = None
         self._of_plugin: tuple[_TlsContexts, tuple[bytes, bytes], ssl.SSLContext] | None = None
         self._user = WatchedFiles(self._paths, self._read)
@@ -93,14 +93,14 @@ class Kubeconfig:
         try:
             found = await self._authorization(self._user.get())
         except Unreachable as error:
-            if str(error) != self._told:
-                self._told = str(error)
+            if str(error) != self._logged:
+                self._logged = str(error)
                 logger.warning(
                     "no credentials for the API server",
-                    extra=fields(server=self.server, why=self._told),
+                    extra=fields(server=self.server, why=self._logged),
                 )
             raise
-        self._told = ""
+        self._logged = ""
         return found
 
     async def _authorization(self, user: _User) -> str | None:
