@@ -7,8 +7,8 @@ writer       creates, updates, patches and deletes
 origin       which request is whose; what the rest of the relay is given
 """
 
-from edge_sidecars.local_apiserver.local_apiserver import Origin
+from edge_sidecars.local_apiserver.local_apiserver import LocalApiServer
 from edge_sidecars.local_apiserver.response import Answer
 from edge_sidecars.local_apiserver.storage import Unusable
 
-__all__ = ["Answer", "Origin", "Unusable"]
+__all__ = ["Answer", "LocalApiServer", "Unusable"]

@@ -12,13 +12,13 @@ from edge_sidecars.apimachinery.watch_events import EventType
 from edge_sidecars.local_apiserver.core.crd import DEFINITIONS, is_established, is_same
 from edge_sidecars.local_apiserver.core.custom_resource import resources
 from edge_sidecars.local_apiserver.core.unstructured import text
-from edge_sidecars.local_apiserver.object_store import Ledger, decoded
+from edge_sidecars.local_apiserver.object_store import ObjectStore, decoded
 
 
 class Definitions:
     """Begins with what the ledger has; goes on with its changes."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: ObjectStore) -> None:
         self._ledger = ledger
         # As stored: a schema's tree is ten times as large.
         self._served: dict[str, bytes] = {}

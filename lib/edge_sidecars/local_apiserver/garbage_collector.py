@@ -23,12 +23,12 @@ from edge_sidecars.local_apiserver.core.api_resource import Resource
 from edge_sidecars.local_apiserver.core.builtin.event import EVENT_TTL
 from edge_sidecars.local_apiserver.core.crd import CLEANUP_FINALIZER, DEFINITIONS
 from edge_sidecars.local_apiserver.core.deletion import BACKGROUND, NAMESPACES, DeleteOptions
-from edge_sidecars.local_apiserver.core.owner_references import Facts, Owned, Owner
+from edge_sidecars.local_apiserver.core.owner_references import Facts, Owned, OwnerReference
 from edge_sidecars.local_apiserver.core.unstructured import Object, text
-from edge_sidecars.local_apiserver.object_store import Ledger
-from edge_sidecars.local_apiserver.owner_graph import Place, Relations
+from edge_sidecars.local_apiserver.object_store import ObjectStore
+from edge_sidecars.local_apiserver.owner_graph import ObjectRef, OwnerGraph
 from edge_sidecars.local_apiserver.storage import NotStored
-from edge_sidecars.local_apiserver.writer import Write, Writer
+from edge_sidecars.local_apiserver.writer import ObjectWriter, Write
 from edge_sidecars.runtime.log import fields, logger
 
 _EVENTS = ResourceName("", "v1", "events")
@@ -40,22 +40,22 @@ _EVENT_INTERVAL: Final = 60.0
 _RETRY_DELAY: Final = 1.0
 
 
-class Collector:
+class GarbageCollector:
     """Learns of every change from its making on; acts while `run` runs."""
 
-    def __init__(self, ledger: Ledger, writer: Writer) -> None:
+    def __init__(self, ledger: ObjectStore, writer: ObjectWriter) -> None:
         self._ledger = ledger
         self._writer = writer
-        self._relations = Relations()
+        self._relations = OwnerGraph()
         # In order, each once.
-        self._waiting: dict[Place, None] = {}
+        self._waiting: dict[ObjectRef, None] = {}
         self._woken = asyncio.Event()
         for resource in ledger.catalog.stored():
             for item in ledger.stored(resource):
-                self._relations.learn(Place(resource.name, item.key), item)
+                self._relations.learn(ObjectRef(resource.name, item.key), item)
         for resource in ledger.catalog.stored():
             for item in ledger.stored(resource):
-                self._look_again(Place(resource.name, item.key))
+                self._look_again(ObjectRef(resource.name, item.key))
         ledger.subscribe(self._learn)
 
     async def run(self) -> None:
@@ -71,13 +71,13 @@ class Collector:
         if resource is None or resource.name != resource.storage:
             return
         for change in changes:
-            place = Place(name, change.item.key)
+            place = ObjectRef(name, change.item.key)
             if change.type is EventType.DELETED:
                 self._learn_end(place)
             else:
                 self._learn_state(place, change.item)
 
-    def _learn_state(self, place: Place, item: Item) -> None:
+    def _learn_state(self, place: ObjectRef, item: Item) -> None:
         former = self._relations.facts(place)
         found = self._relations.learn(place, item)
         self._look_again(place)
@@ -88,7 +88,7 @@ class Collector:
             for dependent in self._relations.dependents(found.uid):
                 self._look_again(dependent)
 
-    def _learn_end(self, place: Place) -> None:
+    def _learn_end(self, place: ObjectRef) -> None:
         found = self._relations.forget(place)
         if found is None:
             return
@@ -96,17 +96,17 @@ class Collector:
             self._look_again(dependent)
         self._look_at_owners(found)
         if place.key[0]:
-            self._look_again(Place(NAMESPACES, ("", place.key[0])))
+            self._look_again(ObjectRef(NAMESPACES, ("", place.key[0])))
         resource = self._ledger.catalog.find(place.storage)
         if resource is not None and resource.is_ending:
             name = f"{place.storage.plural}.{place.storage.group}"
-            self._look_again(Place(DEFINITIONS, ("", name)))
+            self._look_again(ObjectRef(DEFINITIONS, ("", name)))
 
     def _look_at_owners(self, found: Facts) -> None:
         for owner in self._relations.owners(found):
             self._look_again(owner)
 
-    def _look_again(self, place: Place) -> None:
+    def _look_again(self, place: ObjectRef) -> None:
         found = self._relations.facts(place)
         if found is not None and (found.is_ending or found.owner_references):
             self._waiting[place] = None
@@ -131,7 +131,7 @@ class Collector:
                 self._look_again(place)
                 await asyncio.sleep(_RETRY_DELAY)
 
-    async def _settle(self, place: Place) -> None:
+    async def _settle(self, place: ObjectRef) -> None:
         found = self._relations.facts(place)
         resource = self._ledger.catalog.find(place.storage)
         if found is None or resource is None:
@@ -147,7 +147,7 @@ class Collector:
         else:
             await self._end_dependent(resource, place, found)
 
-    async def _end_lost_pod(self, resource: Resource, place: Place) -> None:
+    async def _end_lost_pod(self, resource: Resource, place: ObjectRef) -> None:
         """A pod that is to end on a node that is not there will not be ended by its kubelet
         (pkg/controller/podgc)."""
         nodes = self._ledger.catalog.find(_NODES)
@@ -158,7 +158,7 @@ class Collector:
             options = DeleteOptions(grace_seconds=0)
             await self._writer.delete_if_there(Write(resource, *place.key), options)
 
-    async def _end_owner(self, resource: Resource, place: Place, found: Facts) -> None:
+    async def _end_owner(self, resource: Resource, place: ObjectRef, found: Facts) -> None:
         if found.orphans:
             for dependent in self._relations.dependents(found.uid):
                 await self._let_go(dependent, [found.uid])
@@ -172,8 +172,8 @@ class Collector:
             ):
                 await self._drop_finalizer(resource, place, server_metadata.FOREGROUND)
 
-    async def _end_dependent(self, resource: Resource, place: Place, found: Facts) -> None:
-        def state(owner: Owner) -> Owned:
+    async def _end_dependent(self, resource: Resource, place: ObjectRef, found: Facts) -> None:
+        def state(owner: OwnerReference) -> Owned:
             return self._state(owner, place)
 
         policy = owner_references.policy(found, state)
@@ -186,7 +186,7 @@ class Collector:
             ]
             await self._let_go(place, dead)
 
-    def _state(self, owner: Owner, dependent: Place) -> Owned:
+    def _state(self, owner: OwnerReference, dependent: ObjectRef) -> Owned:
         if self._ledger.catalog.of_kind(owner.api_version, owner.kind) is None:
             return Owned.THERE
         place = self._relations.place(owner.uid)
@@ -196,19 +196,19 @@ class Collector:
         waits = found is not None and found.waits_for_dependents
         return Owned.WAITING if waits and owner.blocks else Owned.THERE
 
-    async def _let_go(self, place: Place, owners: Sequence[str]) -> None:
+    async def _let_go(self, place: ObjectRef, owners: Sequence[str]) -> None:
         resource = self._ledger.catalog.find(place.storage)
         if resource is not None:
             await self._writer.change(
                 resource, place.key, lambda obj: owner_references.without_owners(obj, owners)
             )
 
-    async def _drop_finalizer(self, resource: Resource, place: Place, finalizer: str) -> None:
+    async def _drop_finalizer(self, resource: Resource, place: ObjectRef, finalizer: str) -> None:
         await self._writer.change(
             resource, place.key, lambda obj: owner_references.without_finalizer(obj, finalizer)
         )
 
-    async def _empty_namespace(self, resource: Resource, place: Place) -> None:
+    async def _empty_namespace(self, resource: Resource, place: ObjectRef) -> None:
         """Ends it if nothing is left; what has finalizers comes back here when it is gone."""
         name = place.key[1]
         # What was allowed before the namespace began to end may not be stored yet.
@@ -225,7 +225,7 @@ class Collector:
         ):
             await self._writer.change(resource, place.key, namespace_lifecycle.emptied)
 
-    async def _empty_definition(self, resource: Resource, place: Place) -> None:
+    async def _empty_definition(self, resource: Resource, place: ObjectRef) -> None:
         definition = self._ledger.get(resource, place.key)
         await self._ledger.settle()
         custom = self._custom(definition)

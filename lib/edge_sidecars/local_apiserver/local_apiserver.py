@@ -23,22 +23,22 @@ from edge_sidecars.local_apiserver.core.catalog import Catalog
 from edge_sidecars.local_apiserver.core.deletion import NAMESPACES
 from edge_sidecars.local_apiserver.custom_resources import Definitions
 from edge_sidecars.local_apiserver.documents import Documents
-from edge_sidecars.local_apiserver.garbage_collector import Collector
-from edge_sidecars.local_apiserver.object_store import Ledger, Subscriber
+from edge_sidecars.local_apiserver.garbage_collector import GarbageCollector
+from edge_sidecars.local_apiserver.object_store import ObjectStore, Subscriber
 from edge_sidecars.local_apiserver.requests import Requests
 from edge_sidecars.local_apiserver.response import Answer
 from edge_sidecars.local_apiserver.storage import MemoryStorage, SqliteStorage, Storage
-from edge_sidecars.local_apiserver.writer import Write, Writer
+from edge_sidecars.local_apiserver.writer import ObjectWriter, Write
 from edge_sidecars.runtime.clock import boot_id
 
 
-class Origin:
+class LocalApiServer:
     """Made by `open`; `run` runs beside the requests; `close` comes last."""
 
-    def __init__(self, ledger: Ledger, storage: Storage, now: Callable[[], datetime]) -> None:
+    def __init__(self, ledger: ObjectStore, storage: Storage, now: Callable[[], datetime]) -> None:
         self._ledger = ledger
         self._storage = storage
-        self._writer = Writer(ledger, now)
+        self._writer = ObjectWriter(ledger, now)
         self._requests = Requests(ledger, self._writer, now)
         self._documents = Documents(ledger.catalog)
         self._tasks: set[asyncio.Task[Answer]] = set()
@@ -47,7 +47,7 @@ class Origin:
     async def open(cls, directory: Path | None, *, wall: Callable[[], float] = time.time) -> Self:
         """`directory` None: nothing is kept. Raises `Unusable` where what is there cannot be, and
         `DirectoryInUse` where another process has it."""
-        ledger = Ledger(Catalog(builtin_resources()), wall)
+        ledger = ObjectStore(Catalog(builtin_resources()), wall)
         boot = await asyncio.to_thread(boot_id)
         storage: Storage
         if directory is None:
@@ -62,7 +62,7 @@ class Origin:
 
     async def run(self) -> None:
         """What goes on in the background (dependents, namespaces, old Events), until cancelled."""
-        await Collector(self._ledger, self._writer).run()
+        await GarbageCollector(self._ledger, self._writer).run()
 
     async def close(self) -> None:
         """Finishes the writes that were begun."""

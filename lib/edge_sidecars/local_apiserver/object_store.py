@@ -33,7 +33,7 @@ REBOOT_GAP: Final = 1_000_000
 Subscriber = Callable[[ResourceName, Sequence[ObjectChange]], None]
 
 
-class Ledger:
+class ObjectStore:
     """Is empty and keeps nothing until `restore` was called, which comes before all else."""
 
     def __init__(self, catalog: Catalog, wall: Callable[[], float]) -> None:

@@ -23,7 +23,10 @@ from edge_sidecars.local_apiserver.core import api_errors, deletion, reviews
 from edge_sidecars.local_apiserver.core.api_resource import Resource
 from edge_sidecars.local_apiserver.core.body import protobuf
 from edge_sidecars.local_apiserver.core.body.decoding import written
-from edge_sidecars.local_apiserver.core.body.object_reader import FieldValidation, doubled_fields
+from edge_sidecars.local_apiserver.core.body.object_reader import (
+    FieldValidation,
+    duplicate_fields_of,
+)
 from edge_sidecars.local_apiserver.core.body.write_options import (
     JSON,
     check_media_type,
@@ -36,10 +39,10 @@ from edge_sidecars.local_apiserver.core.body.write_options import (
 )
 from edge_sidecars.local_apiserver.core.deletion import NAMESPACES, DeleteOptions
 from edge_sidecars.local_apiserver.core.unstructured import Object
-from edge_sidecars.local_apiserver.object_store import Ledger, decoded
+from edge_sidecars.local_apiserver.object_store import ObjectStore, decoded
 from edge_sidecars.local_apiserver.response import Answer
 from edge_sidecars.local_apiserver.storage import NotStored
-from edge_sidecars.local_apiserver.writer import Write, Writer, Written
+from edge_sidecars.local_apiserver.writer import ObjectWriter, Write, Written
 
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 
@@ -62,7 +65,9 @@ class Asked(NamedTuple):
 class Requests:
     """`now` is the wall time."""
 
-    def __init__(self, ledger: Ledger, writer: Writer, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, ledger: ObjectStore, writer: ObjectWriter, now: Callable[[], datetime]
+    ) -> None:
         self._ledger = ledger
         self._writer = writer
         self._now = now
@@ -166,8 +171,8 @@ def _sent(asked: Asked, options_kind: str) -> tuple[Write, Object]:
     write = _with_options(asked, options_kind)
     sent = sent_object(asked.resource, media_type, asked.body)
     if write.validation is not FieldValidation.IGNORE and media_type == JSON:
-        doubled = [f'duplicate field "{path}"' for path in doubled_fields(asked.body)]
-        write = write._replace(doubled=doubled)
+        duplicate_fields = [f'duplicate field "{path}"' for path in duplicate_fields_of(asked.body)]
+        write = write._replace(duplicate_fields=duplicate_fields)
     return write, sent
 
 

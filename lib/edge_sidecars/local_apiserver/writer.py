@@ -39,8 +39,8 @@ from edge_sidecars.local_apiserver.core.body.object_reader import (
 from edge_sidecars.local_apiserver.core.body.write_options import bad_patch, patched
 from edge_sidecars.local_apiserver.core.deletion import NAMESPACES, DeleteOptions, Marked, Removed
 from edge_sidecars.local_apiserver.core.unstructured import Object, is_equal, mapping, text
-from edge_sidecars.local_apiserver.core.write_strategy import Birth
-from edge_sidecars.local_apiserver.object_store import Ledger
+from edge_sidecars.local_apiserver.core.write_strategy import ServerMetadata
+from edge_sidecars.local_apiserver.object_store import ObjectStore
 
 # apiserver pkg/registry/generic/registry/store.go: maxNameGenerationCreateAttempts
 _NAME_ATTEMPTS = 8
@@ -67,17 +67,17 @@ class Write(NamedTuple):
     status_only: bool = False
     is_dry_run: bool = False
     validation: FieldValidation = FieldValidation.IGNORE
-    doubled: Sequence[str] = ()
+    duplicate_fields: Sequence[str] = ()
 
     @property
     def key(self) -> Key:
         return self.namespace, self.name
 
 
-class Writer:
+class ObjectWriter:
     """`now` is the wall time."""
 
-    def __init__(self, ledger: Ledger, now: Callable[[], datetime]) -> None:
+    def __init__(self, ledger: ObjectStore, now: Callable[[], datetime]) -> None:
         self._ledger = ledger
         self._now = now
 
@@ -194,9 +194,9 @@ class Writer:
             raise api_errors.missing(name.group, name.plural, write.name)
         return found
 
-    def _birth(self, is_generated: bool = False) -> Birth:
+    def _birth(self, is_generated: bool = False) -> ServerMetadata:
         suffix = _suffix() if is_generated else ""
-        return Birth(uid=str(uuid.uuid4()), suffix=suffix, now=written(self._now()))
+        return ServerMetadata(uid=str(uuid.uuid4()), suffix=suffix, now=written(self._now()))
 
     def _check_place(self, write: Write, name: str) -> None:
         """Whether something may begin here. Raises Refused."""
@@ -275,7 +275,7 @@ class Writer:
 def _read(write: Write, sent: Object) -> Sequence[str]:
     """Reads an object in place; returns what to warn of. Raises Refused."""
     try:
-        found = [*write.doubled, *_unread(write, sent)]
+        found = [*write.duplicate_fields, *_unread(write, sent)]
         if found and write.validation is FieldValidation.STRICT:
             raise Undecodable(f"strict decoding error: {', '.join(found)}")
     except Undecodable as error:

@@ -14,7 +14,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldRequirement, FieldSelector
 from edge_sidecars.apimachinery.status import Refused, bad_request, expired, not_acceptable
 from edge_sidecars.apimachinery.store import ObjectChange
-from edge_sidecars.local_apiserver.local_apiserver import Origin
+from edge_sidecars.local_apiserver.local_apiserver import LocalApiServer
 from edge_sidecars.local_apiserver.response import Answer
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
@@ -73,7 +73,7 @@ class NoReflectors:
 
 
 class LocalApi:
-    def __init__(self, access: Access, reads: Reads, origin: Origin) -> None:
+    def __init__(self, access: Access, reads: Reads, origin: LocalApiServer) -> None:
         self._access = access
         self._reads = reads
         self._streams = reads.streams

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.local_apiserver.core.api_errors import not_served
-from edge_sidecars.local_apiserver.local_apiserver import Origin
+from edge_sidecars.local_apiserver.local_apiserver import LocalApiServer
 from edge_sidecars.local_apiserver.storage import Unusable
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.walstore.files import DirectoryInUse
@@ -27,7 +27,7 @@ from relay_sidecar.wiring.report import RelayReport
 
 
 class LocalRelay:
-    def __init__(self, config: Config, origin: Origin) -> None:
+    def __init__(self, config: Config, origin: LocalApiServer) -> None:
         streams = Streams(
             lambda _: NoReflectors(), MinResourceVersion(), limits_of(config), RelayCounters()
         )
@@ -58,7 +58,7 @@ class LocalRelay:
     ) -> "LocalRelay":
         """Raises `BadInput`."""
         try:
-            origin = await Origin.open(config.data_dir)
+            origin = await LocalApiServer.open(config.data_dir)
         except (Unusable, DirectoryInUse) as error:
             raise BadInput(f"--data-dir {config.data_dir}: {error}") from error
         stack.push_async_callback(origin.close)
@@ -85,7 +85,7 @@ class _NoUpstream:
 class _LocalFields:
     """What can be selected by, the origin knows of each resource."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: LocalApiServer) -> None:
         self._origin = origin
 
     async def published(self, resource: ResourceName) -> frozenset[str] | None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from edge_sidecars.apimachinery.request_info import RequestInfo
 from edge_sidecars.apimachinery.store import Collection
-from edge_sidecars.local_apiserver import Origin
+from edge_sidecars.local_apiserver import LocalApiServer
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -53,8 +53,10 @@ class LocalOrigin:
         self.origin = self._loop.run_until_complete(self._open())
         return self
 
-    async def _open(self) -> Origin:
-        origin = await Origin.open(self._directory, wall=lambda: time.time() + self.clock_ahead)
+    async def _open(self) -> LocalApiServer:
+        origin = await LocalApiServer.open(
+            self._directory, wall=lambda: time.time() + self.clock_ahead
+        )
         if self._collects:
             self._collecting = asyncio.create_task(origin.run())
         return origin

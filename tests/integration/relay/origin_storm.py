@@ -11,13 +11,13 @@ from http import HTTPStatus
 from pathlib import Path
 
 from edge_sidecars.apimachinery.request_info import RequestInfo
-from edge_sidecars.local_apiserver import Answer, Origin
+from edge_sidecars.local_apiserver import Answer, LocalApiServer
 
 PATH = "/api/v1/namespaces/default/configmaps"
 WRITERS = 8
 
 
-async def write(origin: Origin, writer: int, first: int) -> None:
+async def write(origin: LocalApiServer, writer: int, first: int) -> None:
     name = f"c-{writer}"
     for number in range(first, sys.maxsize):
         if is_deletion(number):
@@ -36,7 +36,7 @@ def is_deletion(number: int) -> bool:
     return number % 10 == 9
 
 
-async def ask(origin: Origin, method: str, path: str, body: bytes) -> Answer:
+async def ask(origin: LocalApiServer, method: str, path: str, body: bytes) -> Answer:
     return await origin.write(RequestInfo.parse(method, path), headers={}, body=body)
 
 
@@ -46,7 +46,7 @@ def say(name: str, number: int, version: str) -> None:
 
 
 async def storm(directory: Path, first: int) -> None:
-    origin = await Origin.open(directory)
+    origin = await LocalApiServer.open(directory)
     await asyncio.gather(*(write(origin, writer, first) for writer in range(WRITERS)))
 
 

@@ -15,7 +15,7 @@ from edge_sidecars.apimachinery.status import (
     not_found,
 )
 from edge_sidecars.apimachinery.status import invalid as invalid_status
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 
 _MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -126,7 +126,7 @@ def unprocessable_patch() -> Refused:
     )
 
 
-def invalid(group: str, kind: str, name: str, faults: Sequence[Fault]) -> Refused:
+def invalid(group: str, kind: str, name: str, faults: Sequence[FieldError]) -> Refused:
     causes = [StatusCause(fault.type, fault.message, fault.path) for fault in faults]
     return Refused(invalid_status(kind, causes, group=group, name=name))
 

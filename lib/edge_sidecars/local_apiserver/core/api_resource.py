@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.local_apiserver.core.names import dns_subdomain
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.schema.schema import Schema
 from edge_sidecars.local_apiserver.core.server_metadata import NameRule
 from edge_sidecars.local_apiserver.core.unstructured import Object
@@ -28,12 +28,12 @@ def _no_preparation(obj: Object, current: Object) -> None:
     """For kinds whose updates need none."""
 
 
-def _no_faults(obj: Object) -> Sequence[Fault]:
+def _no_faults(obj: Object) -> Sequence[FieldError]:
     """For kinds about which the schema says all."""
     return ()
 
 
-def _no_update_faults(obj: Object, current: Object) -> Sequence[Fault]:
+def _no_update_faults(obj: Object, current: Object) -> Sequence[FieldError]:
     """For kinds of which every field may change."""
     return ()
 
@@ -61,8 +61,8 @@ class Strategy:
     prepare_create: Callable[[Object], None] = _nothing
     prepare_update: Callable[[Object, Object], None] = _no_preparation
     prepare_status: Callable[[Object, Object], None] = _no_preparation
-    check: Callable[[Object], Sequence[Fault]] = _no_faults
-    check_update: Callable[[Object, Object], Sequence[Fault]] = _no_update_faults
+    check: Callable[[Object], Sequence[FieldError]] = _no_faults
+    check_update: Callable[[Object, Object], Sequence[FieldError]] = _no_update_faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

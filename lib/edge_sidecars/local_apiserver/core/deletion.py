@@ -98,7 +98,7 @@ def _checked(tree: Object) -> DeleteOptions:
     )
 
 
-def dry_run_faults(values: Sequence[str]) -> list[field_errors.Fault]:
+def dry_run_faults(values: Sequence[str]) -> list[field_errors.FieldError]:
     if all(value == "All" for value in values):
         return []
     return [field_errors.not_supported("dryRun", strings(values), ("All",))]

@@ -24,7 +24,7 @@ from edge_sidecars.local_apiserver.core.unstructured import (
 )
 
 
-class Owner(Struct, frozen=True, rename="camel", gc=False):
+class OwnerReference(Struct, frozen=True, rename="camel", gc=False):
     """An ownerReference. `blocks`: an owner that is deleted in the foreground waits for it."""
 
     api_version: str
@@ -38,7 +38,7 @@ class Facts(Struct, frozen=True, rename="camel", gc=False):
     """What of an object's metadata garbage collection goes by."""
 
     uid: str
-    owner_references: list[Owner] = []
+    owner_references: list[OwnerReference] = []
     finalizers: list[str] = []
     deletion_timestamp: str = ""
 
@@ -76,7 +76,7 @@ class Owned(Enum):
     GONE = "gone"
 
 
-def policy(found: Facts, state: Callable[[Owner], Owned]) -> str | None:
+def policy(found: Facts, state: Callable[[OwnerReference], Owned]) -> str | None:
     """By which propagation policy a dependent is deleted; None: it is not."""
     states = [state(owner) for owner in found.owner_references]
     if found.is_ending or not states or Owned.THERE in states:
@@ -88,7 +88,7 @@ def policy(found: Facts, state: Callable[[Owner], Owned]) -> str | None:
     return FOREGROUND if metadata.FOREGROUND in found.finalizers else BACKGROUND
 
 
-def has_dead_owner(found: Facts, state: Callable[[Owner], Owned]) -> bool:
+def has_dead_owner(found: Facts, state: Callable[[OwnerReference], Owned]) -> bool:
     return any(state(owner) is not Owned.THERE for owner in found.owner_references)
 
 

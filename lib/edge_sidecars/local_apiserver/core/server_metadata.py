@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from edge_sidecars.local_apiserver.core import names
 from edge_sidecars.local_apiserver.core.schema import field_errors
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.unstructured import (
     Json,
     Object,
@@ -119,9 +119,9 @@ _ORDER = (
 )
 
 
-def check(metadata: Object, rule: NameRule, *, is_embedded: bool = False) -> list[Fault]:
+def check(metadata: Object, rule: NameRule, *, is_embedded: bool = False) -> list[FieldError]:
     """ValidateObjectMeta; `is_embedded`: of an object in another one, which may have no name."""
-    found: list[Fault] = []
+    found: list[FieldError] = []
     prefix, name = text(metadata, "generateName"), text(metadata, "name")
     # A prefix may end in a dash, as a name may not.
     if prefix and (said := rule(prefix[:-1] + "a" if prefix.endswith("-") else prefix)):
@@ -142,7 +142,7 @@ def check(metadata: Object, rule: NameRule, *, is_embedded: bool = False) -> lis
     return found
 
 
-def check_standard_finalizers(metadata: Object) -> Iterable[Fault]:
+def check_standard_finalizers(metadata: Object) -> Iterable[FieldError]:
     """Of Kubernetes' core kinds: who is not Kubernetes has a domain
     (pkg/apis/core/validation/validation.go, ValidateFinalizerName)."""
     for index, finalizer in enumerate(texts(metadata, "finalizers")):
@@ -152,7 +152,7 @@ def check_standard_finalizers(metadata: Object) -> Iterable[Fault]:
             yield field_errors.invalid(f"metadata.finalizers[{index}]", finalizer, said)
 
 
-def check_labels(labels: Object, path: str) -> Iterable[Fault]:
+def check_labels(labels: Object, path: str) -> Iterable[FieldError]:
     for key, value in labels.items():
         if said := names.qualified_name(key):
             yield field_errors.invalid(path, key, said)
@@ -160,7 +160,7 @@ def check_labels(labels: Object, path: str) -> Iterable[Fault]:
             yield field_errors.invalid(path, value, said)
 
 
-def _annotation_faults(metadata: Object) -> Iterable[Fault]:
+def _annotation_faults(metadata: Object) -> Iterable[FieldError]:
     size = 0
     for key, value in mapping(metadata, "annotations").items():
         if said := names.qualified_name(key.lower()):
@@ -170,7 +170,7 @@ def _annotation_faults(metadata: Object) -> Iterable[Fault]:
         yield field_errors.too_long("metadata.annotations", names.ANNOTATIONS_LIMIT)
 
 
-def _owner_faults(metadata: Object) -> Iterable[Fault]:
+def _owner_faults(metadata: Object) -> Iterable[FieldError]:
     controllers = []
     for owner in objects(metadata, "ownerReferences"):
         path = "metadata.ownerReferences"
@@ -195,7 +195,7 @@ def _owner_faults(metadata: Object) -> Iterable[Fault]:
         yield field_errors.invalid("metadata.ownerReferences", None, said)
 
 
-def _finalizer_faults(metadata: Object) -> Iterable[Fault]:
+def _finalizer_faults(metadata: Object) -> Iterable[FieldError]:
     finalizers = texts(metadata, "finalizers")
     for finalizer in finalizers:
         if said := names.qualified_name(finalizer):
@@ -205,14 +205,14 @@ def _finalizer_faults(metadata: Object) -> Iterable[Fault]:
         yield field_errors.invalid("metadata.finalizers", list(finalizers), said)
 
 
-def version_needed() -> Fault:
+def version_needed() -> FieldError:
     """What is wrong with an update that names no version, where its kind demands one."""
     return field_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
 
 
-def check_update(metadata: Object, current: Object) -> list[Fault]:
+def check_update(metadata: Object, current: Object) -> list[FieldError]:
     """ValidateObjectMetaUpdate."""
-    found: list[Fault] = []
+    found: list[FieldError] = []
     if current.get("deletionTimestamp"):
         added = sorted(set(texts(metadata, "finalizers")) - set(texts(current, "finalizers")))
         if added:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from edge_sidecars.local_apiserver.core import api_errors, server_metadata
 from edge_sidecars.local_apiserver.core.api_resource import Resource
 from edge_sidecars.local_apiserver.core.body.decoding import fill
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.schema.validation import validate
 from edge_sidecars.local_apiserver.core.unstructured import (
     Object,
@@ -28,7 +28,7 @@ _UNJUDGED = (*_HEAD, "status")
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
+class ServerMetadata:
     """What only the outside knows of a new object; `now` as metav1.Time writes it."""
 
     uid: str
@@ -36,7 +36,7 @@ class Birth:
     now: str
 
 
-def create(resource: Resource, sent: Object, *, namespace: str, birth: Birth) -> Object:
+def create(resource: Resource, sent: Object, *, namespace: str, birth: ServerMetadata) -> Object:
     """The new object. `sent` has been read by `reading.read`; it is used up."""
     meta = server_metadata.of(sent)
     _match_namespace(resource, meta, namespace)
@@ -145,14 +145,14 @@ def _is_body_changed(resource: Resource, sent: Object, current: Object) -> bool:
     )
 
 
-def _meta_faults(resource: Resource, meta: Object) -> list[Fault]:
+def _meta_faults(resource: Resource, meta: Object) -> list[FieldError]:
     found = server_metadata.check(meta, resource.strategy.name_rule)
     if resource.strategy.demands_standard_finalizers:
         found += server_metadata.check_standard_finalizers(meta)
     return found
 
 
-def _body_faults(resource: Resource, obj: Object) -> list[Fault]:
+def _body_faults(resource: Resource, obj: Object) -> list[FieldError]:
     """What the schema says; it does not judge the metadata. Of a built-in one only what was sent
     is judged, before the defaults: Go makes whole objects of nothing."""
     if resource.is_custom:
@@ -165,14 +165,14 @@ def _body_faults(resource: Resource, obj: Object) -> list[Fault]:
     return found
 
 
-def _status_faults(resource: Resource, obj: Object) -> list[Fault]:
+def _status_faults(resource: Resource, obj: Object) -> list[FieldError]:
     schema = resource.schema.properties.get("status")
     if not resource.is_custom or schema is None or "status" not in obj:
         return []
     return validate(obj["status"], schema, "status")
 
 
-def _refuse(resource: Resource, obj: Object, found: Sequence[Fault]) -> None:
+def _refuse(resource: Resource, obj: Object, found: Sequence[FieldError]) -> None:
     if not found:
         return
     raise api_errors.invalid(

@@ -12,10 +12,10 @@ from edge_sidecars.local_apiserver.core.api_resource import Resource
 from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
 from edge_sidecars.local_apiserver.core.catalog import Catalog
 from edge_sidecars.local_apiserver.core.deletion import DeleteOptions
-from edge_sidecars.local_apiserver.garbage_collector import Collector
-from edge_sidecars.local_apiserver.object_store import Ledger
+from edge_sidecars.local_apiserver.garbage_collector import GarbageCollector
+from edge_sidecars.local_apiserver.object_store import ObjectStore
 from edge_sidecars.local_apiserver.storage import NotStored, ObjectRow, Settled, StoredObjects
-from edge_sidecars.local_apiserver.writer import Write, Writer
+from edge_sidecars.local_apiserver.writer import ObjectWriter, Write
 
 PATIENCE = 10.0
 
@@ -56,10 +56,10 @@ class World:
     """A ledger with the built-in resources, a writer and a collector."""
 
     def __init__(self, **storage: Any) -> None:
-        self.ledger = Ledger(Catalog(builtin_resources()), time.time)
+        self.ledger = ObjectStore(Catalog(builtin_resources()), time.time)
         self.storage = HeldStorage(self.ledger.settled, **storage)
         self.ledger.restore(self.storage, StoredObjects(0, "", ()), "boot")
-        self.writer = Writer(self.ledger, lambda: datetime.now(UTC))
+        self.writer = ObjectWriter(self.ledger, lambda: datetime.now(UTC))
         self.spaces = self.resource("namespaces")
         self.config_maps = self.resource("configmaps")
 
@@ -84,7 +84,7 @@ class World:
 def play(work: Callable[[World], Awaitable[None]], **storage: Any) -> None:
     async def run() -> None:
         world = World(**storage)
-        collecting = asyncio.create_task(Collector(world.ledger, world.writer).run())
+        collecting = asyncio.create_task(GarbageCollector(world.ledger, world.writer).run())
         await work(world)
         collecting.cancel()
         with contextlib.suppress(asyncio.CancelledError):

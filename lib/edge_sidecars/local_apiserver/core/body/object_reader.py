@@ -48,7 +48,7 @@ def parse(body: bytes) -> Json:
     return parsed
 
 
-def doubled_fields(body: bytes) -> list[str]:
+def duplicate_fields_of(body: bytes) -> list[str]:
     """The paths of keys that stand more than once in an object of a JSON text."""
     found = False
 
@@ -58,30 +58,30 @@ def doubled_fields(body: bytes) -> list[str]:
         if len(made) == len(pairs):
             return made
         found = True
-        return _Doubled(pairs)
+        return _DuplicateFields(pairs)
 
     tree: Json = json.loads(body, object_pairs_hook=pairs_to_dict)
-    return list(_doubled_in(tree, "")) if found else []
+    return list(_duplicates_in(tree, "")) if found else []
 
 
-class _Doubled(dict[str, Json]):
+class _DuplicateFields(dict[str, Json]):
     """An object some of whose keys stand more than once."""
 
     def __init__(self, pairs: list[tuple[str, Json]]) -> None:
         super().__init__(pairs)
         names = [name for name, _ in pairs]
-        self.doubled = sorted({name for name in names if names.count(name) > 1})
+        self.duplicate_fields = sorted({name for name in names if names.count(name) > 1})
 
 
-def _doubled_in(tree: Json, path: str) -> Iterator[str]:
-    if isinstance(tree, _Doubled):
-        yield from (joined(path, name) for name in tree.doubled)
+def _duplicates_in(tree: Json, path: str) -> Iterator[str]:
+    if isinstance(tree, _DuplicateFields):
+        yield from (joined(path, name) for name in tree.duplicate_fields)
     if isinstance(tree, dict):
         for name, child in tree.items():
-            yield from _doubled_in(child, joined(path, name))
+            yield from _duplicates_in(child, joined(path, name))
     elif isinstance(tree, list):
         for index, child in enumerate(tree):
-            yield from _doubled_in(child, f"{path}[{index}]")
+            yield from _duplicates_in(child, f"{path}[{index}]")
 
 
 def read(resource: Resource, tree: Object) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from edge_sidecars.local_apiserver.core import names
 from edge_sidecars.local_apiserver.core.api_resource import Strategy
 from edge_sidecars.local_apiserver.core.schema import field_errors
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.unstructured import Object, is_equal, mapping, text
 
 # core.MaxSecretSize, also ConfigMap's
@@ -21,13 +21,13 @@ _REQUIRED_KEYS = {
 _FROZEN = "field is immutable when `immutable` is set"
 
 
-def _keys(data: Object, path: str) -> Iterable[Fault]:
+def _keys(data: Object, path: str) -> Iterable[FieldError]:
     for key in data:
         if said := names.config_key(key):
             yield field_errors.invalid(f"{path}[{key}]", key, said)
 
 
-def _check_config_map(obj: Object) -> Sequence[Fault]:
+def _check_config_map(obj: Object) -> Sequence[FieldError]:
     data, binary = mapping(obj, "data"), mapping(obj, "binaryData")
     found = list(_keys(data, "data"))
     for key in sorted(data.keys() & binary.keys()):
@@ -40,7 +40,7 @@ def _check_config_map(obj: Object) -> Sequence[Fault]:
     return found
 
 
-def _check_frozen(obj: Object, current: Object, fields: Sequence[str]) -> Iterable[Fault]:
+def _check_frozen(obj: Object, current: Object, fields: Sequence[str]) -> Iterable[FieldError]:
     if current.get("immutable") is not True:
         return
     if obj.get("immutable") is not True:
@@ -50,7 +50,7 @@ def _check_frozen(obj: Object, current: Object, fields: Sequence[str]) -> Iterab
             yield field_errors.forbidden(field, _FROZEN)
 
 
-def _check_config_map_update(obj: Object, current: Object) -> Sequence[Fault]:
+def _check_config_map_update(obj: Object, current: Object) -> Sequence[FieldError]:
     return list(_check_frozen(obj, current, ("data", "binaryData")))
 
 
@@ -66,7 +66,7 @@ def _default_secret(obj: Object) -> None:
         obj["type"] = "Opaque"
 
 
-def _check_secret(obj: Object) -> Sequence[Fault]:
+def _check_secret(obj: Object) -> Sequence[FieldError]:
     data = mapping(obj, "data")
     found = list(_keys(data, "data"))
     if sum(len(str(value)) * 3 // 4 for value in data.values()) > SIZE_LIMIT:
@@ -84,7 +84,7 @@ def _check_secret(obj: Object) -> Sequence[Fault]:
     return found
 
 
-def _check_secret_update(obj: Object, current: Object) -> Sequence[Fault]:
+def _check_secret_update(obj: Object, current: Object) -> Sequence[FieldError]:
     found = []
     if text(obj, "type") != text(current, "type"):
         found.append(field_errors.invalid("type", text(obj, "type"), "field is immutable"))

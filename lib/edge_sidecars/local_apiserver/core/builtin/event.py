@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from edge_sidecars.local_apiserver.core.api_resource import Strategy
 from edge_sidecars.local_apiserver.core.schema import field_errors
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.unstructured import Object, text
 
 # kube-apiserver --event-ttl, seconds
@@ -68,11 +68,11 @@ def _default_new(obj: Object) -> None:
     obj.setdefault("deprecatedSource", {})
 
 
-def _check_core(obj: Object) -> Sequence[Fault]:
+def _check_core(obj: Object) -> Sequence[FieldError]:
     return list(_namespace_faults(obj, "involvedObject"))
 
 
-def _namespace_faults(obj: Object, field: str) -> Iterable[Fault]:
+def _namespace_faults(obj: Object, field: str) -> Iterable[FieldError]:
     about, own = text(obj, field, "namespace"), text(obj, "metadata", "namespace")
     if about != own and (about or own != "default"):
         if not about and field == "involvedObject" and not text(obj, "reportingComponent"):
@@ -81,14 +81,14 @@ def _namespace_faults(obj: Object, field: str) -> Iterable[Fault]:
         yield field_errors.invalid("involvedObject.namespace", about, said)
 
 
-def _check_new(obj: Object) -> Sequence[Fault]:
+def _check_new(obj: Object) -> Sequence[FieldError]:
     """Of events that are made by events.k8s.io; older ones are let through."""
     if obj.get("deprecatedFirstTimestamp"):
         return ()
     return list(_new_faults(obj))
 
 
-def _new_faults(obj: Object) -> Iterable[Fault]:
+def _new_faults(obj: Object) -> Iterable[FieldError]:
     yield from _namespace_faults(obj, "regarding")
     if (kind := text(obj, "type")) not in ("Normal", "Warning"):
         yield field_errors.invalid("type", kind, f"has invalid value: {kind}")

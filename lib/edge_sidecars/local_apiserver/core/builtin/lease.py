@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from edge_sidecars.local_apiserver.core.api_resource import Strategy
 from edge_sidecars.local_apiserver.core.schema import field_errors
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.unstructured import Object, mapping, number
 
 
@@ -15,11 +15,11 @@ def _drop_gated(obj: Object) -> None:
         spec.pop(field, None)
 
 
-def _check(obj: Object) -> Sequence[Fault]:
+def _check(obj: Object) -> Sequence[FieldError]:
     return list(_spec_faults(mapping(obj, "spec")))
 
 
-def _spec_faults(spec: Object) -> Iterable[Fault]:
+def _spec_faults(spec: Object) -> Iterable[FieldError]:
     duration, transitions = number(spec, "leaseDurationSeconds"), number(spec, "leaseTransitions")
     if duration is not None and duration <= 0:
         yield field_errors.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from edge_sidecars.local_apiserver.core import names
 from edge_sidecars.local_apiserver.core.api_resource import Strategy
 from edge_sidecars.local_apiserver.core.schema import field_errors
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.unstructured import (
     Object,
     items,
@@ -48,11 +48,11 @@ def _begin_service(obj: Object) -> None:
     obj["status"] = {"loadBalancer": {}}
 
 
-def _check_service(obj: Object) -> Sequence[Fault]:
+def _check_service(obj: Object) -> Sequence[FieldError]:
     return list(_service_faults(mapping(obj, "spec")))
 
 
-def _service_faults(spec: Object) -> Iterable[Fault]:
+def _service_faults(spec: Object) -> Iterable[FieldError]:
     kind, ports = text(spec, "type"), list(objects(spec, "ports"))
     if not ports and kind != "ExternalName" and text(spec, "clusterIP") != "None":
         yield field_errors.required("spec.ports")
@@ -69,7 +69,9 @@ def _service_faults(spec: Object) -> Iterable[Fault]:
         yield field_errors.not_supported("spec.sessionAffinity", found, supported)
 
 
-def _port_faults(port: Object, path: str, seen: set[str], *, is_named: bool) -> Iterable[Fault]:
+def _port_faults(
+    port: Object, path: str, seen: set[str], *, is_named: bool
+) -> Iterable[FieldError]:
     name = text(port, "name")
     if not name:
         if is_named:
@@ -94,7 +96,7 @@ def _keep_address(obj: Object, current: Object) -> None:
                 spec[field] = former[field]
 
 
-def _check_service_update(obj: Object, current: Object) -> Sequence[Fault]:
+def _check_service_update(obj: Object, current: Object) -> Sequence[FieldError]:
     address, former = text(obj, "spec", "clusterIP"), text(current, "spec", "clusterIP")
     if former and address != former and text(obj, "spec", "type") != "ExternalName":
         said = "may not change once set"
@@ -108,11 +110,11 @@ def _default_slice(obj: Object) -> None:
         port.setdefault("protocol", "TCP")
 
 
-def _check_slice(obj: Object) -> Sequence[Fault]:
+def _check_slice(obj: Object) -> Sequence[FieldError]:
     return list(_slice_faults(obj))
 
 
-def _slice_faults(obj: Object) -> Iterable[Fault]:
+def _slice_faults(obj: Object) -> Iterable[FieldError]:
     kind = text(obj, "addressType")
     if not kind:
         yield field_errors.required("addressType")
@@ -127,7 +129,7 @@ def _slice_faults(obj: Object) -> Iterable[Fault]:
         yield field_errors.too_many("ports", len(items(obj, "ports")), _PORTS_LIMIT)
 
 
-def _endpoint_faults(endpoint: Object, path: str, kind: str) -> Iterable[Fault]:
+def _endpoint_faults(endpoint: Object, path: str, kind: str) -> Iterable[FieldError]:
     addresses = texts(endpoint, "addresses")
     if not addresses:
         yield field_errors.required(f"{path}.addresses", "must contain at least 1 address")
@@ -152,7 +154,7 @@ def _address_fault(address: str, kind: str) -> str:
             return ""
 
 
-def _check_slice_update(obj: Object, current: Object) -> Sequence[Fault]:
+def _check_slice_update(obj: Object, current: Object) -> Sequence[FieldError]:
     kind = text(obj, "addressType")
     if kind != text(current, "addressType"):
         return [field_errors.invalid("addressType", kind, "field is immutable")]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from edge_sidecars.local_apiserver.core import names
 from edge_sidecars.local_apiserver.core.api_resource import Strategy
 from edge_sidecars.local_apiserver.core.schema import field_errors
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.unstructured import (
     Object,
     copied,
@@ -97,7 +97,7 @@ def _default_volume(volume: Object) -> None:
         found.setdefault("type", "")
 
 
-def spec_faults(spec: Object, path: str) -> Iterable[Fault]:
+def spec_faults(spec: Object, path: str) -> Iterable[FieldError]:
     """Of a pod or of a template."""
     if not list(objects(spec, "containers")):
         yield field_errors.required(f"{path}.containers")
@@ -113,7 +113,7 @@ def spec_faults(spec: Object, path: str) -> Iterable[Fault]:
         yield from _name_faults(volume, f"{path}.volumes[{index}]", volumes)
 
 
-def _container_faults(container: Object, path: str, seen: set[str]) -> Iterable[Fault]:
+def _container_faults(container: Object, path: str, seen: set[str]) -> Iterable[FieldError]:
     yield from _name_faults(container, path, seen)
     if not text(container, "image").strip():
         yield field_errors.required(f"{path}.image")
@@ -130,7 +130,7 @@ def _container_faults(container: Object, path: str, seen: set[str]) -> Iterable[
             yield field_errors.required(f"{path}.env[{index}].name")
 
 
-def _name_faults(named: Object, path: str, seen: set[str]) -> Iterable[Fault]:
+def _name_faults(named: Object, path: str, seen: set[str]) -> Iterable[FieldError]:
     name = text(named, "name")
     if not name:
         yield field_errors.required(f"{path}.name")
@@ -166,11 +166,11 @@ def _qos_class(spec: Object) -> str:
     return "Guaranteed" if is_guaranteed else "Burstable"
 
 
-def _check(obj: Object) -> Sequence[Fault]:
+def _check(obj: Object) -> Sequence[FieldError]:
     return list(spec_faults(mapping(obj, "spec"), "spec"))
 
 
-def _check_update(obj: Object, current: Object) -> Sequence[Fault]:
+def _check_update(obj: Object, current: Object) -> Sequence[FieldError]:
     if is_equal(_fixed_part(mapping(obj, "spec")), _fixed_part(mapping(current, "spec"))):
         return ()
     return [field_errors.forbidden("spec", _FIXED)]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from edge_sidecars.local_apiserver.core.api_resource import Strategy
 from edge_sidecars.local_apiserver.core.builtin.pod import default_spec, spec_faults
 from edge_sidecars.local_apiserver.core.schema import field_errors
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.server_metadata import check_labels
 from edge_sidecars.local_apiserver.core.unstructured import (
     Object,
@@ -33,20 +33,20 @@ def _template_spec(obj: Object) -> Object:
     return mapping(obj, "spec", "template", "spec")
 
 
-def _template(obj: Object) -> Iterable[Fault]:
+def _template(obj: Object) -> Iterable[FieldError]:
     labels = mapping(obj, "spec", "template", "metadata", "labels")
     yield from check_labels(labels, "spec.template.metadata.labels")
     yield from spec_faults(_template_spec(obj), "spec.template.spec")
 
 
-def _counts(obj: Object, fields: Sequence[str]) -> Iterable[Fault]:
+def _counts(obj: Object, fields: Sequence[str]) -> Iterable[FieldError]:
     for field in fields:
         value = number(obj, "spec", field)
         if value is not None and value < 0:
             yield field_errors.invalid(f"spec.{field}", value, _NOT_NEGATIVE)
 
 
-def _selector(obj: Object) -> Iterable[Fault]:
+def _selector(obj: Object) -> Iterable[FieldError]:
     selector = mapping(obj, "spec", "selector")
     labels = mapping(obj, "spec", "template", "metadata", "labels")
     if "selector" not in mapping(obj, "spec"):
@@ -83,14 +83,14 @@ def _is_met(requirement: Object, labels: Object) -> bool:
             return False
 
 
-def _always_restarts(obj: Object) -> Iterable[Fault]:
+def _always_restarts(obj: Object) -> Iterable[FieldError]:
     policy = text(_template_spec(obj), "restartPolicy")
     if policy != "Always":
         where = "spec.template.spec.restartPolicy"
         yield field_errors.not_supported(where, policy, ("Always",))
 
 
-def _immutable(obj: Object, current: Object, field: str) -> Iterable[Fault]:
+def _immutable(obj: Object, current: Object, field: str) -> Iterable[FieldError]:
     found = mapping(obj, "spec").get(field)
     if not is_equal(found, mapping(current, "spec").get(field)):
         yield field_errors.invalid(f"spec.{field}", found, "field is immutable")
@@ -112,7 +112,7 @@ def _default_deployment(obj: Object) -> None:
     spec.setdefault("progressDeadlineSeconds", 600)
 
 
-def _check_deployment(obj: Object) -> Sequence[Fault]:
+def _check_deployment(obj: Object) -> Sequence[FieldError]:
     found = [*_counts(obj, ("replicas", "minReadySeconds", "revisionHistoryLimit"))]
     found += [*_selector(obj), *_template(obj), *_always_restarts(obj)]
     kind = text(obj, "spec", "strategy", "type")
@@ -122,7 +122,7 @@ def _check_deployment(obj: Object) -> Sequence[Fault]:
     return found
 
 
-def _check_selector_update(obj: Object, current: Object) -> Sequence[Fault]:
+def _check_selector_update(obj: Object, current: Object) -> Sequence[FieldError]:
     return list(_immutable(obj, current, "selector"))
 
 
@@ -135,7 +135,7 @@ def _default_replica_set(obj: Object) -> None:
     spec.setdefault("replicas", 1)
 
 
-def _check_replica_set(obj: Object) -> Sequence[Fault]:
+def _check_replica_set(obj: Object) -> Sequence[FieldError]:
     found = [*_counts(obj, ("replicas", "minReadySeconds"))]
     return [*found, *_selector(obj), *_template(obj), *_always_restarts(obj)]
 
@@ -186,7 +186,7 @@ def _select_own_pods(obj: Object) -> None:
     spec["selector"] = {"matchLabels": {_CONTROLLER_UID: uid}}
 
 
-def _check_job(obj: Object) -> Sequence[Fault]:
+def _check_job(obj: Object) -> Sequence[FieldError]:
     found = [*_counts(obj, ("parallelism", "completions", "backoffLimit"))]
     template = dict(_template_spec(obj))
     policy = text(template, "restartPolicy")
@@ -200,7 +200,7 @@ def _check_job(obj: Object) -> Sequence[Fault]:
     return [*found, *spec_faults(template, "spec.template.spec")]
 
 
-def _check_job_update(obj: Object, current: Object) -> Sequence[Fault]:
+def _check_job_update(obj: Object, current: Object) -> Sequence[FieldError]:
     fields = ("selector", "template", "completionMode", "completions")
     return [fault for field in fields for fault in _immutable(obj, current, field)]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from edge_sidecars.local_apiserver.core import names
 from edge_sidecars.local_apiserver.core.custom_resource import schema_path
 from edge_sidecars.local_apiserver.core.schema import field_errors, structural
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.schema.pruning import apply_defaults, prune
 from edge_sidecars.local_apiserver.core.schema.schema import Schema, read_schema
 from edge_sidecars.local_apiserver.core.schema.validation import validate
@@ -28,7 +28,7 @@ _PROTECTED = (".k8s.io", ".kubernetes.io")
 _APPROVAL = "api-approved.kubernetes.io"
 
 
-def check(obj: Object) -> Sequence[Fault]:
+def check(obj: Object) -> Sequence[FieldError]:
     spec = mapping(obj, "spec")
     found = [*_name_faults(obj, spec), *_conversion_faults(spec), *_version_faults(spec)]
     for index, version in enumerate(objects(spec, "versions")):
@@ -36,7 +36,7 @@ def check(obj: Object) -> Sequence[Fault]:
     return found
 
 
-def _name_faults(obj: Object, spec: Object) -> Iterable[Fault]:
+def _name_faults(obj: Object, spec: Object) -> Iterable[FieldError]:
     group, plural = text(spec, "group"), text(spec, "names", "plural")
     if text(obj, "metadata", "name") != f"{plural}.{group}":
         said = 'must be spec.names.plural+"."+spec.group'
@@ -68,7 +68,7 @@ def _name_faults(obj: Object, spec: Object) -> Iterable[Fault]:
     yield from _word_faults(mapping(spec, "names"))
 
 
-def _word_faults(found: Object) -> Iterable[Fault]:
+def _word_faults(found: Object) -> Iterable[FieldError]:
     for field in ("plural", "singular", "kind", "listKind"):
         word = text(found, field)
         if not word:
@@ -86,7 +86,7 @@ def _word_faults(found: Object) -> Iterable[Fault]:
         yield field_errors.invalid("spec.names.listKind", text(found, "listKind"), said)
 
 
-def _conversion_faults(spec: Object) -> Iterable[Fault]:
+def _conversion_faults(spec: Object) -> Iterable[FieldError]:
     strategy = text(spec, "conversion", "strategy")
     if strategy == "Webhook":
         said = "conversion webhooks are not called by the local origin, so they are not taken"
@@ -95,7 +95,7 @@ def _conversion_faults(spec: Object) -> Iterable[Fault]:
         yield field_errors.not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
 
 
-def _version_faults(spec: Object) -> Iterable[Fault]:
+def _version_faults(spec: Object) -> Iterable[FieldError]:
     versions = [text(version, "name") for version in objects(spec, "versions")]
     for index, name in enumerate(versions):
         if said := names.dns_label_1035(name):
@@ -112,7 +112,7 @@ def _version_faults(spec: Object) -> Iterable[Fault]:
         yield field_errors.invalid("status.storedVersions", None, said)
 
 
-def _schema_faults(spec: Object, version: Object, index: int) -> Iterable[Fault]:
+def _schema_faults(spec: Object, version: Object, index: int) -> Iterable[FieldError]:
     raw = mapping(version, "schema", "openAPIV3Schema")
     path = schema_path(spec, index)
     if not isinstance(mapping(version, "schema").get("openAPIV3Schema"), dict):
@@ -126,7 +126,7 @@ def _schema_faults(spec: Object, version: Object, index: int) -> Iterable[Fault]
     yield from _selectable_faults(version, raw)
 
 
-def _default_faults(raw: Object, schema: Schema, path: str) -> Iterable[Fault]:
+def _default_faults(raw: Object, schema: Schema, path: str) -> Iterable[FieldError]:
     """Each default is a value of its own schema, with nothing left to prune."""
     if schema.has_default and schema.default is not None:
         value = copied(schema.default)
@@ -135,7 +135,7 @@ def _default_faults(raw: Object, schema: Schema, path: str) -> Iterable[Fault]:
             yield field_errors.invalid(where, schema.default, "must not have unknown fields")
         apply_defaults(value, schema)
         for fault in validate(value, schema, ""):
-            yield Fault(fault.type, where + fault.path, fault.value, fault.detail)
+            yield FieldError(fault.type, where + fault.path, fault.value, fault.detail)
     for name, child in schema.properties.items():
         inner = mapping(raw, "properties", name)
         yield from _default_faults(inner, child, f"{path}.properties[{name}]")
@@ -144,7 +144,7 @@ def _default_faults(raw: Object, schema: Schema, path: str) -> Iterable[Fault]:
             yield from _default_faults(mapping(raw, word), other, f"{path}.{word}")
 
 
-def _selectable_faults(version: Object, raw: Object) -> Iterable[Fault]:
+def _selectable_faults(version: Object, raw: Object) -> Iterable[FieldError]:
     for index, field in enumerate(objects(version, "selectableFields")):
         path, where = text(field, "jsonPath"), f"spec.selectableFields[{index}].jsonPath"
         found = raw
@@ -161,7 +161,7 @@ def _selectable_faults(version: Object, raw: Object) -> Iterable[Fault]:
             yield field_errors.invalid(where, path, said)
 
 
-def check_update(obj: Object, current: Object) -> Sequence[Fault]:
+def check_update(obj: Object, current: Object) -> Sequence[FieldError]:
     found = []
     for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
         new, old = text(obj, "spec", *path), text(current, "spec", *path)

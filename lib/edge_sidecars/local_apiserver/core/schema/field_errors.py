@@ -12,7 +12,7 @@ from enum import StrEnum
 from edge_sidecars.local_apiserver.core.unstructured import Json
 
 
-class FaultType(StrEnum):
+class FieldErrorType(StrEnum):
     """A cause's reason."""
 
     NOT_FOUND = "FieldValueNotFound"
@@ -27,28 +27,28 @@ class FaultType(StrEnum):
 
 
 _WORDS = {
-    FaultType.NOT_FOUND: "Not found",
-    FaultType.REQUIRED: "Required value",
-    FaultType.DUPLICATE: "Duplicate value",
-    FaultType.INVALID: "Invalid value",
-    FaultType.NOT_SUPPORTED: "Unsupported value",
-    FaultType.FORBIDDEN: "Forbidden",
-    FaultType.TOO_LONG: "Too long",
-    FaultType.TOO_MANY: "Too many",
-    FaultType.TYPE_INVALID: "Invalid value",
+    FieldErrorType.NOT_FOUND: "Not found",
+    FieldErrorType.REQUIRED: "Required value",
+    FieldErrorType.DUPLICATE: "Duplicate value",
+    FieldErrorType.INVALID: "Invalid value",
+    FieldErrorType.NOT_SUPPORTED: "Unsupported value",
+    FieldErrorType.FORBIDDEN: "Forbidden",
+    FieldErrorType.TOO_LONG: "Too long",
+    FieldErrorType.TOO_MANY: "Too many",
+    FieldErrorType.TYPE_INVALID: "Invalid value",
 }
 _WITHOUT_VALUE = {
-    FaultType.REQUIRED,
-    FaultType.FORBIDDEN,
-    FaultType.TOO_LONG,
+    FieldErrorType.REQUIRED,
+    FieldErrorType.FORBIDDEN,
+    FieldErrorType.TOO_LONG,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FieldError:
     """One bad field: `path` such as "spec.ports[0].name"."""
 
-    type: FaultType
+    type: FieldErrorType
     path: str
     value: Json
     detail: str
@@ -72,46 +72,46 @@ def shown(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def required(path: str, detail: str = "") -> Fault:
-    return Fault(FaultType.REQUIRED, path, None, detail)
+def required(path: str, detail: str = "") -> FieldError:
+    return FieldError(FieldErrorType.REQUIRED, path, None, detail)
 
 
-def invalid(path: str, value: Json, detail: str) -> Fault:
-    return Fault(FaultType.INVALID, path, value, detail)
+def invalid(path: str, value: Json, detail: str) -> FieldError:
+    return FieldError(FieldErrorType.INVALID, path, value, detail)
 
 
-def type_invalid(path: str, value: Json, detail: str) -> Fault:
-    return Fault(FaultType.TYPE_INVALID, path, value, detail)
+def type_invalid(path: str, value: Json, detail: str) -> FieldError:
+    return FieldError(FieldErrorType.TYPE_INVALID, path, value, detail)
 
 
-def duplicate(path: str, value: Json) -> Fault:
-    return Fault(FaultType.DUPLICATE, path, value, "")
+def duplicate(path: str, value: Json) -> FieldError:
+    return FieldError(FieldErrorType.DUPLICATE, path, value, "")
 
 
-def forbidden(path: str, detail: str) -> Fault:
-    return Fault(FaultType.FORBIDDEN, path, None, detail)
+def forbidden(path: str, detail: str) -> FieldError:
+    return FieldError(FieldErrorType.FORBIDDEN, path, None, detail)
 
 
-def not_found(path: str, value: Json) -> Fault:
-    return Fault(FaultType.NOT_FOUND, path, value, "")
+def not_found(path: str, value: Json) -> FieldError:
+    return FieldError(FieldErrorType.NOT_FOUND, path, value, "")
 
 
-def too_long(path: str, limit: int) -> Fault:
+def too_long(path: str, limit: int) -> FieldError:
     unit = "byte" if limit == 1 else "bytes"
-    return Fault(FaultType.TOO_LONG, path, None, f"may not be more than {limit} {unit}")
+    return FieldError(FieldErrorType.TOO_LONG, path, None, f"may not be more than {limit} {unit}")
 
 
-def too_many(path: str, count: int, limit: int) -> Fault:
+def too_many(path: str, count: int, limit: int) -> FieldError:
     unit = "item" if limit == 1 else "items"
-    return Fault(FaultType.TOO_MANY, path, count, f"must have at most {limit} {unit}")
+    return FieldError(FieldErrorType.TOO_MANY, path, count, f"must have at most {limit} {unit}")
 
 
-def not_supported(path: str, value: Json, supported: Sequence[Json]) -> Fault:
+def not_supported(path: str, value: Json, supported: Sequence[Json]) -> FieldError:
     listed = ", ".join(shown(text) for text in supported)
-    return Fault(FaultType.NOT_SUPPORTED, path, value, f"supported values: {listed}")
+    return FieldError(FieldErrorType.NOT_SUPPORTED, path, value, f"supported values: {listed}")
 
 
-def joined(faults: Sequence[Fault]) -> str:
+def joined(faults: Sequence[FieldError]) -> str:
     """All in one line, each once, as in a Status' message (util/errors Aggregate.Error)."""
     said = list(dict.fromkeys(str(fault) for fault in faults))
     return said[0] if len(said) == 1 else f"[{', '.join(said)}]"

@@ -8,7 +8,7 @@ not (CEL rules) is refused: a schema that was taken is kept to.
 from collections.abc import Iterable
 
 from edge_sidecars.local_apiserver.core.schema import field_errors
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.schema.pattern import BadPattern, Pattern
 from edge_sidecars.local_apiserver.core.unstructured import (
     Json,
@@ -78,14 +78,14 @@ def drop_unknown(schema: Object, path: str) -> list[str]:
     return found
 
 
-def check(schema: Object, path: str) -> list[Fault]:
+def check(schema: Object, path: str) -> list[FieldError]:
     """What is wrong with the schema of a whole object."""
     found = list(_root_faults(schema, path))
     found += _node_faults(schema, path, is_root=True)
     return found
 
 
-def _root_faults(schema: Object, path: str) -> Iterable[Fault]:
+def _root_faults(schema: Object, path: str) -> Iterable[FieldError]:
     if schema.get("nullable") is True:
         yield field_errors.forbidden(f"{path}.nullable", "nullable cannot be true at the root")
     if not text(schema, "type"):
@@ -98,7 +98,7 @@ def _root_faults(schema: Object, path: str) -> Iterable[Fault]:
     yield from _object_head_faults(schema, path)
 
 
-def _object_head_faults(schema: Object, path: str) -> Iterable[Fault]:
+def _object_head_faults(schema: Object, path: str) -> Iterable[FieldError]:
     """What a whole object always has may only be said again, not otherwise."""
     properties = mapping(schema, "properties")
     for name, wanted in (("apiVersion", "string"), ("kind", "string"), ("metadata", "object")):
@@ -114,7 +114,7 @@ def _object_head_faults(schema: Object, path: str) -> Iterable[Fault]:
         yield field_errors.forbidden(f"{path}.properties[metadata]", said)
 
 
-def _node_faults(schema: Object, path: str, *, is_root: bool = False) -> Iterable[Fault]:
+def _node_faults(schema: Object, path: str, *, is_root: bool = False) -> Iterable[FieldError]:
     kind = text(schema, "type")
     if kind and kind not in _TYPES:
         yield field_errors.not_supported(f"{path}.type", kind, _TYPES)
@@ -138,7 +138,7 @@ def _node_faults(schema: Object, path: str, *, is_root: bool = False) -> Iterabl
             yield from _node_faults(child, child_path)
 
 
-def _type_faults(schema: Object, path: str) -> Iterable[Fault]:
+def _type_faults(schema: Object, path: str) -> Iterable[FieldError]:
     """Each child says its type."""
     for name, child in mapping(schema, "properties").items():
         if not _has_type(child):
@@ -160,7 +160,7 @@ def _has_type(schema: Json) -> bool:
     )
 
 
-def _extension_faults(schema: Object, path: str, *, is_root: bool) -> Iterable[Fault]:
+def _extension_faults(schema: Object, path: str, *, is_root: bool) -> Iterable[FieldError]:
     keeps = schema.get("x-kubernetes-preserve-unknown-fields")
     if keeps is False:
         where = f"{path}.x-kubernetes-preserve-unknown-fields"
@@ -182,7 +182,7 @@ def _extension_faults(schema: Object, path: str, *, is_root: bool) -> Iterable[F
         yield field_errors.forbidden(f"{path}.x-kubernetes-validations", said)
 
 
-def _list_faults(schema: Object, path: str) -> Iterable[Fault]:
+def _list_faults(schema: Object, path: str) -> Iterable[FieldError]:
     if text(schema, "type") == "array":
         if isinstance(schema.get("items"), list):
             said = "items must be a schema object and not an array"
@@ -211,7 +211,7 @@ def _list_faults(schema: Object, path: str) -> Iterable[Fault]:
         yield field_errors.invalid(f"{path}.items.x-kubernetes-map-type", None, said)
 
 
-def _map_key_faults(inner: Object, keys: Iterable[str], path: str) -> Iterable[Fault]:
+def _map_key_faults(inner: Object, keys: Iterable[str], path: str) -> Iterable[FieldError]:
     for key in keys:
         where = f"{path}.properties[{key}]"
         found = mapping(inner, "properties", key)
@@ -225,7 +225,7 @@ def _map_key_faults(inner: Object, keys: Iterable[str], path: str) -> Iterable[F
             yield field_errors.required(f"{where}.default", said)
 
 
-def _value_faults(schema: Object, path: str) -> Iterable[Fault]:
+def _value_faults(schema: Object, path: str) -> Iterable[FieldError]:
     if pattern := text(schema, "pattern"):
         try:
             Pattern(pattern)
@@ -234,7 +234,7 @@ def _value_faults(schema: Object, path: str) -> Iterable[Fault]:
             yield field_errors.invalid(f"{path}.pattern", pattern, said)
 
 
-def _value_part_faults(schema: Object, path: str, parent: Object) -> Iterable[Fault]:
+def _value_part_faults(schema: Object, path: str, parent: Object) -> Iterable[FieldError]:
     """Inside of junctors only value validations stand."""
     is_said_type = parent.get("x-kubernetes-int-or-string") is True and set(schema) <= {
         "type",

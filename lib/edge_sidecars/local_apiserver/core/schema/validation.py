@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from edge_sidecars.local_apiserver.core import names, server_metadata
 from edge_sidecars.local_apiserver.core.schema import field_errors
-from edge_sidecars.local_apiserver.core.schema.field_errors import Fault
+from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.schema.formats import FORMATS, is_in_range
 from edge_sidecars.local_apiserver.core.schema.schema import Rules, Schema
 from edge_sidecars.local_apiserver.core.unstructured import Json, Object, is_equal, mapping
 
 
-def validate(value: Json, schema: Schema, path: str) -> list[Fault]:
+def validate(value: Json, schema: Schema, path: str) -> list[FieldError]:
     """All faults of a value; `path` is "" for a whole object."""
     if value is None and schema.is_nullable:
         return []
@@ -31,7 +31,7 @@ def validate(value: Json, schema: Schema, path: str) -> list[Fault]:
     return found
 
 
-def _type_faults(value: Json, schema: Schema, path: str) -> Iterable[Fault]:
+def _type_faults(value: Json, schema: Schema, path: str) -> Iterable[FieldError]:
     kind = type_of(value)
     if schema.is_int_or_string:
         allowed = "integer,string"
@@ -70,7 +70,7 @@ def type_of(value: Json) -> str:
             return "object"
 
 
-def _object_faults(value: Object, schema: Schema, path: str) -> Iterable[Fault]:
+def _object_faults(value: Object, schema: Schema, path: str) -> Iterable[FieldError]:
     for name in schema.required:
         if name not in value:
             yield field_errors.required(joined(path, name))
@@ -80,7 +80,7 @@ def _object_faults(value: Object, schema: Schema, path: str) -> Iterable[Fault]:
             yield from validate(child, inner, joined(path, name))
 
 
-def _embedded_faults(value: Object, path: str) -> Iterable[Fault]:
+def _embedded_faults(value: Object, path: str) -> Iterable[FieldError]:
     """apiextensions-apiserver pkg/apiserver/schema/objectmeta/validation.go"""
     for name in ("apiVersion", "kind"):
         if not value.get(name):
@@ -90,7 +90,7 @@ def _embedded_faults(value: Object, path: str) -> Iterable[Fault]:
         yield replace(fault, path=joined(path, fault.path))
 
 
-def _list_faults(value: list[Json], schema: Schema, path: str) -> Iterable[Fault]:
+def _list_faults(value: list[Json], schema: Schema, path: str) -> Iterable[FieldError]:
     if schema.items is not None:
         for index, child in enumerate(value):
             yield from validate(child, schema.items, f"{path}[{index}]")
@@ -107,13 +107,13 @@ def _map_key(item: Json, names: Sequence[str]) -> Json:
     return {name: item[name] for name in names if name in item}
 
 
-def _repeated(keys: list[Json], shown: list[Json], path: str) -> Iterable[Fault]:
+def _repeated(keys: list[Json], shown: list[Json], path: str) -> Iterable[FieldError]:
     for index, key in enumerate(keys):
         if any(is_equal(key, former) for former in keys[:index]):
             yield field_errors.duplicate(f"{path}[{index}]", shown[index])
 
 
-def _rule_faults(value: Json, rules: Rules, path: str) -> Iterable[Fault]:
+def _rule_faults(value: Json, rules: Rules, path: str) -> Iterable[FieldError]:
     if rules.enum is not None and not any(is_equal(value, one) for one in rules.enum):
         yield field_errors.not_supported(path, value, rules.enum)
     match value:
@@ -130,7 +130,7 @@ def _rule_faults(value: Json, rules: Rules, path: str) -> Iterable[Fault]:
     yield from _composite_faults(value, rules, path)
 
 
-def _text_faults(value: str, rules: Rules, path: str) -> Iterable[Fault]:
+def _text_faults(value: str, rules: Rules, path: str) -> Iterable[FieldError]:
     if rules.max_length is not None and len(value) > rules.max_length:
         yield field_errors.too_long(path, rules.max_length)
     if rules.min_length is not None and len(value) < rules.min_length:
@@ -147,8 +147,8 @@ def _text_faults(value: str, rules: Rules, path: str) -> Iterable[Fault]:
         yield field_errors.type_invalid(path, value, said)
 
 
-def _number_faults(value: int | float, rules: Rules, path: str) -> Iterable[Fault]:
-    def fault(said: str) -> Fault:
+def _number_faults(value: int | float, rules: Rules, path: str) -> Iterable[FieldError]:
+    def fault(said: str) -> FieldError:
         return field_errors.invalid(path, value, f"{path} in body should be {said}")
 
     if not is_in_range(value, rules.format):
@@ -168,7 +168,7 @@ def _number_faults(value: int | float, rules: Rules, path: str) -> Iterable[Faul
             yield fault(f"greater than or equal to {limit:g}")
 
 
-def _length_faults(value: list[Json], rules: Rules, path: str) -> Iterable[Fault]:
+def _length_faults(value: list[Json], rules: Rules, path: str) -> Iterable[FieldError]:
     if rules.min_items is not None and len(value) < rules.min_items:
         said = f"{path} in body should have at least {rules.min_items} items"
         yield field_errors.invalid(path, len(value), said)
@@ -176,7 +176,7 @@ def _length_faults(value: list[Json], rules: Rules, path: str) -> Iterable[Fault
         yield field_errors.too_many(path, len(value), rules.max_items)
 
 
-def _size_faults(value: Object, rules: Rules, path: str) -> Iterable[Fault]:
+def _size_faults(value: Object, rules: Rules, path: str) -> Iterable[FieldError]:
     if rules.min_properties is not None and len(value) < rules.min_properties:
         said = f"{path} in body should have at least {rules.min_properties} properties"
         yield field_errors.invalid(path, len(value), said)
@@ -184,8 +184,8 @@ def _size_faults(value: Object, rules: Rules, path: str) -> Iterable[Fault]:
         yield field_errors.too_many(path, len(value), rules.max_properties)
 
 
-def _composite_faults(value: Json, rules: Rules, path: str) -> Iterable[Fault]:
-    def fault(said: str) -> Fault:
+def _composite_faults(value: Json, rules: Rules, path: str) -> Iterable[FieldError]:
+    def fault(said: str) -> FieldError:
         return field_errors.invalid("<nil>", "", f'"{path}" must {said}')
 
     for one in rules.all_of:
