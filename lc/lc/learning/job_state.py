@@ -35,7 +35,7 @@ class JobState:
     async def save(
         self, document: Document, event: Event, report: Body | None = None, *, worker: str = ""
     ) -> None:
-        """Within `alone`. `worker`: who said it; "": LC itself. Raises StoreUnavailable."""
+        """Within `exclusive`. `worker`: who reported it, "" for LC. Raises StoreUnavailable."""
         changed, body = self.state.after(event), None
         if report is not None:
             body = encoded(report)

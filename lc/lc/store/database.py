@@ -60,7 +60,7 @@ LAYOUT = Layout(
         "cache_size = -512",
         "temp_store = MEMORY",  # the root file system may be read-only
     ),
-    # Seconds for whoever has it open at the start.
+    # Seconds for another process that has it open at the start.
     busy_timeout=2.0,
     other_version=_other_version,
     translate=_translate,

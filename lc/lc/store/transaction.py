@@ -67,7 +67,7 @@ class StoreContents:
 
 
 class Transaction:
-    """`is_synced`: whether it must survive a loss of power before anybody is told."""
+    """`is_synced`: whether it must survive a loss of power before listeners hear of it."""
 
     def __init__(self, contents: StoreContents, *, now: float) -> None:
         """`now`: seconds of the wall clock, which people are shown."""

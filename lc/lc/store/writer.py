@@ -1,6 +1,6 @@
 """The asyncio side of writing: what is asked for goes to disk in groups, in order.
 
-Guarantees: memory, listeners and whoever waits learn of a change when it is on disk; one group is
+Guarantees: memory, listeners and callers learn of a change when it is on disk; one group is
 on its way at a time, so that memory and disk never differ but by it; of a group that the disk did
 not take nothing has happened.
 """
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class StoreListener(Protocol):
-    """Told when it is durable, in order; returns soon, awaits nothing."""
+    """Called when a change is durable, in order; returns soon, awaits nothing."""
 
     def object_changed(self, document: Document, change: Change) -> None: ...
     def object_gone(self, document: Document) -> None: ...
@@ -69,7 +69,7 @@ class StoreWriter:
     def ask(self, work: Callable[[Transaction], T], *, uid: str = "") -> Awaitable[T]:
         """Its place in the order is taken now; `uid`: whose queue it needs."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        # Whoever asked may have left: then nobody wants to know.
+        # A caller that was cancelled does not look at the error.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._entries.append(_Entry(work, answer, uid))
         self._wanted.set()

@@ -1,6 +1,6 @@
 """When the WAL goes into the file, and when the file gives space back.
 
-A sync takes hundreds of milliseconds on an SD card. Guarantees: whoever writes waits for one only
+A sync takes hundreds of milliseconds on an SD card. Guarantees: a write waits for one only
 where the WAL has grown past `WAL_LIMIT`; all other syncs are in checkpoints, which have a thread
 and a connection of their own. Space that was freed goes back to the disk in small steps.
 """
@@ -25,7 +25,7 @@ VACUUM_STEP = 256
 
 
 class Checkpointer:
-    """`turn` is held by whoever writes; `failure`: what ended a checkpoint, of `failures`."""
+    """`turn` is held during each write; `failure`: what ended a checkpoint, of `failures`."""
 
     def __init__(self, path: Path, layout: Layout, failures: tuple[type[Exception], ...]) -> None:
         self.turn = threading.Lock()

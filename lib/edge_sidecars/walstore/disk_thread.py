@@ -19,8 +19,8 @@ IDLE = 0.1
 
 
 class DiskThread:
-    """`failures`: what a disk may do to a work, given to whoever waits for it. Anything else ends
-    the thread, with a traceback, and all who wait, with `ended`."""
+    """`failures`: errors of a disk, which the caller that waits for the work gets. Any other error
+    ends the thread, with a traceback; all that wait then get `ended`."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class DiskThread:
         self._thread.start()
 
     def put(self, work: Work) -> None:
-        """Nobody waits; `work` raises nothing. Raises `ended`."""
+        """Without waiting; `work` must not raise. Raises `ended`."""
         if self._is_dead:
             raise self.ended
         self._queue.put(work)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Its result, or what it raised. Who stops waiting does not stop the work."""
+        """Its result, or what it raised. A caller that is cancelled does not stop the work."""
         answer: asyncio.Future[T] = self._loop.create_future()
 
         def attempt() -> None:
@@ -110,7 +110,7 @@ class DiskThread:
 
 
 def settle(future: asyncio.Future[T], error: Exception) -> None:
-    """Where somebody still waits."""
+    """Unless the caller has stopped waiting."""
     if not future.done():
         future.set_exception(error)
 

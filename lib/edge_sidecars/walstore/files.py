@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-# Files that could not be used stay for whoever investigates.
+# Files that could not be used stay for an investigation.
 KEPT_ASIDE = 3
 # Seconds; a predecessor that ends has its grace period to answer its last requests.
 LOCK_PATIENCE = 10.0

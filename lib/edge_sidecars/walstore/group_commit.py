@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 @dataclass(eq=False, slots=True)
 class Commit(Generic[P]):
-    """`done`: who waits for it; None for nobody."""
+    """`done`: what its caller awaits; None where it does not wait."""
 
     payload: P
     done: asyncio.Future[None] | None

@@ -64,7 +64,7 @@ LAYOUT = Layout(
         f"journal_size_limit = {16 * 1024 * 1024}",
         "temp_store = MEMORY",  # the root file system may be read-only
     ),
-    # Seconds for whoever changes something with sqlite3 by hand: nobody waits that long for us.
+    # Seconds for a person who changes something with sqlite3; commits do not wait that long.
     busy_timeout=10.0,
     other_version=_other_version,
     translate=_translate,

@@ -12,7 +12,7 @@ from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 
-# Kept in memory only, whoever asks for it to be written.
+# In memory only, whichever component gives them to the journal.
 _SECRETS = ("", "secrets")
 
 
@@ -25,13 +25,13 @@ class ListChunk(Struct, frozen=True, eq=False):
 
 
 class ListAborted(Struct, frozen=True, eq=False):
-    """Nobody waits for the rest of a stream's first list any more."""
+    """The rest of a stream's first list does not come."""
 
     scope: ListScope
 
 
 class ListReplaced(Struct, frozen=True, eq=False):
-    """A stream's complete list at `cursor`, which upstream told at `at`."""
+    """A stream's complete list at `cursor`, which upstream sent at `at`."""
 
     scope: ListScope
     kind: str
@@ -59,7 +59,7 @@ class StreamDeleted(Struct, frozen=True, eq=False):
 
 
 class StreamTouched(Struct, frozen=True, eq=False):
-    """Somebody read the stream."""
+    """A client read the stream."""
 
     scope: ListScope
     at: float
@@ -93,7 +93,7 @@ Record = OfStream | ObjectSeen | ObjectEvicted | Blob
 
 
 class SavedStream(Struct, frozen=True, eq=False):
-    """`items` are all that the stream held at `cursor`, as upstream said last at `confirmed_at`."""
+    """`items` are all objects at `cursor`, which upstream confirmed last at `confirmed_at`."""
 
     scope: ListScope
     kind: str
@@ -111,7 +111,7 @@ class SavedObject(Struct, frozen=True, eq=False):
 
 
 class Saved(Struct, frozen=True, eq=False):
-    """What the journal held; `kept` by space. `note`: why something that was there is not told."""
+    """What the journal held; `kept` by space. `note`: why something that was there is missing."""
 
     streams: Sequence[SavedStream] = ()
     seen: Sequence[SavedObject] = ()

@@ -1,6 +1,6 @@
 """What each record changes in the journal's tables.
 
-Guarantees: a stream moves on only from the cursor at which it stands, else `OutOfStep`; of a list
+Guarantees: a stream moves on only from the cursor that it has, else `OutOfStep`; of a list
 that replaces another only what differs is written. Transactions, and what becomes of this object
 when one fails (it is thrown away), are the caller's.
 """

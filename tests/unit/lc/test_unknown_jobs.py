@@ -78,7 +78,7 @@ def test_a_job_is_given_up_after_ten_minutes_until_it_is_known() -> None:
     assert not jobs.known(key("old")).is_given_up(key("old"))
 
 
-class Store:
+class StoreLives:
     """One data directory over several lives of LC."""
 
     def __init__(self, directory: Path) -> None:
@@ -114,7 +114,7 @@ class Store:
 
 
 def test_what_was_kept_is_passed_on_in_a_later_life_once_the_job_is_known(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = StoreLives(tmp_path)
     taken, dropped, waiting = store.live(info("a", 1), info("b", 1), info("a", 2))
     assert (taken, sum(dropped.values()), waiting) == ([True] * 3, 0, [])
     assert store.live(known=(JOB,), passes=2)[2] == [1, 1]
@@ -123,7 +123,7 @@ def test_what_was_kept_is_passed_on_in_a_later_life_once_the_job_is_known(tmp_pa
 
 
 def test_a_job_that_was_given_up_stays_so_over_a_restart(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = StoreLives(tmp_path)
     store.live(info("a", 1), elapsed=PATIENCE + AGEING_INTERVAL)
     assert store.live(info("a", 2))[0] == [False]
     store.live(known=(JOB,))
