@@ -23,8 +23,9 @@ from gm.core.engine.plan import (
     ReplaceChild,
 )
 from gm.core.engine.view import ChildRefusal
-from gm.core.names import MANAGED_BY, MANAGER, SPEC_HASH
+from gm.core.names import MANAGED_BY, MANAGER
 from gm.core.tree import mapping, objects, text
+from gm.core.workers.manifests import spec_hash
 
 # The label of each node that an object concerns begins so
 # (edge_sidecars.sedna_api.core.node_label).
@@ -95,12 +96,7 @@ class Applier:
 
     async def _meet(self, owner: Document, manifest: Json) -> None:
         """Something of that name exists: ours, an older one of ours, or somebody else's."""
-        kind = _child_kind(manifest)
-        namespace, name = (
-            text(manifest, "metadata", "namespace"),
-            text(manifest, "metadata", "name"),
-        )
-        path = kind.path(namespace, name)
+        kind, path = _child_kind(manifest), _child_path(manifest)
         try:
             found = Document.parse(await self._writes.get(path), kind.singular)
         except NotFound as error:
@@ -118,17 +114,12 @@ class Applier:
             owner_kind = text(_controller(existing), "kind") or "nobody"
             owner_name = text(_controller(existing), "name")
             message = f"exists already and belongs to {owner_kind} {owner_name}".rstrip()
-            raise ChildRefused(ChildRefusal(kind.kind, name, _spec_hash(manifest), message))
+            raise _child_refused(manifest, message)
         await self._remove(kind, found)
         raise DecideAgain
 
     async def _replace(self, manifest: Json) -> None:
-        kind = _child_kind(manifest)
-        namespace, name = (
-            text(manifest, "metadata", "namespace"),
-            text(manifest, "metadata", "name"),
-        )
-        path = kind.path(namespace, name)
+        kind, path = _child_kind(manifest), _child_path(manifest)
         try:
             raw = await self._writes.put(path, manifest)
         except Conflict as error:
@@ -237,15 +228,20 @@ def _child_kind(manifest: Json) -> ResourceKind:
     return CHILD_KINDS[text(manifest, "kind").lower()]
 
 
-def _spec_hash(manifest: Json) -> str:
-    return text(manifest, "metadata", "annotations", SPEC_HASH)
+def _child_path(manifest: Json) -> str:
+    metadata = mapping(manifest, "metadata")
+    return _child_kind(manifest).path(text(metadata, "namespace"), text(metadata, "name"))
 
 
 def _refusal(error: ApiError, manifest: Json) -> ApiError | ChildRefused:
     if error.status not in REFUSED:
         return error
+    return _child_refused(manifest, error.message)
+
+
+def _child_refused(manifest: Json, message: str) -> ChildRefused:
     kind, name = text(manifest, "kind"), text(manifest, "metadata", "name")
-    return ChildRefused(ChildRefusal(kind, name, _spec_hash(manifest), error.message))
+    return ChildRefused(ChildRefusal(kind, name, spec_hash(manifest), message))
 
 
 def _is_older_one(existing: Json, manifest: Json) -> bool:

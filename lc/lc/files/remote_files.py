@@ -97,17 +97,21 @@ class Remote:
                 validator = told.get("ETag") or told.get("Last-Modified") or ""
                 yield Content(validator, transfer.size, chunks)
 
-    async def fetch(self, url: str, target: Path, secret: Mapping[str, str] | None) -> None:
-        """Into a local file. Raises `RemoteError`, and OSError for the local side."""
+    async def fetch(
+        self, url: str, target: Path, secret: Mapping[str, str] | None, *, validator: str = ""
+    ) -> str | None:
+        """Into a local file, whole or not at all. The validator of what is there now; None where it
+        is still `validator`. Raises `RemoteError`, and OSError for the local side."""
         partial = target.with_name(f".{target.name}.partial")
         try:
-            async with self.content(url, secret) as content:
-                assert content is not None  # asked without a validator
+            async with self.content(url, secret, validator=validator) as content:
+                if content is None:
+                    return None
                 with partial.open("wb") as file:
                     async for chunk in content.chunks:
                         await asyncio.to_thread(file.write, chunk)
-                    await asyncio.to_thread(_sync, file.fileno())
             partial.replace(target)
+            return content.validator
         finally:
             partial.unlink(missing_ok=True)
 
@@ -250,7 +254,3 @@ def _told(url: str) -> Iterator[None]:
         raise RemoteError(url, "does not answer in time") from error
     except aiohttp.ClientError as error:
         raise RemoteError(url, f"cannot be reached: {type(error).__name__} {error}") from error
-
-
-def _sync(descriptor: int) -> None:
-    os.fsync(descriptor)

@@ -104,15 +104,10 @@ class FileAccess:
         self, place: FileLocation, validator: str, path: Path
     ) -> tuple[Path, str] | None:
         await self.in_thread(lambda: make_folder(path.parent))
-        content_of = self._shared.remote.content
+        fetch = self._shared.remote.fetch
         try:
-            async with content_of(place.url, self._secret(place), validator=validator) as content:
-                if content is None:
-                    return None
-                with path.open("wb") as file:
-                    async for chunk in content.chunks:
-                        await asyncio.to_thread(file.write, chunk)
-                return path, content.validator
+            fetched = await fetch(place.url, path, self._secret(place), validator=validator)
+            return None if fetched is None else (path, fetched)
         except RemoteError as error:
             raise TaskFailed(str(error)) from error
         except OSError as error:

@@ -130,11 +130,9 @@ class Log:
     ) -> bool:
         """Whether that is news."""
         made: Json = {"type": type_, "status": "True", **self._stamps()}
-        made |= {"reason": reason} if reason else {}
-        made |= {"message": message[:_LONGEST_MESSAGE]} if message else {}
-        made |= {"stage": stage} if stage else {}
-        made |= {"round": round_} if round_ else {}
-        made |= {"data": data} if data else {}
+        said: Json = {"reason": reason, "message": message[:_LONGEST_MESSAGE], "stage": stage}
+        said |= {"round": round_, "data": data}
+        made |= {key: value for key, value in said.items() if value}
         if _identity(made) == _identity(self.state):
             return False
         self.added.append(made)
@@ -147,13 +145,9 @@ class Log:
         if text(old, "message") == message and text(old, "reason") == reason:
             self.problem = self.trailing
             return False
-        self.problem = {
-            "type": FAILED,
-            "status": "True",
-            **self._stamps(),
-            "reason": reason,
-            "message": message,
-        }
+        stamps = self._stamps()
+        self.problem = {"type": FAILED, "status": "True", **stamps}
+        self.problem |= {"reason": reason, "message": message}
         return True
 
     def keep_problem(self) -> None:
