@@ -38,7 +38,7 @@ _OBJECT = msgspec.json.Decoder(_Object)
 
 
 @dataclass(frozen=True, slots=True)
-class Relations:
+class ObjectRelations:
     """`models`: those that LCs get together with the object."""
 
     references: frozenset[ObjectKey] = frozenset()
@@ -46,10 +46,10 @@ class Relations:
     models: tuple[ObjectKey, ...] = ()
 
 
-NO_RELATIONS = Relations()
+NO_RELATIONS = ObjectRelations()
 
 
-def relations_of(document: Document, find: Find) -> Relations:
+def relations_of(document: Document, find: Find) -> ObjectRelations:
     """Where the object belongs, as far as `find` knows what it refers to."""
     kind = KINDS[document.kind]
     tree = document.json()
@@ -59,7 +59,7 @@ def relations_of(document: Document, find: Find) -> Relations:
         if not missing:
             break
         found |= {key: find(key) for key in missing}
-    return Relations(frozenset(found), nodes(kind, tree, found), tuple(models(kind, tree)))
+    return ObjectRelations(frozenset(found), nodes(kind, tree, found), tuple(models(kind, tree)))
 
 
 class NodeIndex:
@@ -80,7 +80,7 @@ class NodeIndex:
         self._concerns = concerns
         self._leaves = leaves
         self._touched = touched
-        self._places: dict[ObjectKey, Relations] = {}
+        self._places: dict[ObjectKey, ObjectRelations] = {}
         self._dependents: dict[ObjectKey, set[ObjectKey]] = {}
         self._by_node: dict[str, set[ObjectKey]] = {}
         # By Model: on how many jobs' behalf it concerns each node.
@@ -146,7 +146,7 @@ class NodeIndex:
                 self._leaves(node, document)
             self._touched(dependent)
 
-    def _place(self, document: Document) -> Relations:
+    def _place(self, document: Document) -> ObjectRelations:
         try:
             return relations_of(document, self._find)
         except MISSHAPEN as error:
@@ -156,7 +156,7 @@ class NodeIndex:
             )
             return NO_RELATIONS
 
-    def _settle(self, key: ObjectKey, place: Relations) -> frozenset[str]:
+    def _settle(self, key: ObjectKey, place: ObjectRelations) -> frozenset[str]:
         """Puts it there; the nodes at which it was for its own sake. Models hear at once."""
         old = self._places.pop(key, NO_RELATIONS)
         if place != NO_RELATIONS:

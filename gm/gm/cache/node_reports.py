@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.node_report import NodeReport
-from edge_sidecars.sedna_api.core.report import Malformed
+from edge_sidecars.sedna_api.core.report import MalformedReport
 from edge_sidecars.sedna_api.core.stored_report import StoredReport
 
 
@@ -70,7 +70,7 @@ class NodeReportIndex:
 def _parsed(document: Document) -> NodeReport | None:
     try:
         return NodeReport.parse(document.raw)
-    except Malformed as error:
+    except MalformedReport as error:
         logger.warning(
             "a NodeReport cannot be read", extra=fields(object=str(document.key), why=str(error))
         )

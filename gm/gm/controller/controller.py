@@ -11,7 +11,6 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
@@ -25,6 +24,7 @@ from gm.cache.node_index import MISSHAPEN
 from gm.controller.api_writes import TROUBLE, NotLeading
 from gm.controller.applier import Applier, ChildRefused, DecideAgain
 from gm.controller.events import EventRecorder
+from gm.controller.remembered import Remembered
 from gm.controller.secret_lookup import SecretLookup
 from gm.controller.work_queue import WorkQueue
 from gm.core.engine.engine import decide, references
@@ -49,19 +49,6 @@ FAILED = "failed"
 UNDECIDABLE = "undecidable"
 
 
-@dataclass
-class _Remembered:
-    """What is remembered of an object between two plans."""
-
-    uid: str = ""
-    failures: int = 0
-    refusals: tuple[ChildRefusal, ...] = ()
-    refused_until: float | None = None
-    # Reports that have no effect and do not stand in the status either: node, epoch, seq.
-    refused: frozenset[tuple[str, int, int]] = frozenset()
-    waits_for: str = ""
-
-
 class Controller:
     """`outcomes` counts plans by what became of them."""
 
@@ -84,7 +71,7 @@ class Controller:
         self._settings = settings
         self._concurrency = concurrency
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
-        self._remembered: dict[ObjectKey, _Remembered] = {}
+        self._remembered: dict[ObjectKey, Remembered] = {}
         self._busy = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -161,7 +148,7 @@ class Controller:
             return "gone"
         remembered = self._remembered.get(key)
         if remembered is None or remembered.uid != document.uid:
-            remembered = self._remembered[key] = _Remembered(document.uid)
+            remembered = self._remembered[key] = Remembered(document.uid)
         if not self._leader.may_act():
             if self._leader.is_leader:
                 self._queue.add_after(key, POLL)
@@ -193,13 +180,12 @@ class Controller:
         self._applied(document, plan, remembered)
         return "written" if plan.status is not None or plan.actions else "nothing to do"
 
-    async def _decide(self, document: Document, remembered: _Remembered) -> ReconcilePlan | None:
+    async def _decide(self, document: Document, remembered: Remembered) -> ReconcilePlan | None:
         """None: it is being deleted."""
         tree = document.json()
         if tree["metadata"].get("deletionTimestamp"):
             return None
-        if remembered.refused_until is not None and boottime() >= remembered.refused_until:
-            remembered.refusals, remembered.refused_until = (), None
+        remembered.expire(boottime())
         found = await self._references(document, tree)
         view = ObjectView(
             object=tree,
@@ -228,7 +214,7 @@ class Controller:
 
     # ── what comes of it ──
 
-    def _applied(self, document: Document, plan: ReconcilePlan, remembered: _Remembered) -> None:
+    def _applied(self, document: Document, plan: ReconcilePlan, remembered: Remembered) -> None:
         remembered.failures = 0
         self.folded += plan.folded
         self._note_refused(document, plan, remembered)
@@ -244,7 +230,7 @@ class Controller:
             self._queue.add_after(document.key, again_in)
 
     def _note_refused(
-        self, document: Document, plan: ReconcilePlan, remembered: _Remembered
+        self, document: Document, plan: ReconcilePlan, remembered: Remembered
     ) -> None:
         """Once each, though plans may find it again until it is pruned."""
         found = {(it.node, it.report.epoch, it.report.seq): it for it in plan.refused}
@@ -259,20 +245,18 @@ class Controller:
                 )
         remembered.refused = frozenset(found)
 
-    def _refused(self, key: ObjectKey, remembered: _Remembered, refusal: ChildRefusal) -> str:
+    def _refused(self, key: ObjectKey, remembered: Remembered, refusal: ChildRefusal) -> str:
         """Decided anew at once, for the object to say so; once more the same is a failure."""
         if refusal in remembered.refusals:
             return self._failed(key, remembered, refusal.message)
-        others = (it for it in remembered.refusals if (it.kind, it.name) != _child(refusal))
-        remembered.refusals = (*others, refusal)
-        remembered.refused_until = None
+        remembered.add(refusal)
         self._queue.add(key)
         return "rejected"
 
     def _failed(
         self,
         key: ObjectKey,
-        remembered: _Remembered,
+        remembered: Remembered,
         why: str,
         *,
         longest: float = LONGEST_RETRY,
@@ -288,7 +272,7 @@ class Controller:
     def _retry(
         self,
         key: ObjectKey,
-        remembered: _Remembered,
+        remembered: Remembered,
         *,
         longest: float = LONGEST_RETRY,
         at_least: float = 0.0,
@@ -307,7 +291,3 @@ class Controller:
         """Half of it is the mean."""
         thinned = 2 * self._queue.retries / RETRIES_A_SECOND
         return min(max(LONGEST_OUTAGE_RETRY, thinned), LONGEST_RETRY)
-
-
-def _child(refusal: ChildRefusal) -> tuple[str, str]:
-    return refusal.kind, refusal.name

@@ -1,6 +1,6 @@
 """Tells people what happened: Events on the objects, as `kubectl describe` shows them.
 
-Owns a bounded queue beside the controller, which never wait for it. Guarantees: an Event's name
+Owns a bounded queue beside the controller, which never waits for it. Guarantees: an Event's name
 follows from the object's state and the words, so that two leaders who decide the same tell it once;
 what cannot be told is counted and forgotten, since the conditions say the same.
 """
@@ -24,7 +24,7 @@ MAX_MESSAGE = 1024
 MAX_NAME = 253
 # Each holds an object's document, which the informers most likely has too.
 MAX_WAITING = 10_000
-# Posts at a time: controller' writes, which matter more, go on beside them.
+# Posts at a time: the controller's writes, which matter more, go on beside them.
 POSTERS = 4
 ATTEMPTS = 3
 RETRY = 1.0

@@ -55,7 +55,7 @@ class Merge(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DataSource:
     """Something that a worker reads or writes: without a scheme a path on its node. `is_indirect`:
     an index file, whose content is to be downloaded too."""
 
@@ -79,12 +79,12 @@ class Mounted:
     """
 
     name: str
-    sources: tuple[Source, ...]
+    sources: tuple[DataSource, ...]
     is_downloaded: bool = False
     is_directory: bool = False
 
 
-def downloaded(name: str, *sources: Source) -> Mounted:
+def downloaded(name: str, *sources: DataSource) -> Mounted:
     """What a worker gets as files, wherever it is."""
     return Mounted(name, sources, is_downloaded=True)
 
@@ -120,17 +120,17 @@ class Site:
     def job(self) -> str:
         return text(self.object, "metadata", "name")
 
-    def source(self, kind: ResourceKind, name: str) -> Source:
+    def source(self, kind: ResourceKind, name: str) -> DataSource:
         """Where a Dataset or Model is, and the Secret that opens it."""
         found = self.references.get(ObjectKey(kind.singular, self.namespace, name))
         spec = mapping(found, "spec")
-        return Source(text(spec, "url"), text(spec, "credentialName"))
+        return DataSource(text(spec, "url"), text(spec, "credentialName"))
 
-    def model(self, *path: str) -> Source:
+    def model(self, *path: str) -> DataSource:
         """The Model whose name stands at a path from the object on."""
         return self.source(MODEL, text(self.object, *path))
 
-    def dataset(self, name: str) -> Source:
+    def dataset(self, name: str) -> DataSource:
         return self.source(DATASET, name)
 
 

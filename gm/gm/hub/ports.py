@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.messages import Ack, Refused
+from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
 from edge_sidecars.sedna_api.core.report import Report
 from gm.cache.node_listener import NodeListener
 
@@ -56,9 +56,9 @@ class Unresolved:
 
 
 # An `Ack`: the report is in a NodeReport, and so are all of its object and store with a lower seq
-# that were taken before it; a sink that cannot store one acknowledges no later one. A `Refused`:
-# it will never be stored.
-Answer: TypeAlias = Callable[[Ack | Refused], None]
+# that were taken before it; a sink that cannot store one acknowledges no later one. A
+# `ReportRefused`: it will never be stored.
+Answer: TypeAlias = Callable[[Ack | ReportRefused], None]
 
 
 class ReportSink(Protocol):

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.messages import Ack, Hello, Refused, ToNode
-from edge_sidecars.sedna_api.core.report import Malformed, Report, check
+from edge_sidecars.sedna_api.core.messages import Ack, Hello, ReportRefused, ToNode
+from edge_sidecars.sedna_api.core.report import MalformedReport, Report, check
 from gm.hub.core.session import EndCause, HubSession, SessionEnded
 from gm.hub.ports import ReportSink, Unresolved
 
@@ -132,8 +132,8 @@ class NodeStream:
             return
         try:
             check(report, is_resolved=report is it)
-        except Malformed as error:
-            self.answer(Refused(report.store_id, report.uid, report.seq, str(error)))
+        except MalformedReport as error:
+            self.answer(ReportRefused(report.store_id, report.uid, report.seq, str(error)))
             return
         self.note_report()
         is_taken = False
@@ -148,8 +148,8 @@ class NodeStream:
         self._reports += 1
         self._last_report_at = asyncio.get_running_loop().time()
 
-    def answer(self, answer: Ack | Refused) -> None:
-        self.refused += isinstance(answer, Refused)
+    def answer(self, answer: Ack | ReportRefused) -> None:
+        self.refused += isinstance(answer, ReportRefused)
         self._session.answer(answer)
         self._wake.set()
 

@@ -16,9 +16,9 @@ from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import NODE_REPORT
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.node_report_entry import Entry
-from edge_sidecars.sedna_api.core.report import Malformed, Report
+from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from edge_sidecars.sedna_api.core.store_reports import Full, Gap, Outcome, RefusedReport
-from edge_sidecars.sedna_api.core.stored_report import Applied, applied_of
+from edge_sidecars.sedna_api.core.stored_report import AppliedReport, applied_of
 from gm.cache.informers import Informers
 from gm.controller.api_writes import ApiWrites
 
@@ -50,7 +50,7 @@ class NodeReportWriter:
     ) -> tuple[Outcome, ...]:
         """What became of each, once the write was answered. Raises `NotLeading`, `ApiError`,
         `Unreachable`, `Contended`: then nobody knows, and storing them again is harmless;
-        `Malformed` for a NodeReport that was edited by hand and cannot be read."""
+        `MalformedReport` for a NodeReport that was edited by hand and cannot be read."""
         base = self._informers.reports.get(namespace, node)
         is_live = False
         for _ in range(ATTEMPTS):
@@ -77,7 +77,7 @@ class NodeReportWriter:
 
     def pruned(self, report: NodeReport) -> NodeReport:
         """Without what is applied and what is gone; the same where there is none."""
-        applied: dict[str, Applied] = {}
+        applied: dict[str, AppliedReport] = {}
         gone: set[str] = set()
         version = int(report.resource_version or 0)
         for uid, entry in report.entries.items():
@@ -92,11 +92,13 @@ class NodeReportWriter:
                     applied[uid] = found
         return report.pruned(applied, gone)
 
-    def _applied(self, key: ObjectKey, node: str, entry: Entry, *, is_past: bool) -> Applied | None:
+    def _applied(
+        self, key: ObjectKey, node: str, entry: Entry, *, is_past: bool
+    ) -> AppliedReport | None:
         """What may leave. All of a node's that the object does not concern any more, which no
         status ever counts."""
         if is_past and node not in self._informers.node_index.nodes(key):
-            return Applied.of(node, entry.reports[-1])
+            return AppliedReport.of(node, entry.reports[-1])
         document = self._informers.get(key)
         return None if document is None else applied_by(document, node)
 
@@ -125,11 +127,11 @@ class NodeReportWriter:
         return True
 
 
-def applied_by(document: Document, node: str) -> Applied | None:
+def applied_by(document: Document, node: str) -> AppliedReport | None:
     """The last report of a node that the object has taken in."""
     try:
         status = _STATUS.decode(document.raw).status
         told = {"appliedReports": _ANY.decode(status["appliedReports"])}
         return applied_of(told).get(node)
-    except (KeyError, Malformed, msgspec.MsgspecError):
+    except (KeyError, MalformedReport, msgspec.MsgspecError):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from edge_sidecars.kubeapi import NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, kind_named
-from edge_sidecars.sedna_api.core.report import Malformed, Report, check
+from edge_sidecars.sedna_api.core.report import MalformedReport, Report, check
 from edge_sidecars.sedna_api.core.store_reports import RefusedReport
 from gm.cache.informers import Informers
 from gm.cache.node_index import MISSHAPEN, relations_of
@@ -22,7 +22,7 @@ def malformed(report: Report) -> str:
     """What is wrong with the report itself; "" for nothing."""
     try:
         check(report)
-    except Malformed as error:
+    except MalformedReport as error:
         return str(error)
     return ""
 

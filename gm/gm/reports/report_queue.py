@@ -20,8 +20,8 @@ from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document, NotADocument
-from edge_sidecars.sedna_api.core.messages import Ack, Refused
-from edge_sidecars.sedna_api.core.report import Malformed, Report
+from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
+from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from edge_sidecars.sedna_api.core.store_reports import (
     AlreadyStored,
     Full,
@@ -154,7 +154,7 @@ class ReportQueue:
                     # All streams are closed: LC tells whoever leads now, if it tells it again.
                     self._forget_numbered(queue)
                     pause = 0.0
-            except (ApiError, Unreachable, Contended, Malformed, NotADocument) as error:
+            except (ApiError, Unreachable, Contended, MalformedReport, NotADocument) as error:
                 pause = backoff.failed(random.random())
                 logger.warning(
                     "reports could not be stored",
@@ -247,7 +247,7 @@ class ReportQueue:
                 why=reason,
             ),
         )
-        it.answer(Refused(report.store_id, report.uid, report.seq, reason))
+        it.answer(ReportRefused(report.store_id, report.uid, report.seq, reason))
 
     def _lose(self, node: str, count: int, why: str) -> None:
         self.lost_reports += count

@@ -20,7 +20,7 @@ from edge_sidecars.sedna_api.core.messages import (
     Hello,
     Pace,
     Put,
-    Refused,
+    ReportRefused,
     Rewound,
     SnapshotEnd,
     ToNode,
@@ -53,7 +53,7 @@ class KeepOnly:
 
 
 # GM's message is the effect where nothing is to be judged: a `Put` replaces what has its key.
-Effect: TypeAlias = Put | RemoveObject | KeepOnly | Ack | Refused | Drain | Pace
+Effect: TypeAlias = Put | RemoveObject | KeepOnly | Ack | ReportRefused | Drain | Pace
 
 
 class Session:
@@ -79,7 +79,7 @@ class Session:
             case Rewound():
                 self._is_rewound = True
                 return ()
-            case Ack(store_id) | Refused(store_id):
+            case Ack(store_id) | ReportRefused(store_id):
                 return (message,) if store_id == self._store_id else ()
             case Drain() | Pace():
                 return (message,)

@@ -29,9 +29,9 @@ from lc.core.learning.commands import (
     problem_report,
 )
 from lc.core.learning.events import Event, SegmentsLost
-from lc.core.learning.fields import MalformedJob
-from lc.core.learning.job import Job
 from lc.core.learning.next_command import JobInputs, next_command
+from lc.core.learning.objects.fields import MalformedJob
+from lc.core.learning.objects.job import Job
 from lc.core.learning.outcome import Heard, hear
 from lc.core.worker_info import WorkerInfo
 from lc.learning.file_access import FileAccess, SharedFiles, TaskFailed

@@ -20,11 +20,11 @@ from edge_sidecars.sedna_api.core.kinds import (
 )
 from edge_sidecars.sedna_api.core.report import check_body
 from lc.core.learning.commands import encoded
-from lc.core.learning.dataset import Dataset
-from lc.core.learning.fields import MalformedJob
-from lc.core.learning.job import Job
-from lc.core.learning.model import Model, models_in
 from lc.core.learning.next_command import JobInputs
+from lc.core.learning.objects.dataset import Dataset
+from lc.core.learning.objects.fields import MalformedJob
+from lc.core.learning.objects.job import Job
+from lc.core.learning.objects.model import Model, models_in
 from lc.core.learning.paths import folder_of
 from lc.core.worker_info import WorkerInfo
 from lc.files.host_files import HostFiles

@@ -20,7 +20,7 @@ from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.node_report_entry import Entry
-from edge_sidecars.sedna_api.core.report import Malformed, Report
+from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from edge_sidecars.sedna_api.core.store_reports import (
     RETIRED_STORE,
     AlreadyStored,
@@ -28,7 +28,7 @@ from edge_sidecars.sedna_api.core.store_reports import (
     RefusedReport,
     Stored,
 )
-from edge_sidecars.sedna_api.core.stored_report import Applied, applied_of
+from edge_sidecars.sedna_api.core.stored_report import AppliedReport, applied_of
 from lc.relay.report_api import NotKnown, ReportApi
 from lc.store import Change, Store, StoreUnavailable
 
@@ -139,7 +139,7 @@ class OwnNodeReports:
         """Seconds until the next may be written; what fails here keeps no other waiting."""
         try:
             pause = await self._bring(namespace)
-        except (ApiError, Unreachable, Malformed, StoreUnavailable) as error:
+        except (ApiError, Unreachable, MalformedReport, StoreUnavailable) as error:
             self._fail(namespace, error)
             if isinstance(error, ApiError):
                 await self._refuse_what_is_gone(namespace)
@@ -207,7 +207,7 @@ class OwnNodeReports:
 
     # ── what is done with ──
 
-    def _applied(self, known: NodeReport) -> Iterator[tuple[str, Applied]]:
+    def _applied(self, known: NodeReport) -> Iterator[tuple[str, AppliedReport]]:
         """What our copies of the objects have taken in of this node."""
         for uid, entry in known.entries.items():
             if entry.reports:
@@ -218,10 +218,10 @@ class OwnNodeReports:
                     if applied is not None:
                         yield uid, applied
 
-    def _applied_of(self, key: ObjectKey, document: Json) -> Applied | None:
+    def _applied_of(self, key: ObjectKey, document: Json) -> AppliedReport | None:
         try:
             return applied_of(document.get("status")).get(self._node)
-        except Malformed as error:
+        except MalformedReport as error:
             logger.warning("unreadable status", extra=fields(object=key, why=error))
             return None
 
@@ -235,13 +235,13 @@ class OwnNodeReports:
             self._prune_at = boottime() + PRUNE_AFTER
             self._wanted.set()
 
-    async def _collected(self, known: NodeReport) -> tuple[dict[str, Applied], set[str]]:
+    async def _collected(self, known: NodeReport) -> tuple[dict[str, AppliedReport], set[str]]:
         """Of a few entries whose object is not here, those of which reports wait first: what is
         done with, and which are gone."""
         strange = self._strange(known)
         random.shuffle(strange)
         strange.sort(key=lambda entry: not entry.reports)
-        applied, gone = dict[str, Applied](), set[str]()
+        applied, gone = dict[str, AppliedReport](), set[str]()
         for entry in strange[:COLLECTED_AT_ONCE]:
             key = ObjectKey(entry.kind, known.namespace, entry.name)
             try:
@@ -251,7 +251,7 @@ class OwnNodeReports:
             if found is None:
                 gone.add(entry.uid)
             elif entry.reports and self._is_elsewhere(entry, found):
-                applied[entry.uid] = Applied.of(self._node, entry.reports[-1])
+                applied[entry.uid] = AppliedReport.of(self._node, entry.reports[-1])
             elif done := self._applied_of(key, found):
                 applied[entry.uid] = done
         return applied, gone

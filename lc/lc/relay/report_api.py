@@ -24,7 +24,8 @@ class NotKnown(Exception):
 
 
 class ReportApi:
-    """Of one node. What is awaited raises `ApiError`, `Unreachable` and `Malformed`.
+    """Of one node. What is awaited raises `ApiError`, `Unreachable` and
+    `MalformedReport`.
 
     `is_link_up`: whether what is read now is the API's own word.
     """

@@ -19,7 +19,7 @@ import grpc.aio
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.waiting import is_set
-from edge_sidecars.sedna_api.core.messages import Ack, Drain, FromNode, Pace, Put, Refused
+from edge_sidecars.sedna_api.core.messages import Ack, Drain, FromNode, Pace, Put, ReportRefused
 from edge_sidecars.sedna_api.core.store_reports import RETIRED_STORE
 from edge_sidecars.sedna_api.stream_codec import NotAMessage, decode_to_node, encode_from_node
 from lc.core.send_window import RESEND_AFTER, SendWindow
@@ -146,9 +146,9 @@ class StreamSession:
             case Ack(_, uid, seq):
                 self._window.answered(uid, now)
                 return store.acked(uid, seq)
-            case Refused(reason=reason) if reason == RETIRED_STORE:
+            case ReportRefused(reason=reason) if reason == RETIRED_STORE:
                 return store.renew(reason)
-            case Refused(_, uid, seq, reason):
+            case ReportRefused(_, uid, seq, reason):
                 logger.warning("GM refuses a report", extra=fields(uid=uid, seq=seq, why=reason))
                 return store.refused(uid, seq, reason)
             case Drain() | Pace():
@@ -168,10 +168,10 @@ class StreamSession:
             if isinstance(effect, KeepOnly):
                 self.served_since = boottime()
                 logger.info("connected", extra=fields(gm=self._peer, objects=len(effect.objects)))
-            elif isinstance(effect, Refused):
+            elif isinstance(effect, ReportRefused):
                 self._go_on(effect)
 
-    def _go_on(self, refused: Refused) -> None:
+    def _go_on(self, refused: ReportRefused) -> None:
         if refused.reason == RETIRED_STORE:
             raise _Over("this LC's store was retired; it took another id")
         # Not before the store has dropped it: it would be sent again as well.

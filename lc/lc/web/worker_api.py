@@ -19,7 +19,7 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import READS, metrics, options
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
-from edge_sidecars.sedna_api.core.report import Malformed
+from edge_sidecars.sedna_api.core.report import MalformedReport
 from lc.core.worker_info import UnfitInfo, WorkerInfo
 from lc.core.xml_body import UnfitXml
 from lc.core.xml_body import parse as parse_xml
@@ -45,7 +45,7 @@ _TYPES = {"", "application/json", "application/xml", "text/xml"}
 Answer = Callable[[], web.Response]
 
 
-class Owner(Protocol):
+class WorkerApiOwner(Protocol):
     """The process, as it is asked."""
 
     def status(self) -> LcStatus: ...
@@ -67,7 +67,7 @@ class RequestRefused(Exception):
 class WorkerApi:
     """`answered` counts what workers were answered, by status."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: WorkerApiOwner) -> None:
         self.answered: Counter[int] = Counter()
         self._owner = owner
         self._bodies = 0
@@ -101,7 +101,7 @@ class WorkerApi:
             answer = _told(refusal.status, str(refusal))
             if refusal.status == 503:
                 answer.headers["Retry-After"] = RETRY_AFTER
-        except (UnfitInfo, UnfitXml, UnusableReport, Malformed) as error:
+        except (UnfitInfo, UnfitXml, UnusableReport, MalformedReport) as error:
             answer = _told(400, str(error))
         except StoreUnavailable as error:
             answer = _told(503, f"not taken, say it again: {error}")
@@ -136,7 +136,7 @@ class WorkerApi:
             )
 
     async def _body(self, request: web.BaseRequest) -> bytes:
-        """Raises `Refusal`; what all of them hold together is bounded."""
+        """Raises `RequestRefused`; what all of them hold together is bounded."""
         found = bytearray()
         try:
             async with asyncio.timeout(BODY_TIMEOUT):
@@ -167,7 +167,7 @@ class WorkerApi:
 
 
 def _parsed(request: web.BaseRequest, body: bytes) -> object:
-    """Raises `Refusal` and `UnfitXml`."""
+    """Raises `RequestRefused` and `UnfitXml`."""
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind not in _TYPES:
         raise RequestRefused(

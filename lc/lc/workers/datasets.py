@@ -25,6 +25,7 @@ from lc.files.host_files import HostFiles
 from lc.files.mounted_secrets import MountedSecrets
 from lc.files.remote_files import Remote, is_remote
 from lc.store import Store, StoreUnavailable
+from lc.workers.dataset_object import DatasetSpec, parse_dataset
 from lc.workers.managers import UnusableReport
 from lc.workers.sample_counter import (
     CountFailed,
@@ -45,31 +46,13 @@ MAX_SHARE = 0.1
 RETRY_AFTER = 5.0
 
 
-class _Spec(msgspec.Struct, rename="camel", gc=False):
-    url: str = ""
-    format: str = ""
-    credential_name: str = ""
-
-
-class _Status(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    number_of_samples: int | None = None
-
-
-class _Dataset(msgspec.Struct, gc=False):
-    spec: _Spec
-    status: _Status = _Status()
-
-
-_DATASET = msgspec.json.Decoder(_Dataset)
-
-
 @dataclass(slots=True)
 class _Watched:
     """`position` as last counted, `told` as last reported by this process, `known` as the API has
     the count: where that stays another one, it is told again."""
 
     document: Document
-    spec: _Spec
+    spec: DatasetSpec
     position: Position
     due_at: float
     repetition: ResendSchedule
@@ -81,7 +64,7 @@ class _Watched:
     progress: Progress = field(default_factory=lambda: Progress(is_over=True))
 
     def begun(self) -> Progress:
-        """Of one more thread. Raises `Problem` while the last one hangs still."""
+        """Of one more thread. Raises `CountFailed` while the last one hangs still."""
         if not self.progress.is_over:
             raise CountFailed(self.problem or hanging(self.spec.url))
         self.progress = Progress()
@@ -115,7 +98,7 @@ class Datasets:
         self.counts = 0
 
     def object_changed(self, document: Document) -> None:
-        parsed = _parsed(document)
+        parsed = parse_dataset(document)
         spec = parsed.spec
         watched = self._watched.get(document.uid)
         if watched is not None:
@@ -207,7 +190,7 @@ class Datasets:
             pause = RETRY_AFTER
         self._schedule(watched, boottime() + pause)
 
-    async def _counted(self, watched: _Watched, spec: _Spec) -> str:
+    async def _counted(self, watched: _Watched, spec: DatasetSpec) -> str:
         """Its problem, "" for none, with the new position in place."""
         self.counts += 1
         kept = watched.position
@@ -225,8 +208,8 @@ class Datasets:
         watched.position, watched.is_counted = position, True
         return ""
 
-    def _secret(self, namespace: str, spec: _Spec) -> Mapping[str, str] | None:
-        """Raises `Problem` where it is named and not here."""
+    def _secret(self, namespace: str, spec: DatasetSpec) -> Mapping[str, str] | None:
+        """Raises `CountFailed` where it is named and not here."""
         if not spec.credential_name:
             return None
         secret = self._secrets.named(namespace, spec.credential_name)
@@ -276,14 +259,6 @@ class Datasets:
         document = watched.document
         await self._store.enqueue(document, is_event=False, worker="", body=body, is_repeated=True)
         watched.repetition = watched.repetition.repeated(boottime())
-
-
-def _parsed(document: Document) -> _Dataset:
-    """Empty where an object is none that the API would have taken: then its format is wrong."""
-    try:
-        return _DATASET.decode(document.raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return _Dataset(_Spec())
 
 
 def _body(watched: _Watched) -> bytes:

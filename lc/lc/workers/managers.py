@@ -40,14 +40,14 @@ class ObjectManager(Protocol):
         ...
 
     def check(self, info: WorkerInfo) -> None:
-        """Of a worker whose job is not known yet. Raises `Unfit` or `Malformed` for what
-        no job could use."""
+        """Of a worker whose job is not known yet. Raises `UnusableReport` or `MalformedReport` for
+        what no job could use."""
         ...
 
     async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
         """Returns when what follows from it is durable.
 
-        Raises `Unfit`, and `StoreUnavailable` and `OutboxFull` as the store does.
+        Raises `UnusableReport`, and `StoreUnavailable` and `OutboxFull` as the store does.
         """
         ...
 

@@ -1,8 +1,8 @@
 """Counts the samples of one dataset: a file of the node in a thread, a remote one as it streams.
 
 Guarantees: only what is new is read; never more of a file than a chunk is in memory; whatever is
-wrong with it is a `Problem` that says what to do. Reads up to the size that the file had at first:
-one that is being written is counted further next time.
+wrong with it is a `CountFailed` that says what to do. Reads up to the size that the file had at
+first: one that is being written is counted further next time.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ class Progress:
 
 
 def check_format(text: str) -> None:
-    """Raises `Problem`."""
+    """Raises `CountFailed`."""
     if text not in FORMATS:
         raise CountFailed(f"format {text!r:.40} is not supported: write {' or '.join(FORMATS)}")
 
 
 async def count_local(host: HostFiles, kept: Position, progress: Progress) -> Position:
-    """Raises `Problem`, also for a disk that hangs, whose thread is left behind."""
+    """Raises `CountFailed`, also for a disk that hangs, whose thread is left behind."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Position] = loop.create_future()
 
@@ -82,7 +82,7 @@ async def count_local(host: HostFiles, kept: Position, progress: Progress) -> Po
 async def count_remote(
     remote: Remote, kept: Position, secret: Mapping[str, str] | None
 ) -> Position:
-    """Raises `Problem`."""
+    """Raises `CountFailed`."""
     try:
         async with remote.content(kept.url, secret, validator=kept.validator) as content:
             if content is None:

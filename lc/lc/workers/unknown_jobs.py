@@ -15,7 +15,7 @@ import msgspec
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
-from edge_sidecars.sedna_api.core.report import Malformed, Report
+from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from lc.core.unknown_jobs import AGEING_INTERVAL, KeptReport
 from lc.core.worker_info import WorkerInfo
 from lc.store import Change, Store, StoreUnavailable
@@ -109,7 +109,7 @@ class UnknownJobReports:
         try:
             if manager is not None:
                 await manager.worker_reported(info, document)
-        except (UnusableReport, Malformed) as error:
+        except (UnusableReport, MalformedReport) as error:
             found = self._store.get(kept.key)
             if found is None or found.uid != document.uid:
                 return False

@@ -19,7 +19,7 @@ import grpc.aio
 import uvloop
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
-from edge_sidecars.sedna_api.core.messages import Ack, Refused
+from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import METHOD
 from gm.cache.node_listener import NodeListener
@@ -36,7 +36,7 @@ LOOPBACK = "127.0.0.1"
 PATIENCE = 20.0
 
 T = TypeVar("T")
-Answer = Callable[[Ack | Refused], None]
+Answer = Callable[[Ack | ReportRefused], None]
 
 
 def document(
@@ -100,7 +100,7 @@ class Cloud:
 class ReportSink:
     """Takes reports while there is room, and answers each by `verdict`; None: not yet."""
 
-    verdict: Callable[[str, Report], Ack | Refused | None]
+    verdict: Callable[[str, Report], Ack | ReportRefused | None]
     capacity: int = 1000
     taken: list[tuple[str, Report]] = field(default_factory=list)
     _room: asyncio.Event = field(default_factory=asyncio.Event)

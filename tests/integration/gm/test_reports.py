@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from edge_sidecars.sedna_api.core.kinds import NODE_REPORT
-from edge_sidecars.sedna_api.core.messages import Ack, Refused
+from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
 from tests.integration.gm.shop import Shop, last_condition
 from tests.integration.gm.test_high_availability import leader_of, pods
 from tools.harness.controlplane.accounts import expect
@@ -77,7 +77,7 @@ def test_g7_a_report_about_another_nodes_object_is_refused(
         pod.wait_leading()
         with NodeStream(pod.gm.stream_port, "edge-a") as node:
             answer = node.answer(node.report(theirs, samples(5), seq=1))
-            assert isinstance(answer, Refused)
+            assert isinstance(answer, ReportRefused)
             assert "does not concern node edge-a" in answer.reason
             assert isinstance(node.answer(node.report(mine, samples(7), seq=1)), Ack)
             counted(shop, "mine", 7)
@@ -99,7 +99,7 @@ def test_g5_a_report_is_refused_for_good_only_when_its_object_is_gone(
         with NodeStream(pod.gm.stream_port, "edge-a") as node:
             for dataset in (gone, reborn):
                 answer = node.answer(node.report(dataset, samples(5), seq=1))
-                assert isinstance(answer, Refused)
+                assert isinstance(answer, ReportRefused)
                 assert "is gone" in answer.reason
             # One that this GM has not heard of yet is asked about.
             pod.link.delay_response(0.3)
@@ -115,7 +115,7 @@ def test_a_malformed_report_is_refused_and_holds_up_nobody(
     with GmPod(control_plane, shop.namespace) as pod:
         pod.wait_leading()
         with NodeStream(pod.gm.stream_port, "edge-a") as node:
-            assert isinstance(node.answer(node.report(dataset, b"[1]", seq=1)), Refused)
+            assert isinstance(node.answer(node.report(dataset, b"[1]", seq=1)), ReportRefused)
             assert isinstance(node.answer(node.report(dataset, samples(3), seq=2)), Ack)
             counted(shop, "d1", 3)
 

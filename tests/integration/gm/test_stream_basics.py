@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.sedna_api.core.messages import Ack, Refused
+from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.core.store_reports import RETIRED_STORE
 from tests.integration.gm.streams import (
@@ -112,9 +112,9 @@ def test_a_refused_report_is_dropped_and_what_followed_it_is_sent_again(tmp_path
         job = document("il", 1, kind="incrementallearningjob")
         cloud.put("edge-a", job)
 
-        def verdict(node: str, report: Report) -> Ack | Refused | None:
+        def verdict(node: str, report: Report) -> Ack | ReportRefused | None:
             if report.seq == 1:
-                return Refused(report.store_id, report.uid, 1, "its object is gone")
+                return ReportRefused(report.store_id, report.uid, 1, "its object is gone")
             # As a NodeReport does: nothing is taken whose predecessor is missing.
             return acknowledge(node, report) if report.previous == 0 else None
 
@@ -138,10 +138,10 @@ def test_an_lc_whose_store_was_retired_takes_another_id_and_loses_nothing(tmp_pa
         cloud.put("edge-a", dataset)
         retired: list[str] = []
 
-        def verdict(node: str, report: Report) -> Ack | Refused:
+        def verdict(node: str, report: Report) -> Ack | ReportRefused:
             if report.store_id in retired:
                 reason = RETIRED_STORE
-                return Refused(report.store_id, report.uid, report.seq, reason)
+                return ReportRefused(report.store_id, report.uid, report.seq, reason)
             return acknowledge(node, report)
 
         sink = ReportSink(verdict)

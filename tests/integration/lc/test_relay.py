@@ -8,7 +8,7 @@ import pytest
 
 from edge_sidecars.sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB, MODEL, NODE_REPORT
 from edge_sidecars.sedna_api.core.node_label import node_label
-from edge_sidecars.sedna_api.core.stored_report import Applied, applied_json
+from edge_sidecars.sedna_api.core.stored_report import AppliedReport, applied_json
 from tests.integration.lc.edge import Cloud, Edge
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.sedna_kinds import install
@@ -170,7 +170,7 @@ def test_what_an_object_has_taken_in_is_pruned_and_not_said_again(edge: Edge, cl
     report = cloud.report(NODE)
     assert report is not None
     [stored] = report.pending(uid)
-    applied = applied_json({NODE: Applied.of(NODE, stored)})
+    applied = applied_json({NODE: AppliedReport.of(NODE, stored)})
     cloud.set_status(DATASET, "a", {"numberOfSamples": 1, "appliedReports": applied})
     cloud.until(lambda: not cloud.bodies(NODE, uid))
     pruned = cloud.report(NODE)
@@ -238,7 +238,7 @@ def test_what_a_job_takes_in_after_it_left_for_another_node_is_pruned_and_not_be
     report = cloud.report(NODE)
     assert report is not None
     [stored] = report.pending(owner)
-    applied = applied_json({NODE: Applied.of(NODE, stored)})
+    applied = applied_json({NODE: AppliedReport.of(NODE, stored)})
     cloud.set_status(FEDERATED_LEARNING_JOB, "job", {"appliedReports": applied})
     cloud.until(lambda: not cloud.bodies(NODE, owner))
     pruned = cloud.report(NODE)

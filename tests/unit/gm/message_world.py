@@ -13,11 +13,19 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
-from edge_sidecars.sedna_api.core.messages import Ack, Drain, FromNode, Hello, Put, Refused, ToNode
+from edge_sidecars.sedna_api.core.messages import (
+    Ack,
+    Drain,
+    FromNode,
+    Hello,
+    Put,
+    ReportRefused,
+    ToNode,
+)
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.core.store_reports import AlreadyStored, RefusedReport, Stored
-from edge_sidecars.sedna_api.core.stored_report import Applied, StoredReport, mergeable
+from edge_sidecars.sedna_api.core.stored_report import AppliedReport, StoredReport, mergeable
 from gm.hub.core.session import EndCause, HubSession
 from lc.core import outbox
 from lc.core import session as lc_session
@@ -40,7 +48,7 @@ class Change:
 class Taken:
     """What GM did with one report: (store, seq, body) in the order of status writes."""
 
-    applied: Applied | None = None
+    applied: AppliedReport | None = None
     effects: list[tuple[str, int, bytes]] = field(default_factory=list)
 
 
@@ -172,7 +180,9 @@ class Gm:
             return
         for connection, report in self.report_queue:
             if self._api.by_uid(report.uid) is None and connection.session is not None:
-                answer = Refused(report.store_id, report.uid, report.seq, "its object is gone")
+                answer = ReportRefused(
+                    report.store_id, report.uid, report.seq, "its object is gone"
+                )
                 connection.session.answer(answer)
         for (connection, report), outcome in zip(here, outcomes, strict=True):
             session = connection.session
@@ -181,7 +191,9 @@ class Gm:
             if isinstance(outcome, Stored | AlreadyStored):
                 session.answer(Ack(report.store_id, report.uid, report.seq))
             elif isinstance(outcome, RefusedReport):
-                session.answer(Refused(report.store_id, report.uid, report.seq, outcome.reason))
+                session.answer(
+                    ReportRefused(report.store_id, report.uid, report.seq, outcome.reason)
+                )
         # What was full or met a gap is let go: LC sends it again.
         self.report_queue = []
 
@@ -198,7 +210,7 @@ class Fold:
     """What a leader read, and will write if the object is still the same."""
 
     document: Document
-    applied: Applied
+    applied: AppliedReport
     reports: tuple[StoredReport, ...]
 
 
@@ -292,7 +304,7 @@ class Lc:
             case Ack(_, uid, seq):
                 self._window.answered(uid, now)
                 self.queues[uid], _ = outbox.acknowledged(self.queues[uid], seq)
-            case Refused(_, uid, seq):
+            case ReportRefused(_, uid, seq):
                 self._window.refused(uid)
                 self.queues[uid], _ = outbox.refused(self.queues[uid], seq)
                 self.refused.append((uid, seq))
@@ -312,4 +324,4 @@ def fold(api: Api, report: NodeReport, document: Document) -> Fold | None:
     ready = mergeable(report.pending(document.uid), applied)
     if not ready:
         return None
-    return Fold(document, Applied.of(NODE, ready.reports[-1]), ready.reports)
+    return Fold(document, AppliedReport.of(NODE, ready.reports[-1]), ready.reports)

@@ -10,7 +10,7 @@ from edge_sidecars.sedna_api.core.messages import (
     Delete,
     Drain,
     Put,
-    Refused,
+    ReportRefused,
     Rewound,
     SnapshotEnd,
     ToNode,
@@ -59,8 +59,12 @@ def session(*stored: Document) -> Session:
         (document(4), delete(5, uid="other"), []),
         (None, Ack("store-1", "u1", 3), [Ack("store-1", "u1", 3)]),
         (None, Ack("store-0", "u1", 3), []),
-        (None, Refused("store-1", "u1", 3, "gone"), [Refused("store-1", "u1", 3, "gone")]),
-        (None, Refused("store-0", "u1", 3, "gone"), []),
+        (
+            None,
+            ReportRefused("store-1", "u1", 3, "gone"),
+            [ReportRefused("store-1", "u1", 3, "gone")],
+        ),
+        (None, ReportRefused("store-0", "u1", 3, "gone"), []),
         (None, Drain("bye"), [Drain("bye")]),
     ],
 )

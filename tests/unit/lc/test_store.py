@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.report import MAX_BODY, Malformed, Report
+from edge_sidecars.sedna_api.core.report import MAX_BODY, MalformedReport, Report
 from edge_sidecars.walstore.database import Damaged
 from edge_sidecars.walstore.files import DirectoryInUse
 from lc.store import Change, OutboxFull, Store, StoreUnavailable, open_store, tables
@@ -202,7 +202,7 @@ def test_a_state_and_its_report_are_saved_both_or_neither(tmp_path: Path) -> Non
 def test_an_impossible_body_is_refused_at_once(tmp_path: Path) -> None:
     async def work(store: Store) -> None:
         for body in (b"[]", b"{", b'{"x":"' + b"x" * MAX_BODY + b'"}'):
-            with pytest.raises(Malformed):
+            with pytest.raises(MalformedReport):
                 store.enqueue(dataset("a"), is_event=True, worker="", body=body)
 
     within(tmp_path, work)

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
-from edge_sidecars.sedna_api.core.messages import Ack, Hello, Refused, ToNode
+from edge_sidecars.sedna_api.core.messages import Ack, Hello, ReportRefused, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import METHOD, decode_to_node, encode_from_node
 from tools.harness.controlplane.reservation import LOOPBACK
@@ -104,11 +104,11 @@ class NodeStream:
                 )
             time.sleep(POLL_INTERVAL)
 
-    def answer(self, report: Report) -> Ack | Refused:
+    def answer(self, report: Report) -> Ack | ReportRefused:
         """To this report."""
 
-        def found() -> list[Ack | Refused]:
-            answers: list[Ack | Refused] = [*self.of(Ack), *self.of(Refused)]
+        def found() -> list[Ack | ReportRefused]:
+            answers: list[Ack | ReportRefused] = [*self.of(Ack), *self.of(ReportRefused)]
             return [it for it in answers if it.uid == report.uid and it.seq >= report.seq]
 
         self.wait(lambda _: found(), what=f"an answer about {report.name} {report.seq}")

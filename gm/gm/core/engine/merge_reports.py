@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
-from edge_sidecars.sedna_api.core.report import Malformed
+from edge_sidecars.sedna_api.core.report import MalformedReport
 from edge_sidecars.sedna_api.core.stored_report import (
-    Applied,
+    AppliedReport,
     StoredReport,
     applied_json,
     applied_of,
@@ -34,7 +34,7 @@ def merge_reports(context: ReconcileContext) -> None:
     """Take in what is pending."""
     try:
         applied = applied_of(context.status)
-    except Malformed as error:
+    except MalformedReport as error:
         context.waits_for = str(error)
         return
     before = dict(applied)
@@ -55,7 +55,7 @@ def merge_reports(context: ReconcileContext) -> None:
             continue
         for report in ready:
             _merge_one(context, node, report)
-            applied[node] = Applied.of(node, report)
+            applied[node] = AppliedReport.of(node, report)
     if applied != before:
         context.status["appliedReports"] = applied_json(applied)
 

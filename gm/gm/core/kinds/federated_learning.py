@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from edge_sidecars.sedna_api.core import kinds
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import (
+    DataSource,
     Merge,
     Mounted,
     Problem,
@@ -12,7 +13,6 @@ from gm.core.kind import (
     SednaKind,
     Setting,
     Site,
-    Source,
     Value,
     Words,
     WorkerSpec,
@@ -64,7 +64,7 @@ def _transmitter(site: Site) -> tuple[Setting, ...]:
     s3 = mapping(site.object, "spec", "transmitter", "s3")
     if not s3:
         return (Value("TRANSMITTER", "ws"),)
-    source = Source(text(s3, "aggDataPath"), text(s3, "credentialName"))
+    source = DataSource(text(s3, "aggDataPath"), text(s3, "credentialName"))
     return (Value("TRANSMITTER", "s3"), Mounted("AGG_DATA_PATH", (source,)))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from edge_sidecars.sedna_api.core import kinds
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import (
+    DataSource,
     HotUpdate,
     Merge,
     Mounted,
@@ -13,7 +14,6 @@ from gm.core.kind import (
     SednaKind,
     Setting,
     Site,
-    Source,
     downloaded,
 )
 from gm.core.kinds import learning
@@ -59,7 +59,7 @@ def _inference(site: Site) -> tuple[Setting, ...]:
     return (*common, HotUpdate(period))
 
 
-def _models(site: Site) -> tuple[Source, ...]:
+def _models(site: Site) -> tuple[DataSource, ...]:
     """A Model of the API is opened by its own Secret, what was trained by the job's."""
     known = {
         source.url: source

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.kind import Mounted, Problem, Setting, Site, Source, WorkerSpec, downloaded
+from gm.core.kind import DataSource, Mounted, Problem, Setting, Site, WorkerSpec, downloaded
 from gm.core.kinds.environment import lc_server, of_job
 from gm.core.tree import objects, part, text
 from gm.core.validation import trigger_problems, url_problem
@@ -42,17 +42,17 @@ def input_models(site: Site) -> tuple[str, ...]:
     return tuple(filter(None, (text(it, "url") for it in objects(site.input, "models"))))
 
 
-def own(site: Site, url: str) -> Source:
+def own(site: Site, url: str) -> DataSource:
     """What the job itself has written, with the job's Secret."""
-    return Source(url, text(site.object, "spec", "credentialName"))
+    return DataSource(url, text(site.object, "spec", "credentialName"))
 
 
 def input_data(site: Site, name: str, credential: str) -> Mounted:
     """The samples that LC chose."""
-    return downloaded(name, Source(text(site.input, "dataURL"), credential))
+    return downloaded(name, DataSource(text(site.input, "dataURL"), credential))
 
 
-def dataset_of(site: Site) -> Source:
+def dataset_of(site: Site) -> DataSource:
     return site.dataset(text(site.object, *DATASET))
 
 
@@ -76,5 +76,5 @@ def _original_dataset(site: Site) -> Mounted:
     dataset = dataset_of(site)
     index = text(site.input, "dataIndexURL")
     is_indirect = bool(index) and index != dataset.url
-    source = Source(index or dataset.url, dataset.credential, is_indirect=is_indirect)
+    source = DataSource(index or dataset.url, dataset.credential, is_indirect=is_indirect)
     return downloaded("ORIGINAL_DATASET_URL", source)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from gm.core.engine.view import SECRET
-from gm.core.kind import HotUpdate, Mounted, Setting, Source, Value
+from gm.core.kind import DataSource, HotUpdate, Mounted, Setting, Value
 from gm.core.names import digest
 from gm.core.tree import text
 
@@ -53,7 +53,7 @@ class _Place:
     """Where one source is for the worker."""
 
     path: str
-    source: Source
+    source: DataSource
     is_downloaded: bool
     host_directory: str = ""
     mount_path: str = ""
@@ -162,7 +162,7 @@ def _places(mounted: Mounted) -> list[_Place]:
     return [_place(source, mounted) for source in mounted.sources if source.url]
 
 
-def _place(source: Source, mounted: Mounted) -> _Place:
+def _place(source: DataSource, mounted: Mounted) -> _Place:
     is_downloaded = mounted.is_downloaded
     parts = urlsplit(source.url)
     if parts.scheme:

@@ -12,10 +12,17 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
-from edge_sidecars.sedna_api.core.messages import Ack, Delete, Put, Refused, Rewound, SnapshotEnd
+from edge_sidecars.sedna_api.core.messages import (
+    Ack,
+    Delete,
+    Put,
+    ReportRefused,
+    Rewound,
+    SnapshotEnd,
+)
 
 Change = Put | Delete
-Message = Put | Delete | SnapshotEnd | Rewound | Ack | Refused
+Message = Put | Delete | SnapshotEnd | Rewound | Ack | ReportRefused
 
 
 class SendQueue:
@@ -27,7 +34,7 @@ class SendQueue:
         # What LC has from this stream, by uid.
         self._told: dict[ObjectKey, str] = {}
         self._acks: dict[tuple[str, str], int] = {}
-        self._refusals: list[Refused] = []
+        self._refusals: list[ReportRefused] = []
         self._is_rewound = False
 
     def __len__(self) -> int:
@@ -61,7 +68,7 @@ class SendQueue:
         key = (store_id, uid)
         self._acks[key] = max(seq, self._acks.get(key, 0))
 
-    def refuse(self, refused: Refused) -> None:
+    def refuse(self, refused: ReportRefused) -> None:
         self._refusals.append(refused)
 
     def pop(self) -> Message | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.messages import Ack, Drain, Hello, Pace, Refused, ToNode
+from edge_sidecars.sedna_api.core.messages import Ack, Drain, Hello, Pace, ReportRefused, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 from gm.hub.core.send_queue import SendQueue
 
@@ -81,7 +81,7 @@ class HubSession:
         if self.is_serving:
             self._queue.delete(document)
 
-    def answer(self, answer: Ack | Refused) -> None:
+    def answer(self, answer: Ack | ReportRefused) -> None:
         if isinstance(answer, Ack):
             self._queue.ack(answer.store_id, answer.uid, answer.seq)
         else:

@@ -11,8 +11,8 @@ from datetime import datetime
 import msgspec
 
 from lc.core.learning.events import Event
+from lc.core.learning.objects.stage import Stage
 from lc.core.learning.samples import Cursor, Segment
-from lc.core.learning.stage import Stage
 
 Body = dict[str, object]
 

@@ -6,8 +6,8 @@ Owns the words only: `state` says what each changes.
 from dataclasses import dataclass
 from typing import Any
 
+from lc.core.learning.objects.stage import Stage
 from lc.core.learning.samples import Cursor, Segment, Version
-from lc.core.learning.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)

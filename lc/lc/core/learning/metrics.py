@@ -7,7 +7,7 @@ them has gives no delta; what is no number gives nothing.
 
 from collections.abc import Mapping, Sequence
 
-from lc.core.learning.trigger import Numbers
+from lc.core.learning.objects.trigger import Numbers
 
 
 def comparison(

@@ -21,16 +21,16 @@ from datetime import datetime
 from edge_sidecars.runtime.backoff import exponential
 from lc.core.learning import stages
 from lc.core.learning.commands import Command, Gather, Idle, LoopPace, Note, Repeat
-from lc.core.learning.dataset import Dataset
 from lc.core.learning.events import Returned
-from lc.core.learning.job import Job, JobCondition
 from lc.core.learning.metrics import training_numbers
-from lc.core.learning.model import Model
+from lc.core.learning.objects.dataset import Dataset
+from lc.core.learning.objects.job import Job, JobCondition
+from lc.core.learning.objects.model import Model
+from lc.core.learning.objects.stage import Stage
+from lc.core.learning.objects.trigger import TriggerVerdict
 from lc.core.learning.paths import is_remote
 from lc.core.learning.samples import Cursor, counted, of_one_header
-from lc.core.learning.stage import Stage
 from lc.core.learning.state import State
-from lc.core.learning.trigger import TriggerVerdict
 
 # Seconds; Sedna's DatasetHandlerIntervalSeconds.
 GATHER_PERIOD = 10.0

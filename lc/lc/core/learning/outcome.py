@@ -13,9 +13,9 @@ from typing import Any
 
 from lc.core.learning.commands import Body
 from lc.core.learning.events import Reported, Worker
-from lc.core.learning.job import Job
-from lc.core.learning.model import models_in
-from lc.core.learning.stage import Stage
+from lc.core.learning.objects.job import Job
+from lc.core.learning.objects.model import models_in
+from lc.core.learning.objects.stage import Stage
 from lc.core.learning.state import State
 from lc.core.worker_info import WorkerInfo
 

@@ -7,7 +7,7 @@
 
 from urllib.parse import urlsplit
 
-from lc.core.learning.stage import Stage
+from lc.core.learning.objects.stage import Stage
 
 _REMOTE = ("http", "https", "s3")
 

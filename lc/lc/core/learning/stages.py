@@ -24,13 +24,13 @@ from lc.core.learning.commands import (
     WriteSamples,
     report_of,
 )
-from lc.core.learning.dataset import Dataset
 from lc.core.learning.events import DeployBegun, EvalBegun, Event, GivenUp, HotUpdated, TrainBegun
-from lc.core.learning.job import Job
 from lc.core.learning.metrics import comparison
-from lc.core.learning.model import Model, fitting, models_in
+from lc.core.learning.objects.dataset import Dataset
+from lc.core.learning.objects.job import Job
+from lc.core.learning.objects.model import Model, fitting, models_in
+from lc.core.learning.objects.stage import Stage
 from lc.core.learning.samples import VERSIONS_KEPT, Segment, Version, of_one_header
-from lc.core.learning.stage import Stage
 from lc.core.learning.state import State
 
 Models = Mapping[str, Model]

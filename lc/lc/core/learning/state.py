@@ -24,8 +24,8 @@ from lc.core.learning.events import (
     TrainBegun,
     Worker,
 )
+from lc.core.learning.objects.stage import Stage
 from lc.core.learning.samples import VERSIONS_KEPT, Cursor, Segment, Version, appended
-from lc.core.learning.stage import Stage
 
 # Names of workers whose round is known: more than the pods of a round that are restarted.
 WORKERS_KEPT = 16

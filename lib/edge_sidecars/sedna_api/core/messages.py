@@ -52,7 +52,7 @@ class Ack:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ReportRefused:
     """This report will never be taken."""
 
     store_id: str
@@ -81,4 +81,4 @@ class Pace:
 
 
 FromNode: TypeAlias = Hello | Report
-ToNode: TypeAlias = Put | Delete | SnapshotEnd | Ack | Refused | Drain | Rewound | Pace
+ToNode: TypeAlias = Put | Delete | SnapshotEnd | Ack | ReportRefused | Drain | Rewound | Pace

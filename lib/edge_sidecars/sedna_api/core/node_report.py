@@ -16,9 +16,9 @@ from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import API_VERSION, NODE_REPORT
 from edge_sidecars.sedna_api.core.node_label import node_label
 from edge_sidecars.sedna_api.core.node_report_entry import Entry, WireEntry, entry_of
-from edge_sidecars.sedna_api.core.report import Malformed, Report
+from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from edge_sidecars.sedna_api.core.store_reports import Outcome, Storing
-from edge_sidecars.sedna_api.core.stored_report import Applied, StoredReport
+from edge_sidecars.sedna_api.core.stored_report import AppliedReport, StoredReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,17 @@ class NodeReport:
 
     @classmethod
     def parse(cls, document: bytes | Json) -> Self:
-        """Raises `Malformed`."""
+        """Raises `MalformedReport`."""
         try:
             raw = document if isinstance(document, bytes) else msgspec.json.encode(document)
             read = _WIRE.decode(raw)
             entries = {it.uid: entry_of(it) for it in read.entries}
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            raise Malformed(f"not a NodeReport: {error}") from error
+            raise MalformedReport(f"not a NodeReport: {error}") from error
         if read.metadata.name != read.node:
-            raise Malformed(f"{read.metadata.name!r:.80} is not the node {read.node!r:.80}")
+            raise MalformedReport(f"{read.metadata.name!r:.80} is not the node {read.node!r:.80}")
         if len(entries) < len(read.entries):
-            raise Malformed("two entries of the NodeReport are of one uid")
+            raise MalformedReport("two entries of the NodeReport are of one uid")
         return cls(
             namespace=read.metadata.namespace,
             node=read.node,
@@ -89,7 +89,7 @@ class NodeReport:
         )
         return grown, outcomes
 
-    def pruned(self, applied: Mapping[str, Applied], gone: Collection[str]) -> Self:
+    def pruned(self, applied: Mapping[str, AppliedReport], gone: Collection[str]) -> Self:
         """Without what objects (by uid) have taken in, and without objects that are gone.
 
         The same object where nothing is to be written.

@@ -34,7 +34,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?", re.ASCII)
 
 
-class Malformed(ValueError):
+class MalformedReport(ValueError):
     """A report or a NodeReport that says nothing: the reason, for people."""
 
 
@@ -108,14 +108,19 @@ def replaced_by(report: Queued, queue: Sequence[Queued]) -> int | None:
 
 
 def check(report: Report, *, is_resolved: bool = True) -> None:
-    """Of one that comes from outside; the uid only where it is resolved. Raises `Malformed`."""
+    """Of one that comes from outside; the uid only where it is resolved.
+
+    Raises `MalformedReport`.
+    """
     if not 0 <= report.previous <= MAX_SEQ or not 0 <= report.seq <= MAX_SEQ:
-        raise Malformed(f"seq {report.seq} after {report.previous}: not within 0 and {MAX_SEQ}")
+        raise MalformedReport(
+            f"seq {report.seq} after {report.previous}: not within 0 and {MAX_SEQ}"
+        )
     if report.seq and report.previous >= report.seq:
-        raise Malformed(f"seq {report.seq} after {report.previous}: numbers only grow")
+        raise MalformedReport(f"seq {report.seq} after {report.previous}: numbers only grow")
     kind = kind_named(report.kind)
     if kind is None or kind.singular != report.kind:
-        raise Malformed(f"kind {report.kind!r:.80} is none of Sedna's")
+        raise MalformedReport(f"kind {report.kind!r:.80} is none of Sedna's")
     names = [
         ("store", report.store_id, _TOKEN),
         ("namespace", report.namespace, _NAME),
@@ -125,25 +130,25 @@ def check(report: Report, *, is_resolved: bool = True) -> None:
         names.append(("uid", report.uid, _TOKEN))
     for what, text, pattern in names:
         if len(text) > MAX_NAME or not pattern.fullmatch(text):
-            raise Malformed(f"{what} {text!r:.80} is no name")
+            raise MalformedReport(f"{what} {text!r:.80} is no name")
     if len(report.worker) > MAX_NAME or not report.worker.isprintable():
-        raise Malformed(f"worker {report.worker!r:.80} is no name")
+        raise MalformedReport(f"worker {report.worker!r:.80} is no name")
     check_body(report.body)
 
 
 def check_body(body: bytes) -> None:
-    """Raises `Malformed` for what is no JSON object, too large or nested too deep."""
+    """Raises `MalformedReport` for what is no JSON object, too large or nested too deep."""
     if len(body) > MAX_BODY:
-        raise Malformed(f"a body of {len(body)} bytes: {MAX_BODY} at most")
+        raise MalformedReport(f"a body of {len(body)} bytes: {MAX_BODY} at most")
     try:
         level: list[object] = [_OBJECT.decode(body)]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise Malformed(f"the body is no JSON object: {error}") from error
+        raise MalformedReport(f"the body is no JSON object: {error}") from error
     for _ in range(MAX_DEPTH):
         level = [inner for value in level for inner in _inside(value)]
         if not level:
             return
-    raise Malformed(f"the body is nested deeper than {MAX_DEPTH} levels")
+    raise MalformedReport(f"the body is nested deeper than {MAX_DEPTH} levels")
 
 
 def _inside(value: object) -> Iterable[object]:

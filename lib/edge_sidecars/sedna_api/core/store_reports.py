@@ -19,7 +19,7 @@ from typing import Final
 from edge_sidecars.sedna_api.core.node_report_entry import Entry
 from edge_sidecars.sedna_api.core.report import (
     UNNUMBERED,
-    Malformed,
+    MalformedReport,
     Report,
     check_body,
     replaced_by,
@@ -85,7 +85,7 @@ class Storing:
             return RefusedReport(RETIRED_STORE)
         try:
             check_body(report.body)
-        except Malformed as error:
+        except MalformedReport as error:
             return RefusedReport(str(error))
         if report.store_id != self.store_id and not is_late:
             self._begin(report.store_id)

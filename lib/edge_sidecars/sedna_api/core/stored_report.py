@@ -13,7 +13,7 @@ from typing import Final, Self
 import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from edge_sidecars.sedna_api.core.report import Malformed, phase_of
+from edge_sidecars.sedna_api.core.report import MalformedReport, phase_of
 
 # The field of every status that counts reports: a list map, its key is the node.
 APPLIED_REPORTS: Final = "appliedReports"
@@ -42,7 +42,7 @@ class StoredReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedReport:
     """An item of an object's status.appliedReports: the last report of a node that it took in."""
 
     node: str
@@ -78,7 +78,7 @@ class Mergeable:
         return len(self.reports)
 
 
-def mergeable(pending: Sequence[StoredReport], applied: Applied | None) -> Mergeable:
+def mergeable(pending: Sequence[StoredReport], applied: AppliedReport | None) -> Mergeable:
     """What an object may take in now, in order.
 
     An event waits where the object is older than its NodeReport: what stood before it was taken in
@@ -94,11 +94,11 @@ def mergeable(pending: Sequence[StoredReport], applied: Applied | None) -> Merge
             waits_for = f"report {report.seq} follows {report.previous}, taken in: {applied.seq}"
             return Mergeable(tuple(ready), waits_for)
         ready.append(report)
-        applied = Applied("", report.store_id, report.epoch, report.seq)
+        applied = AppliedReport("", report.store_id, report.epoch, report.seq)
     return Mergeable(tuple(ready))
 
 
-def _is_early(report: StoredReport, applied: Applied) -> bool:
+def _is_early(report: StoredReport, applied: AppliedReport) -> bool:
     return report.store_id == applied.store_id and report.previous > applied.seq
 
 
@@ -109,17 +109,17 @@ class _Applied(msgspec.Struct):
     seq: int
 
 
-def applied_of(status: object) -> dict[str, Applied]:
-    """By node, of an object's status, which may be missing. Raises `Malformed`."""
+def applied_of(status: object) -> dict[str, AppliedReport]:
+    """By node, of an object's status, which may be missing. Raises `MalformedReport`."""
     if not isinstance(status, Mapping):
         return {}
     try:
         found = msgspec.convert(status.get(APPLIED_REPORTS) or [], list[_Applied])
     except msgspec.ValidationError as error:
-        raise Malformed(f"status.{APPLIED_REPORTS}: {error}") from error
-    return {it.node: Applied(it.node, it.store_id, it.epoch, it.seq) for it in found}
+        raise MalformedReport(f"status.{APPLIED_REPORTS}: {error}") from error
+    return {it.node: AppliedReport(it.node, it.store_id, it.epoch, it.seq) for it in found}
 
 
-def applied_json(applied: Mapping[str, Applied]) -> list[Json]:
+def applied_json(applied: Mapping[str, AppliedReport]) -> list[Json]:
     """In the order of the nodes: the same for whoever writes it."""
     return [applied[node].to_json() for node in sorted(applied)]

@@ -21,7 +21,7 @@ from edge_sidecars.sedna_api.core.kinds import (
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.core.store_reports import Stored
-from edge_sidecars.sedna_api.core.stored_report import Applied, applied_json, applied_of
+from edge_sidecars.sedna_api.core.stored_report import AppliedReport, applied_json, applied_of
 from tests.integration.lib.sedna_api.definitions import MANIFESTS, Json, create, definitions, sample
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import AdminClient
@@ -225,7 +225,7 @@ def _templates(tree: Any) -> Iterator[Json]:
 def test_a_status_keeps_what_gm_writes(server: Server, place: str, kind: ResourceKind) -> None:
     written = sample(kind)
     created = expect(create(server.admin, place, written))
-    taken = {node: Applied(node, "s1", 1_767_225_600, 2**53) for node in ("edge-a", "edge-b")}
+    taken = {node: AppliedReport(node, "s1", 1_767_225_600, 2**53) for node in ("edge-a", "edge-b")}
     moment = "2026-01-02T03:04:05Z"
     status: Json = {
         "observedGeneration": 1,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
-from gm.core.kind import HotUpdate, Mounted, Source, Value
+from gm.core.kind import DataSource, HotUpdate, Mounted, Value
 from gm.core.workers.storage import hot_update_file, storage
 from tests.unit.gm.controller.cluster import Cluster
 from tests.unit.gm.controller.samples import NAMESPACE, federated, joint, secret
@@ -38,21 +38,21 @@ def environment(given: Any) -> dict[str, Any]:
     ],
 )
 def test_where_a_worker_finds_a_source(url: str, is_downloaded: bool, value: str) -> None:
-    given = storage([Mounted("MODEL_URL", (Source(url),), is_downloaded)], JOB, {})
+    given = storage([Mounted("MODEL_URL", (DataSource(url),), is_downloaded)], JOB, {})
     assert environment(given)["MODEL_URL"] == value
     assert ("DATA_PATH_PREFIX" in environment(given)) is url.startswith("/")
     assert (given.initializer is not None) is (value.startswith("/downloads"))
 
 
 def test_a_path_is_mounted_by_its_directory() -> None:
-    given = storage([Mounted("MODEL_URL", (Source("/srv/m/a.pb"),))], JOB, {})
+    given = storage([Mounted("MODEL_URL", (DataSource("/srv/m/a.pb"),))], JOB, {})
     (volume,), (mount,) = given.volumes, given.mounts
     assert volume["hostPath"] == {"path": "/srv/m", "type": "Directory"}
     assert mount == {"name": volume["name"], "mountPath": "/home/data/srv/m"}
 
 
 def test_a_directory_is_mounted_itself_where_it_is_meant() -> None:
-    given = storage([Mounted("OUT", (Source("/srv/out/"),), is_directory=True)], JOB, {})
+    given = storage([Mounted("OUT", (DataSource("/srv/out/"),), is_directory=True)], JOB, {})
     assert [it["hostPath"]["path"] for it in given.volumes] == ["/srv/out"]
     assert [it["mountPath"] for it in given.mounts] == ["/home/data/srv/out"]
     assert environment(given)["OUT"] == "/home/data/srv/out"
@@ -60,15 +60,15 @@ def test_a_directory_is_mounted_itself_where_it_is_meant() -> None:
 
 def test_two_sources_in_one_directory_are_mounted_once() -> None:
     """Sedna mounts the directory twice, and the API server refuses the pod for ever."""
-    sources = (Source("/srv/m/a.pb"), Source("/srv/m/b.pb"))
-    settings = [Mounted("MODEL_URLS", sources), Mounted("DATA", (Source("/srv/m/c"),))]
+    sources = (DataSource("/srv/m/a.pb"), DataSource("/srv/m/b.pb"))
+    settings = [Mounted("MODEL_URLS", sources), Mounted("DATA", (DataSource("/srv/m/c"),))]
     given = storage(settings, JOB, {})
     assert len(given.mounts) == len(given.volumes) == 1
     assert environment(given)["MODEL_URLS"] == "/home/data/srv/m/a.pb;/home/data/srv/m/b.pb"
 
 
 def test_two_directories_whose_names_look_alike_have_two_volumes() -> None:
-    settings = [Mounted("A", (Source("/a/b/x"),)), Mounted("B", (Source("/a-b/x"),))]
+    settings = [Mounted("A", (DataSource("/a/b/x"),)), Mounted("B", (DataSource("/a-b/x"),))]
     names = {it["name"] for it in storage(settings, JOB, {}).volumes}
     assert len(names) == 2
     assert all(len(it) <= 63 for it in names)
@@ -76,8 +76,8 @@ def test_two_directories_whose_names_look_alike_have_two_volumes() -> None:
 
 def test_what_is_downloaded_is_named_in_pairs_with_the_keys_by_reference() -> None:
     settings = [
-        Mounted("A", (Source("s3://bucket/m/a.pb", "keys"),), is_downloaded=True),
-        Mounted("B", (Source("https://host/b"),), is_downloaded=True),
+        Mounted("A", (DataSource("s3://bucket/m/a.pb", "keys"),), is_downloaded=True),
+        Mounted("B", (DataSource("https://host/b"),), is_downloaded=True),
     ]
     given = storage(settings, JOB, KEYS)
     assert given.initializer is not None
@@ -95,14 +95,14 @@ def test_what_is_downloaded_is_named_in_pairs_with_the_keys_by_reference() -> No
 
 
 def test_a_worker_that_writes_to_s3_itself_has_the_keys() -> None:
-    given = storage([Mounted("OUT", (Source("s3://bucket/out", "plain"),))], JOB, KEYS)
+    given = storage([Mounted("OUT", (DataSource("s3://bucket/out", "plain"),))], JOB, KEYS)
     assert given.initializer is None
     assert environment(given)["S3_ENDPOINT_URL"] == "http://minio:9000"
     assert "SECRET_ACCESS_KEY" in environment(given)
 
 
 def test_an_index_is_downloaded_with_what_it_names() -> None:
-    source = Source("/srv/out/dataIndex.txt", "keys", is_indirect=True)
+    source = DataSource("/srv/out/dataIndex.txt", "keys", is_indirect=True)
     given = storage([Mounted("ORIGINAL_DATASET_URL", (source,), is_downloaded=True)], JOB, KEYS)
     assert given.initializer is not None
     pair = ["/home/data/srv/out/dataIndex.txt", "@/downloads/srv/out/"]

@@ -1,6 +1,13 @@
 """What waits on a stream: order, replacement, and which deletes are needed."""
 
-from edge_sidecars.sedna_api.core.messages import Ack, Delete, Put, Refused, Rewound, SnapshotEnd
+from edge_sidecars.sedna_api.core.messages import (
+    Ack,
+    Delete,
+    Put,
+    ReportRefused,
+    Rewound,
+    SnapshotEnd,
+)
 from gm.hub.core.send_queue import Message, SendQueue
 from tests.unit.gm.hub.samples import document
 
@@ -81,7 +88,7 @@ def test_answers_overtake_objects_and_one_ack_stands_for_all_before_it() -> None
     queue.put(document("a"))
     queue.ack("s", "u", 2)
     queue.ack("s", "u", 1)
-    refused = Refused("s", "v", 1, "its object is gone")
+    refused = ReportRefused("s", "v", 1, "its object is gone")
     queue.refuse(refused)
     assert drained(queue) == [refused, Ack("s", "u", 2), Put(document("a"))]
 

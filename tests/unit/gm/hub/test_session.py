@@ -7,7 +7,7 @@ from edge_sidecars.sedna_api.core.messages import (
     Drain,
     Hello,
     Put,
-    Refused,
+    ReportRefused,
     SnapshotEnd,
     ToNode,
 )
@@ -59,8 +59,8 @@ def test_nothing_is_told_before_the_snapshot() -> None:
 def test_reports_are_answered_before_the_snapshot_stands() -> None:
     session = HubSession(hello(), since=0.0)
     session.answer(Ack("store-1", "u", 4))
-    session.answer(Refused("store-1", "v", 1, "gone"))
-    assert said(session) == [Refused("store-1", "v", 1, "gone"), Ack("store-1", "u", 4)]
+    session.answer(ReportRefused("store-1", "v", 1, "gone"))
+    assert said(session) == [ReportRefused("store-1", "v", 1, "gone"), Ack("store-1", "u", 4)]
 
 
 def test_an_ended_session_says_drain_and_nothing_else() -> None:

@@ -18,11 +18,11 @@ from lc.core.learning.commands import (
     WriteSamples,
 )
 from lc.core.learning.events import DeployBegun, EvalBegun, GivenUp, HotUpdated
-from lc.core.learning.job import Job
-from lc.core.learning.model import Model
 from lc.core.learning.next_command import JobInputs, next_command
+from lc.core.learning.objects.job import Job
+from lc.core.learning.objects.model import Model
+from lc.core.learning.objects.stage import Stage
 from lc.core.learning.samples import Version
-from lc.core.learning.stage import Stage
 from lc.core.learning.state import StageOutcome, State
 from tests.unit.lc.learning.jobs import NOW, condition, job, known, later, output, samples
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lc.core.learning.events import Worker
-from lc.core.learning.fields import MalformedJob
+from lc.core.learning.objects.fields import MalformedJob
 from lc.core.learning.outcome import Heard, Unheard, hear
 from lc.core.learning.samples import Segment
 from lc.core.learning.state import WORKERS_KEPT, Lent, StageOutcome, State

@@ -16,10 +16,10 @@ from lc.core.learning.commands import (
     WriteIndex,
     WriteSamples,
 )
-from lc.core.learning.dataset import Dataset
 from lc.core.learning.events import Returned, SegmentsLost, TrainBegun
-from lc.core.learning.model import Model
 from lc.core.learning.next_command import LONGEST_BACKOFF, JobInputs, next_command
+from lc.core.learning.objects.dataset import Dataset
+from lc.core.learning.objects.model import Model
 from lc.core.learning.samples import Cursor, Segment
 from lc.core.learning.state import Lent, StageOutcome, State
 from tests.unit.lc.learning.jobs import DATASET, NOW, condition, job, known, later, output, samples

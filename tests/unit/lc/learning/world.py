@@ -20,8 +20,8 @@ from lc.core.learning.commands import (
     WriteSamples,
 )
 from lc.core.learning.events import Event, Gathered
-from lc.core.learning.job import Job
 from lc.core.learning.next_command import next_command
+from lc.core.learning.objects.job import Job
 from lc.core.learning.outcome import Heard, hear
 from lc.core.learning.samples import Segment, for_training, opened
 from lc.core.learning.state import State

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edge_sidecars.sedna_api.core.node_report import NodeReport
-from edge_sidecars.sedna_api.core.report import MAX_BODY, Malformed, Report, unnumbered_store
+from edge_sidecars.sedna_api.core.report import MAX_BODY, MalformedReport, Report, unnumbered_store
 from edge_sidecars.sedna_api.core.store_reports import (
     RETIRED_STORE,
     AlreadyStored,
@@ -16,7 +16,7 @@ from edge_sidecars.sedna_api.core.store_reports import (
     Stored,
 )
 from edge_sidecars.sedna_api.core.stored_report import (
-    Applied,
+    AppliedReport,
     StoredReport,
     applied_json,
     applied_of,
@@ -59,8 +59,8 @@ def seqs(reports: tuple[StoredReport, ...]) -> list[int]:
     return [it.seq for it in reports]
 
 
-def applied(seq: int, *, store: str = "s1", epoch: int = 7) -> Applied:
-    return Applied("edge-a", store, epoch, seq)
+def applied(seq: int, *, store: str = "s1", epoch: int = 7) -> AppliedReport:
+    return AppliedReport("edge-a", store, epoch, seq)
 
 
 # ── storing ──
@@ -331,7 +331,7 @@ def test_a_change_is_bound_to_the_version_that_was_read() -> None:
     ids=lambda broken: str(broken)[-40:],
 )
 def test_what_is_no_node_report_is_malformed(broken: bytes | dict[str, object]) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReport):
         NodeReport.parse(broken)
 
 
@@ -343,5 +343,5 @@ def test_what_an_object_has_taken_in_says_the_same_after_the_api() -> None:
     assert [it["node"] for it in items] == ["a", "b"]
     assert applied_of({"appliedReports": items}) == taken
     assert applied_of(None) == applied_of({}) == applied_of({"appliedReports": None}) == {}
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReport):
         applied_of({"appliedReports": [{"node": "a"}]})

@@ -7,7 +7,7 @@ import pytest
 
 from edge_sidecars.sedna_api.core.report import (
     MAX_BODY,
-    Malformed,
+    MalformedReport,
     Report,
     check,
     check_body,
@@ -64,14 +64,14 @@ def test_a_good_report_is_good() -> None:
     ids=repr,
 )
 def test_what_says_nothing_is_malformed(bad: Report) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReport):
         check(bad)
 
 
 def test_a_body_is_no_deeper_than_encoders_go() -> None:
     check_body(b'{"a":' + b"[" * 31 + b"]" * 31 + b"}")
     for depth in (32, 900, 30_000):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedReport):
             check_body(b'{"a":' + b"[" * depth + b"]" * depth + b"}")
 
 

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Report, replaced_by
 from edge_sidecars.sedna_api.core.store_reports import RETIRED_STORE, AlreadyStored, Stored
-from edge_sidecars.sedna_api.core.stored_report import Applied, StoredReport, mergeable
+from edge_sidecars.sedna_api.core.stored_report import AppliedReport, StoredReport, mergeable
 from tests.examples import examples
 
 UIDS = st.sampled_from(["u1", "u2"])
@@ -86,7 +86,7 @@ class ReportsArrive(RuleBasedStateMachine):
         self.network: list[Report] = []
         self.node_report = NodeReport.new("shop", "edge-a", "s1", epoch=1)
         self.old_node_report = self.node_report
-        self.applied: dict[str, Applied] = {}
+        self.applied: dict[str, AppliedReport] = {}
         self.taken: dict[str, list[StoredReport]] = {"u1": [], "u2": []}
         # Of each object: (word, worker, is_event) as said.
         self.said: dict[str, list[tuple[int, str, bool]]] = {"u1": [], "u2": []}
@@ -150,7 +150,7 @@ class ReportsArrive(RuleBasedStateMachine):
         copy = self.old_node_report if is_old else self.node_report
         for report in mergeable(copy.pending(uid), self.applied.get(uid)).reports[:count]:
             self.taken[uid].append(report)
-            self.applied[uid] = Applied.of("edge-a", report)
+            self.applied[uid] = AppliedReport.of("edge-a", report)
 
     @rule()
     def prune(self) -> None:

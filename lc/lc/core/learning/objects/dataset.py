@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lc.core.learning.commands import FileLocation
-from lc.core.learning.fields import MalformedJob, text_at
+from lc.core.learning.objects.fields import MalformedJob, text_at
 
 _FORMATS = ("txt", "csv")
 

@@ -8,7 +8,7 @@ trained fits: there is no model, and whoever asked says so; Sedna's LC ends ther
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lc.core.learning.fields import MalformedJob, list_at, mapping_at, text_at
+from lc.core.learning.objects.fields import MalformedJob, list_at, mapping_at, text_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lc.core.learning.fields import MalformedJob, mapping_at, number_at, text_at
+from lc.core.learning.objects.fields import MalformedJob, mapping_at, number_at, text_at
 
 # One metric may have a number for each class.
 Numbers = Mapping[str, float | Sequence[float]]

@@ -11,9 +11,16 @@ from dataclasses import dataclass
 import msgspec
 
 from edge_sidecars.sedna_api.core.kinds import LIFELONG_LEARNING_JOB
-from lc.core.learning.fields import MalformedJob, flag_at, list_at, mapping_at, number_at, text_at
-from lc.core.learning.stage import Stage
-from lc.core.learning.trigger import Trigger
+from lc.core.learning.objects.fields import (
+    MalformedJob,
+    flag_at,
+    list_at,
+    mapping_at,
+    number_at,
+    text_at,
+)
+from lc.core.learning.objects.stage import Stage
+from lc.core.learning.objects.trigger import Trigger
 
 # Where GM says on which node a stage's pod last ran (Sedna's annotations).
 _NODE_OF_STAGE = "sedna.io/{}"

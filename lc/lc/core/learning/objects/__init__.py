@@ -1,0 +1,1 @@
+"""What a learning job, its Dataset and its Models say in the API."""
