@@ -158,14 +158,14 @@ async def _notifiers(
         )
     if config.otlp_endpoint is not None:
         try:
-            from elector_sidecar.notifiers.otel import Telemetry
+            from elector_sidecar.notifiers.otel import ElectorTelemetry
         except ImportError as error:
             # The variable may be meant for another container of the pod.
             logger.warning(
                 "OTEL_EXPORTER_OTLP_ENDPOINT is not served", extra=fields(lack=error.msg)
             )
         else:
-            telemetry = Telemetry(elector)
+            telemetry = ElectorTelemetry(elector)
             stack.push_async_callback(telemetry.close)
             notifiers.append(telemetry)
     return notifiers

@@ -9,6 +9,7 @@ log             log lines of a constant message and key/value fields
 clock           the clock that runs on through suspend
 backoff         the delay before a retry
 metrics         Prometheus text
+otel            the same over OTLP, and spans; imported only where they are wanted
 process         signals, memory, descriptors
 status_command  asks a process on this machine for its document, for people
 livez_command   asks a process on this machine whether it lives: the images' health check

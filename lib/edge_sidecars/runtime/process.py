@@ -9,8 +9,7 @@ import logging
 import os
 import resource
 import signal
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 SECOND_SIGNAL = 1
@@ -62,20 +61,6 @@ def set_malloc_thresholds() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, LARGE)
         mallopt(_M_TRIM_THRESHOLD, LARGE)
-
-
-class Farewell:
-    """Blocking work at the end, side by side; the process ends without what is not done by then:
-    nobody joins these threads, as those of an event loop's executor are joined."""
-
-    def __init__(self, works: Iterable[Callable[[], object]]) -> None:
-        self._threads = [threading.Thread(target=work, daemon=True) for work in works]
-        for thread in self._threads:
-            thread.start()
-
-    @property
-    def is_done(self) -> bool:
-        return not any(thread.is_alive() for thread in self._threads)
 
 
 def raise_descriptor_limit() -> int:
