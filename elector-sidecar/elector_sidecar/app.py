@@ -20,7 +20,13 @@ from edge_sidecars.kubeapi import (
     UnusableCredentials,
 )
 from edge_sidecars.runtime.log import fields, logger, setup
-from edge_sidecars.runtime.process import freeze_gc, install_signal_handlers
+from edge_sidecars.runtime.process import (
+    BAD_INPUT,
+    exit_on_bad_input,
+    freeze_gc,
+    install_signal_handlers,
+)
+from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
 from elector_sidecar.config.config import BadInput, Config, load, parser
 from elector_sidecar.elector import Elector
@@ -35,18 +41,16 @@ from elector_sidecar.web.listener import (
 )
 
 LISTENER_UNRESPONSIVE = 1
-BAD_INPUT = 2
 # Seconds at the end for label, events, notification and telemetry, all of them together; the Lease
 # is given up by then. The manual promises 2 s, with listeners and connections.
-FAREWELL = 1.5
-FAREWELL_POLL = 0.02
-VERSION = "0.2.0"
+SHUTDOWN_GRACE = 1.5
+SHUTDOWN_POLL = 0.02
 # Bytes; a Lease, an Event and the pods with the leader label are shorter.
 LONGEST_ANSWER = 8 * 1024 * 1024
 # A connection that missed a renewal is not trusted with another.
 KEPT_PERIODS = 2.0
 # Long polls and streams of clients from outside of the pod: kubelet and Prometheus open none.
-MAX_STRANGERS = 16
+MAX_REMOTE_WAITS = 16
 # Seconds from the first answer: a released Lease is taken by then, and nobody waits for us.
 FREEZE_GC_AFTER = 2.0
 
@@ -55,23 +59,16 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     if not arguments and not environ.get("ELECTOR_LEASE"):
         parser().print_usage(sys.stderr)
         return BAD_INPUT
-    try:
+    status = 0
+    with exit_on_bad_input("elector-sidecar", UnusableCredentials):
         config = load(arguments, environ, hostname=socket.gethostname())
         setup(config.log_format, config.log_level)
         credentials, config = _credentials(config)
-        return _run(config, credentials)
-    except (BadInput, UnusableCredentials) as error:
-        sys.stderr.write(f"elector-sidecar: {error}\n")
-        return BAD_INPUT
-
-
-def _run(config: Config, credentials: Credentials) -> int:
-    status = 0
-    try:
-        asyncio.run(_serve(config, credentials))
-    except* ListenerUnresponsive as group:
-        logger.error("the listener is dead", extra=fields(error=group.exceptions[0]))
-        status = LISTENER_UNRESPONSIVE
+        try:
+            asyncio.run(_serve(config, credentials))
+        except* ListenerUnresponsive as group:
+            logger.error("the listener is dead", extra=fields(error=group.exceptions[0]))
+            status = LISTENER_UNRESPONSIVE
     return status
 
 
@@ -172,19 +169,19 @@ async def _notifiers(
 
 
 async def _flush(notifiers: list[Notifier]) -> None:
-    """Lets the last state be told, side by side, but waits for nobody longer than `FAREWELL`."""
-    tasks = [asyncio.create_task(_told(notifier)) for notifier in notifiers]
-    _, late = await asyncio.wait(tasks, timeout=FAREWELL)
+    """Waits until all have sent the last state, but no longer than `SHUTDOWN_GRACE`."""
+    tasks = [asyncio.create_task(_flush_one(notifier)) for notifier in notifiers]
+    _, late = await asyncio.wait(tasks, timeout=SHUTDOWN_GRACE)
     for task in late:
         task.cancel()
 
 
-async def _told(notifier: Notifier) -> None:
-    for _ in range(int(FAREWELL / FAREWELL_POLL)):
+async def _flush_one(notifier: Notifier) -> None:
+    for _ in range(int(SHUTDOWN_GRACE / SHUTDOWN_POLL)):
         if notifier.is_flushed:
             await notifier.close()
             return
-        await asyncio.sleep(FAREWELL_POLL)
+        await asyncio.sleep(SHUTDOWN_POLL)
 
 
 async def _close(listeners: list[Listener]) -> None:
@@ -195,7 +192,7 @@ def _listeners(config: Config, elector: Elector) -> list[Listener]:
     """The first one is watched: it is the one that the main asks."""
     addresses = (config.listen, config.contrib_listen, config.probe_listen)
     limit = connection_limit(sum(address is not None for address in addresses))
-    most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_STRANGERS)
+    most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_REMOTE_WAITS)
     handlers = (
         ElectorEndpoints(elector, WaitLimit(most)).handle,
         ElectorEndpoints(elector, WaitLimit(most), strangers=WaitLimit(few)).handle_contrib,

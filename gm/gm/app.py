@@ -5,7 +5,6 @@ Owns signals and exit codes. Answers on its own endpoints before anything else i
 
 import asyncio
 import socket
-import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -16,7 +15,8 @@ from edge_sidecars.kubeapi import ApiClient, Plain
 from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.process import (
-    first_cause,
+    BAD_INPUT,
+    exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
     raise_descriptor_limit,
@@ -31,7 +31,6 @@ from gm.web.listener import listening
 from gm.web.own_endpoints import GmEndpoints
 from gm.wiring import GlobalManager, user_agent
 
-BAD_INPUT = 2
 # Seconds from the start: what was imported and listed stays for good.
 FREEZE_GC_AFTER = 5.0
 
@@ -39,16 +38,12 @@ FREEZE_GC_AFTER = 5.0
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     if is_bare(parser(), arguments, environ, prefix=PREFIX):
         return BAD_INPUT
-    status = 0
-    try:
+    with exit_on_bad_input("gm", UnfitDefinitions):
         config = load(arguments, environ)
         setup(config.log_format, config.log_level)
         instance = environ.get("POD_NAME") or socket.gethostname()
         uvloop.run(_serve(config, instance))
-    except* (BadInput, UnfitDefinitions) as group:
-        sys.stderr.write(f"gm: {first_cause(group)}\n")
-        status = BAD_INPUT
-    return status
+    return 0
 
 
 async def _serve(config: Config, instance: str) -> None:

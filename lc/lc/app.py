@@ -5,7 +5,6 @@ Owns signals and exit codes. Answers from its own store before GM, or the relay,
 
 import asyncio
 import socket
-import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
@@ -13,8 +12,13 @@ import uvloop
 
 from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
-from edge_sidecars.runtime.process import first_cause, freeze_gc, install_signal_handlers
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.process import (
+    BAD_INPUT,
+    exit_on_bad_input,
+    first_cause,
+    freeze_gc,
+    install_signal_handlers,
+)
 from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
 from edge_sidecars.walstore.database import Damaged
@@ -29,7 +33,6 @@ from lc.web.listener import connection_limit, listening
 from lc.wiring import LocalController
 
 FAILED = 1
-BAD_INPUT = 2
 # Seconds from the first answer: what was imported and loaded stays for good.
 FREEZE_GC_AFTER = 2.0
 
@@ -38,16 +41,14 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     if is_bare(parser(), arguments, environ, prefix=PREFIX, others=SEDNA_TWINS.values()):
         return BAD_INPUT
     status = 0
-    try:
+    with exit_on_bad_input("lc", DirectoryInUse, NewerSchema):
         config = load(arguments, environ, hostname=socket.gethostname())
         setup(config.log_format, config.log_level)
-        uvloop.run(_serve(config))
-    except* (BadInput, DirectoryInUse, NewerSchema) as group:
-        sys.stderr.write(f"lc: {first_cause(group)}\n")
-        status = BAD_INPUT
-    except* (Damaged, StoreUnavailable) as group:
-        logger.error("the store cannot be used", extra=fields(error=first_cause(group)))
-        status = FAILED
+        try:
+            uvloop.run(_serve(config))
+        except* (Damaged, StoreUnavailable) as group:
+            logger.error("the store cannot be used", extra=fields(error=first_cause(group)))
+            status = FAILED
     return status
 
 

@@ -5,7 +5,6 @@ Owns signals and exit codes. Answers before the first contact with upstream, fro
 
 import asyncio
 import ssl
-import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,8 @@ from edge_sidecars.kubeapi import Credentials, InCluster, Plain, UnusableCredent
 from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.process import (
+    BAD_INPUT,
+    exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
     raise_descriptor_limit,
@@ -34,7 +35,6 @@ from relay_sidecar.wiring.relay import Relay, Spawn
 if TYPE_CHECKING:
     from relay_sidecar.wiring.local_relay import LocalRelay
 
-BAD_INPUT = 2
 # What `--origin local` runs.
 LOCAL_APISERVER = "edge_sidecars.local_apiserver"
 # Seconds from the first answer: what was imported and loaded stays for good.
@@ -46,15 +46,11 @@ STATUS_CONNECTIONS = 64
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     if is_bare(parser(), arguments, environ, prefix=PREFIX):
         return BAD_INPUT
-    status = 0
-    try:
+    with exit_on_bad_input("relay-sidecar", UnusableCredentials):
         config = load(arguments, environ)
         setup(config.log_format, config.log_level)
         uvloop.run(_serve(config))
-    except* (BadInput, UnusableCredentials) as group:
-        sys.stderr.write(f"relay-sidecar: {group.exceptions[0]}\n")
-        status = BAD_INPUT
-    return status
+    return 0
 
 
 async def _serve(config: Config) -> None:

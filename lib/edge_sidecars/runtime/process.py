@@ -9,10 +9,15 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
+from edge_sidecars.runtime.values import BadInput
+
 SECOND_SIGNAL = 1
+BAD_INPUT = 2
 # Bytes; smaller ones are used again.
 LARGE = 1024 * 1024
 # malloc.h of glibc.
@@ -69,6 +74,21 @@ def raise_descriptor_limit() -> int:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
+
+
+@contextmanager
+def exit_on_bad_input(program: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Ends the process with status 2 and one line on standard error after `BadInput`, or one of
+    `kinds`, even from a task. Raises `SystemExit`."""
+    refused: tuple[type[Exception], ...] = (BadInput, *kinds)
+    refusal = None
+    try:
+        yield
+    except* refused as group:
+        refusal = first_cause(group)
+    if refusal is not None:
+        sys.stderr.write(f"{program}: {refusal}\n")
+        raise SystemExit(BAD_INPUT)
 
 
 def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
