@@ -12,6 +12,7 @@ credentials  where the API server is and how to prove who we are
 kubeconfig   the same from a kubeconfig; kubeconfig_file: its fields; exec_plugin: what gives tokens
 file_watcher, tls   what is read again when it changes; contexts made of what is in memory
 watch        from a line of a watch to what happened
+reflector    a collection: all objects, then each change; GM and LC import it by itself
 """
 
 from edge_sidecars.kubeapi.client import ApiClient

@@ -1,7 +1,7 @@
 """One list+watch of upstream per stream, persisted before it is delivered.
 
 reflectors    the reflectors of all streams
-reflector     one of them: performs what `core/reflection.py` says; what a failure means
+reflector     one of them: performs what `core/stream/reflection.py` says; what a failure means
 list_phase    a list, while it arrives
 watch_phase   a watch, event by event
 confirmer     lists beside the watch, which prove that it has caught up
