@@ -1,6 +1,6 @@
 """What upstream holds, asked for beside the watch: the proof that the watch has caught up.
 
-When it is asked, and how much, says `core/confirmation.py`.
+When it is asked, and how much, says `core/stream/confirmation.py`.
 """
 
 import asyncio
