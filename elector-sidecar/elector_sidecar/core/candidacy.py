@@ -72,6 +72,8 @@ class Candidacy:
 
     @property
     def may_hold(self) -> bool:
+        # A write that nobody answered may be applied after all: until a newer version shows that
+        # it cannot, the lead is not given up by forgetting it.
         return self.holds_record or self.lease_writes.open_writes.may_apply(self.version)
 
     @property
@@ -157,6 +159,8 @@ class Candidacy:
         return free_at + self.schedule.jitter if free_at > -math.inf else free_at
 
     def purpose(self, now: float) -> Purpose:
+        """A Lease that is missing is created vacant first: two creates do not conflict with what
+        was deleted, so that a create must not make a leader. A living leader is one already."""
         if self.intent is Intent.RELEASE:
             return Purpose.RELEASE
         if self.observed.must_create_vacant and not self.leadership.is_valid(now):
@@ -169,10 +173,13 @@ class Candidacy:
         """The Lease does not exist."""
         was_missing = self.observed.is_missing
         self.observed.adopt_missing(now)
+        # Version 0, "there is none", is a version like others: a refusal of a create counts for
+        # the absence that was seen then, not for this one.
         self.schedule.allow_again()
         self.schedule.renew_jitter()
         if not self.leadership.is_valid(now):
             self.leadership.end()
+        # A leader writes itself back at once; the pace of renewals is no reason to wait.
         if not was_missing:
             self.schedule.set_due(now)
 
@@ -185,6 +192,7 @@ class Candidacy:
         is_news = self.lease_watch.note_version(now, lease.resource_version)
         is_changed = self.observed.adopt(now, lease, is_continuous=is_continuous)
         if is_news:
+            # Only the version on which a write conflicted is not to be written on again.
             self.schedule.allow_again()
         if is_changed and not self.holds_record:
             self.schedule.renew_jitter()
@@ -241,6 +249,8 @@ class Candidacy:
         self.leadership.note_proof(write.sent_at)
         self.schedule.set_due(write.sent_at + self._timing.renew_interval)
         self.lease_writes.has_proven(write)
+        # A renewal of a pod that gives up keeps others off, and must not make it answer 200; so
+        # must a write of a record in which somebody else may still believe (P1).
         if self.intent is Intent.CONTEND and self.observed.is_mine(now):
             acquire_time = write.body["spec"]["acquireTime"]
             self.leadership.extend(now, AppliedWrite(write.sent_at, resource_version, acquire_time))

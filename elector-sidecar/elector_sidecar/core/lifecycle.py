@@ -142,6 +142,7 @@ class Lifecycle:
 
     def resign(self, now: float, facts: LeaseFacts, *, cooldown: float) -> bool:
         """False if there is nothing to resign from."""
+        # While it is given up already, another resignation would only move the deadline.
         if not facts.is_leader or not isinstance(self._phase, Contending):
             return False
         if self._policy.has_drain:

@@ -57,6 +57,7 @@ class ObservedLease:
         self._vacant_at = -math.inf
         # Whether nobody can lead since the record names nobody.
         self._is_orderly = False
+        # Before the first read nothing is free: an unseen holder may lead.
         self.is_known = False
         self.lease: Lease | None = None
         self.last_holder: Holder | None = None
@@ -123,6 +124,7 @@ class ObservedLease:
         if not self.is_known:
             return math.inf
         if self.holder == self._identity:
+            # The own record needs no wait: the identity is of this process alone (contract, 2).
             return self._not_before
         return max(self._not_before, self._holder_ends_at())
 
