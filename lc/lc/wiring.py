@@ -98,7 +98,7 @@ class LocalController:
                 namespace=each.namespace,
                 name=each.name,
                 uid=each.uid,
-                resource_version=each.resource_version,
+                resource_version=str(each.resource_version),
                 note=notes.get(each.key, ""),
             )
             for kind in self._store.kinds()

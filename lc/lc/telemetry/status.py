@@ -3,20 +3,21 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
+
 from lc.files.remote_files import Transfer
 from lc.link import GmLinkStatus
 from lc.store.tables import StoredRefusal
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectStatus:
+class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
     """`note`: how it stands with it, for people; "" where there is nothing to say."""
 
     kind: str
     namespace: str
     name: str
     uid: str
-    resource_version: int
+    resource_version: str
     note: str
 
 
@@ -91,7 +92,7 @@ class LcStatus:
                 "refused": self.reports.refused,
                 "refusals": [_refusal(each) for each in self.reports.refusals],
             },
-            "objects": [_object(each) for each in self.objects],
+            "objects": list(map(msgspec.to_builtins, self.objects)),
             "transfers": [
                 {"url": each.url, "done": each.done, "size": each.size} for each in self.transfers
             ],
@@ -100,18 +101,7 @@ class LcStatus:
 
 def objects_document(objects: tuple[ObjectStatus, ...]) -> dict[str, Any]:
     """What `GET /sedna/objects` answers."""
-    return {"objects": [_object(each) for each in objects]}
-
-
-def _object(it: ObjectStatus) -> dict[str, Any]:
-    return {
-        "kind": it.kind,
-        "namespace": it.namespace,
-        "name": it.name,
-        "uid": it.uid,
-        "resourceVersion": str(it.resource_version),
-        "note": it.note,
-    }
+    return {"objects": list(map(msgspec.to_builtins, objects))}
 
 
 def _refusal(it: StoredRefusal) -> dict[str, Any]:

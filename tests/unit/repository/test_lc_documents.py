@@ -49,7 +49,7 @@ def _status() -> LcStatus:
         link_for=1.0,
         store=StoreStatus("d", "id", "", "", 0),
         reports=ReportsStatus(1, 1.0, 1, (refusal,), 1),
-        objects=(ObjectStatus("dataset", "shop", "d1", "uid", 1, ""),),
+        objects=(ObjectStatus("dataset", "shop", "d1", "uid", "1", ""),),
         transfers=(Transfer("http://a/b", 0.0),),
         counters=LcCounters(((200, 1),), 1, 0, (("full", 1),)),
     )

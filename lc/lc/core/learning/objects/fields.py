@@ -4,6 +4,7 @@ Knows no kind and no schema. What is missing is told apart from what has another
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class MalformedJob(ValueError):
@@ -12,29 +13,18 @@ class MalformedJob(ValueError):
 
 def mapping_at(found: Mapping[str, object], *path: str) -> Mapping[str, object] | None:
     """None: not there."""
-    value = _at(found, path)
-    if value is None or isinstance(value, Mapping):
-        return value
-    raise MalformedJob(f"{'.'.join(path)} is no object")
+    value: Mapping[str, object] | None = _typed(found, path, Mapping, "is no object")
+    return value
 
 
 def list_at(found: Mapping[str, object], *path: str) -> Sequence[object]:
-    value = _at(found, path)
-    if value is None:
-        return ()
-    if isinstance(value, list | tuple):
-        return value
-    raise MalformedJob(f"{'.'.join(path)} is no list")
+    """Empty: not there."""
+    return _typed(found, path, list | tuple, "is no list") or ()
 
 
 def text_at(found: Mapping[str, object], *path: str) -> str:
     """Empty: not there."""
-    value = _at(found, path)
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    raise MalformedJob(f"{'.'.join(path)} is no text")
+    return _typed(found, path, str, "is no text") or ""
 
 
 def number_at(found: Mapping[str, object], *path: str, default: float | None = None) -> float:
@@ -51,10 +41,14 @@ def number_at(found: Mapping[str, object], *path: str, default: float | None = N
 
 
 def flag_at(found: Mapping[str, object], *path: str) -> bool:
+    return bool(_typed(found, path, bool, "is neither true nor false"))
+
+
+def _typed(found: Mapping[str, object], path: tuple[str, ...], of: Any, words: str) -> Any:
     value = _at(found, path)
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    raise MalformedJob(f"{'.'.join(path)} is neither true nor false")
+    if value is None or isinstance(value, of):
+        return value
+    raise MalformedJob(f"{'.'.join(path)} {words}")
 
 
 def _at(found: Mapping[str, object], path: tuple[str, ...]) -> object:
