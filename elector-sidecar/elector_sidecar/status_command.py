@@ -15,13 +15,13 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from edge_sidecars.runtime.status_command import TIMEOUT, Document, connection_to
+from edge_sidecars.runtime.status_command import TIMEOUT, StatusDocument, connection_to
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
 
 DEFAULT_URL = "http://127.0.0.1:4040"
 # A longer /leader document is none.
 MAX_ANSWER = 65536
-_DOCUMENT = Document(
+_DOCUMENT = StatusDocument(
     path="/leader",
     noun="elector",
     called="the elector",

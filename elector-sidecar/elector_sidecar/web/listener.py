@@ -63,11 +63,11 @@ def connection_limit(listeners: int) -> int:
     )
 
 
-class Report(Protocol):
+class ListenerReport(Protocol):
     def __call__(self, *, is_alive: bool) -> None: ...
 
 
-async def check_listener(bound: Address, report: Report) -> None:
+async def check_listener(bound: Address, report: ListenerReport) -> None:
     """Tells `report` after each check whether the listener there is to be believed alive.
 
     Raises `ListenerUnresponsive` when it stays dead: a new process may get what this one cannot.

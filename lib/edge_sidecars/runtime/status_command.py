@@ -29,7 +29,7 @@ Told = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Document:
+class StatusDocument:
     """Which one is asked for. `noun` and `called` are words for the process: `relay`, `the relay`;
     `fields` of it tell it from another's; `longest` is in bytes."""
 
@@ -69,7 +69,7 @@ class StatusCommand:
     process listens, by the environment: it raises `BadInput`."""
 
     program: str
-    document: Document
+    document: StatusDocument
     url_of: str
     listen: Callable[[Mapping[str, str]], Address]
     table: Callable[[Told], str]

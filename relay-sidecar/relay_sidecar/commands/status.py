@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from edge_sidecars.runtime.flags import Options
-from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
+from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, age, aligned
 from edge_sidecars.runtime.values import Address, address
 from relay_sidecar.config import DEFAULT_STATUS_LISTEN, PREFIX
 
 # Bytes; a /status document of 10,000 streams is shorter.
 MAX_ANSWER = 16 * 1024 * 1024
-_DOCUMENT = Document(
+_DOCUMENT = StatusDocument(
     path="/status",
     noun="relay",
     called="the relay",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from edge_sidecars.runtime.status_command import Document, StatusCommand, age, aligned
+from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, age, aligned
 from edge_sidecars.runtime.values import Address, BadInput, address
 
 
@@ -41,7 +41,7 @@ def command(listen: str | BadInput) -> StatusCommand:
 
     return StatusCommand(
         program="thing",
-        document=Document("/status", "thing", "the thing", frozenset({"a"}), longest=100),
+        document=StatusDocument("/status", "thing", "the thing", frozenset({"a"}), longest=100),
         url_of="--listen",
         listen=default,
         table=str,
