@@ -103,9 +103,10 @@ class Connector(DelegatingConnector):
         What aiohttp closed as well: TLS waits up to 30 s for the other end to agree, and a loop of
         uvloop that is closed meanwhile waits for ever.
         """
-        if self._transport is not None:
-            self._transport.abort()
-            self._transport = None
+        transport, self._transport = self._transport, None
+        # The TLS transport of Python 3.11.2 has no protocol left once its connection is lost.
+        if transport is not None and getattr(transport, "_ssl_protocol", transport) is not None:
+            transport.abort()
 
     def end(self) -> None:
         """The request is over: what cannot be used again is aborted."""
