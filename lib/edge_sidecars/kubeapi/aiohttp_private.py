@@ -1,4 +1,4 @@
-"""All that kubeapi uses of aiohttp without a promise of aiohttp's, in one place.
+"""All that kubeapi uses of aiohttp and asyncio without a promise of theirs, in one place.
 
 aiohttp resends requests, lets the reader of a broken connection wait, and connects within the
 request. This module changes that. The import fails with one line where the installed aiohttp lacks
@@ -10,7 +10,7 @@ import inspect
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler as ResponseHandler
@@ -57,6 +57,13 @@ if _missing := missing_in_aiohttp():
         f"aiohttp {aiohttp.__version__} cannot be used: it lacks {', '.join(_missing)}; "
         "install a version that tools/requirements names"
     )
+
+
+def abort(transport: asyncio.BaseTransport) -> None:
+    """Ends the connection at once. asyncio's TLS transport gives its protocol up when it is closed
+    twice, as aiohttp does, and Python 3.11.2 (Debian 12) then raises AttributeError in `abort`."""
+    if getattr(transport, "_ssl_protocol", transport) is not None:
+        cast(asyncio.WriteTransport, transport).abort()
 
 
 def describe(error: BaseException) -> str:

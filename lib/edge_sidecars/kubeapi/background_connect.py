@@ -14,7 +14,12 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from edge_sidecars.kubeapi.aiohttp_private import Connect, ConnectionKey, ResponseHandler
+from edge_sidecars.kubeapi.aiohttp_private import (
+    Connect,
+    ConnectionKey,
+    ResponseHandler,
+    abort,
+)
 
 # Seconds; as long as a kernel repeats its SYN three times, or a round trip of 5 s three times.
 CONNECT_TIMEOUT = 15.0
@@ -129,4 +134,4 @@ class BackgroundConnects:
 
 def _close(handler: ResponseHandler) -> None:
     if handler.transport is not None:
-        handler.transport.abort()
+        abort(handler.transport)

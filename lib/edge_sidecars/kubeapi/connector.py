@@ -18,6 +18,7 @@ from edge_sidecars.kubeapi.aiohttp_private import (
     DelegatingConnector,
     ResponseHandler,
     Trace,
+    abort,
     is_reusable,
 )
 from edge_sidecars.kubeapi.resolver import Resolver
@@ -104,9 +105,8 @@ class Connector(DelegatingConnector):
         uvloop that is closed meanwhile waits for ever.
         """
         transport, self._transport = self._transport, None
-        # The TLS transport of Python 3.11.2 has no protocol left once its connection is lost.
-        if transport is not None and getattr(transport, "_ssl_protocol", transport) is not None:
-            transport.abort()
+        if transport is not None:
+            abort(transport)
 
     def end(self) -> None:
         """The request is over: what cannot be used again is aborted."""

@@ -1,14 +1,16 @@
 """What is used of aiohttp without a promise is looked for before anything is sent."""
 
+import asyncio.sslproto
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp.client_proto import ResponseHandler
 
-from edge_sidecars.kubeapi.aiohttp_private import missing_in_aiohttp
+from edge_sidecars.kubeapi.aiohttp_private import abort, missing_in_aiohttp
 
 KUBEAPI = Path(__file__).parents[4] / "lib/edge_sidecars/kubeapi"
 
@@ -52,5 +54,27 @@ def test_only_one_module_uses_private_attributes_of_aiohttp() -> None:
     """`aiohttp.client_proto` and its like are not documented either."""
     for path in KUBEAPI.glob("*.py"):
         text = path.read_text(encoding="utf-8")
-        for private in ("client_proto", "client_reqrep", "_create_connection", "_low_water"):
+        for private in (
+            *("client_proto", "client_reqrep", "_create_connection", "_low_water"),
+            "_ssl_protocol",
+        ):
             assert (private in text) == (path.name == "aiohttp_private.py"), (path, private)
+
+
+class TlsTransportOf3112(asyncio.sslproto._SSLProtocolTransport):
+    """`abort` as Python 3.11.2 has it, which Debian 12 and so the images' base have."""
+
+    def __init__(self) -> None:
+        self._closed = True
+        self._ssl_protocol = None
+
+    def abort(self) -> None:
+        protocol: Any = self._ssl_protocol
+        protocol._abort()
+
+
+def test_a_tls_connection_that_was_closed_twice_can_be_aborted() -> None:
+    transport = TlsTransportOf3112()
+    with pytest.raises(AttributeError):
+        transport.abort()
+    abort(transport)
