@@ -69,7 +69,7 @@ def _kinds(world: World) -> list[Kind]:
     def editor(resource: str) -> Callable[[int], None]:
         def edit(number: int) -> None:
             path = contents.path(resource, f"one-{number % OBJECTS}")
-            change = {"metadata": {"annotations": {"tools/bench/number": str(number)}}}
+            change = {"metadata": {"annotations": {"bench/number": str(number)}}}
             expect(world.plane.admin.patch(path, change))
 
         return edit

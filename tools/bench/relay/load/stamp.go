@@ -8,7 +8,7 @@ import (
 )
 
 // stampKey sorts before every other annotation of a pod, so that it is found soon.
-const stampKey = "tools/bench/stamp"
+const stampKey = "bench/stamp"
 
 var (
 	stampMark   = []byte(`"` + stampKey + `":"`)
