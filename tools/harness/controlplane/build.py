@@ -83,13 +83,16 @@ PROGRAMS = {
 
 def binary(name: str) -> Path:
     """The path of the program, built first where it is missing. Raises BuildError."""
-    program = PROGRAMS[name]
-    found = find(name)
-    if found is not None:
-        return found
+    return find(name) or program_binary(PROGRAMS[name])
+
+
+def program_binary(program: Program) -> Path:
+    """As `binary`, of one that PROGRAMS does not name."""
     target = _cached_path(program)
+    if target.exists():
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target.parent / ".lock", waiting_for=name):
+    with _locked(target.parent / ".lock", waiting_for=program.name):
         if not target.exists():
             _build(program, target)
     return target

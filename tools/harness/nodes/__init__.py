@@ -1,0 +1,1 @@
+"""Programs of a real node, for tests."""
