@@ -1,6 +1,6 @@
 """How many examples a drawn test plays: HYPOTHESIS_PROFILE is `check`, `nightly` or absent.
 
-`make check` plays a fifth of what `make test` plays; a nightly run plays a hundred times as much.
+`make check` plays a tenth of what `make test` plays; a nightly run plays a hundred times as much.
 """
 
 import os
@@ -14,7 +14,7 @@ def examples(count: int, *, nightly: int = 100) -> int:
     """Returns the number of examples where `make test` plays `count`."""
     match PROFILE:
         case "check":
-            return max(count // 5, 5)
+            return max(count // 10, 5)
         case "nightly":
             return count * nightly
         case _:

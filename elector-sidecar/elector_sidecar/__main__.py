@@ -17,10 +17,10 @@ def main() -> None:
 
     start(
         "elector-sidecar",
+        "elector_sidecar.app",
+        {"status": "elector_sidecar.status_command"},
         extra="elector",
-        app="elector_sidecar.app",
         listen=lambda environ: environ.get("ELECTOR_LISTEN") or DEFAULT_LISTEN,
-        commands={"status": "elector_sidecar.status_command"},
     )
 
 

@@ -22,11 +22,11 @@ from edge_sidecars.kubeapi import (
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
+    VERSION,
     exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
 )
-from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
 from elector_sidecar.config.config import BadInput, Config, load, parser
 from elector_sidecar.elector import Elector

@@ -6,7 +6,7 @@ For exec probes and keepalived in images without curl. Imports nothing that cost
 
 import sys
 
-from edge_sidecars.runtime.probe import ask, parse_address, parse_timeout
+from edge_sidecars.runtime.probe import ask, parse_options
 
 USAGE = """usage: elector-sidecar check [--url URL] [--min-remaining 2s] [--min-age 3s]
                              [--timeout 2s]
@@ -15,36 +15,20 @@ Exit status 0 only if the elector at URL (http://127.0.0.1:4040, or unix:/path) 
 leads, with so much validity left and in a term of such an age; 1 if not or in doubt; 2 for bad use.
 """
 CONDITIONS = ("--min-remaining", "--min-age")
-OPTIONS = ("--url", "--timeout", *CONDITIONS)
-DEFAULT_URL = "http://127.0.0.1:4040"
-DEFAULT_TIMEOUT = "2s"
+DEFAULTS = {"--url": "http://127.0.0.1:4040", "--timeout": "2s"}
 # A header that only an elector's 200 has.
 PROOF = "x-leader-valid-until"
 
 
 def main(arguments: list[str]) -> int:
-    options = {"--url": DEFAULT_URL, "--timeout": DEFAULT_TIMEOUT}
-    rest = []
-    for word in arguments:
-        rest += word.split("=", 1) if word.startswith("--") else [word]
-    if "-h" in rest or "--help" in rest:
-        sys.stdout.write(USAGE)
-        return 0
-    while rest:
-        name = rest.pop(0)
-        if name not in OPTIONS or not rest:
-            problem = "lacks its value" if name in OPTIONS else "is not an option of check"
-            sys.stderr.write(f"elector-sidecar check: {name} {problem}\n{USAGE}")
-            return 2
-        options[name] = rest.pop(0)
     try:
-        timeout = parse_timeout(options["--timeout"])
-        address = parse_address(options["--url"])
-        path = _path(options)
+        options = parse_options(arguments, DEFAULTS, more=CONDITIONS, command="check", usage=USAGE)
+        if options is None:
+            return 0
+        status, text, headers = ask(options, _path(options), whom="the elector")
     except ValueError as error:
         sys.stderr.write(f"elector-sidecar check: {error}\n")
         return 2
-    status, text, headers = ask(address, path, timeout=timeout, whom="the elector")
     if status == "200":
         if PROOF in headers:
             return 0

@@ -16,12 +16,11 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.candidacy import ElectionView
-from elector_sidecar.core.commands import Command, ReadLease, WatchLease, WriteLease
-from elector_sidecar.core.election import Election
-from elector_sidecar.core.health_gate import Health
+from elector_sidecar.core.election import Command, Election
 from elector_sidecar.core.lease import Lease
-from elector_sidecar.core.lease_writes import Candidate
-from elector_sidecar.core.lifecycle import LeaseFacts, Lifecycle, LifecyclePolicy
+from elector_sidecar.core.lease_watch import ReadLease, WatchLease
+from elector_sidecar.core.lease_writes import Candidate, WriteLease
+from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
 from elector_sidecar.lease_client import Applied, Conflicted, Found, LeaseClient, Lost, Refused
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
 from elector_sidecar.status import ElectorStatus, describe

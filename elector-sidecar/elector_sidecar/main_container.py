@@ -11,7 +11,7 @@ from types import TracebackType
 
 import aiohttp
 
-from elector_sidecar.core.health_gate import Health
+from elector_sidecar.core.lifecycle import Health
 
 # A health check that hangs is given up after an interval, but never sooner than this.
 MIN_HEALTH_TIMEOUT = 1.0

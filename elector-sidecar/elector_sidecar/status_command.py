@@ -15,19 +15,17 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from edge_sidecars.runtime.status_command import TIMEOUT, StatusDocument, connection_to
+from edge_sidecars.runtime.status_command import TIMEOUT, StatusDocument, aligned, connection_to
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
 
 DEFAULT_URL = "http://127.0.0.1:4040"
 # A longer /leader document is none.
 MAX_ANSWER = 65536
 _DOCUMENT = StatusDocument(
+    "elector",
+    "the elector",
+    frozenset({"holder", "holderPod", "lease", "acquireTime", "renewTime", "leaseTransitions"}),
     path="/leader",
-    noun="elector",
-    called="the elector",
-    fields=frozenset(
-        {"holder", "holderPod", "lease", "acquireTime", "renewTime", "leaseTransitions"}
-    ),
     longest=MAX_ANSWER,
 )
 
@@ -50,10 +48,8 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     if options.output == "json":
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:
-        width = max(len(title) for title, _ in rows)
-        for title, value in rows:
-            shown = value if value.isprintable() else ascii(value)
-            sys.stdout.write(f"{title.ljust(width)}  {shown}\n")
+        shown = [(title, it if it.isprintable() else ascii(it)) for title, it in rows]
+        sys.stdout.writelines(f"{line}\n" for line in aligned(shown))
     return 0 if told["holder"] else 1
 
 

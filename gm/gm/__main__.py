@@ -3,18 +3,19 @@
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
 """
 
+from collections.abc import Mapping
+
 from edge_sidecars.runtime.startup import start
 from gm.config import DEFAULT_LISTEN
 
 
 def main() -> None:
-    start(
-        "gm",
-        extra="gm",
-        app="gm.app",
-        listen=lambda environ: environ.get("GM_LISTEN") or DEFAULT_LISTEN,
-        commands={"run": "gm.app", "status": "gm.status_command"},
-    )
+    commands = {"run": "gm.app", "status": "gm.status_command"}
+    start("gm", "gm.app", commands, extra="gm", listen=_listen)
+
+
+def _listen(environ: Mapping[str, str]) -> str:
+    return environ.get("GM_LISTEN") or DEFAULT_LISTEN
 
 
 if __name__ == "__main__":

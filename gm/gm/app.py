@@ -12,8 +12,8 @@ from typing import Any
 import uvloop
 
 from edge_sidecars.kubeapi import ApiClient, Plain
-from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
     exit_on_bad_input,
@@ -26,9 +26,7 @@ from edge_sidecars.runtime.web.listener import Listener
 from gm.config import PREFIX
 from gm.config.config import Config, load, parser
 from gm.controller.crd_check import UnfitDefinitions
-from gm.hub.token_review import TokenReviews
-from gm.web.listener import listening
-from gm.web.own_endpoints import GmEndpoints
+from gm.web.own_endpoints import GmEndpoints, listening
 from gm.wiring import GlobalManager, user_agent
 
 # Seconds from the start: what was imported and listed stays for good.
@@ -97,12 +95,15 @@ async def _open_doors(
     if gm.hub is None or config.stream_listen is None:
         return {}
     # Imported only where used: gRPC is half of the memory.
-    from gm.hub.credentials import UnusableCertificate
+    from gm.hub.credentials import ServerTls, TokenReviews, UnusableCertificate
     from gm.hub.stream_server import CannotListen, StreamServer
 
-    streams: StreamServer = StreamServer(
+    tls = None
+    if config.tls_cert is not None and config.tls_key is not None:
+        tls = ServerTls(config.tls_cert, config.tls_key, config.client_ca)
+    streams = StreamServer(
         gm.hub,
-        tls=_tls(config),
+        tls=tls,
         reviewer=(
             TokenReviews(gm.api, timeout=config.request_timeout) if config.review_tokens else None
         ),
@@ -126,14 +127,6 @@ async def _open_doors(
         stack.push_async_callback(sedna.stop)
         doors["sedna"] = Address(config.sedna_listen.host, port)
     return doors
-
-
-def _tls(config: Config) -> Any:
-    if config.tls_cert is None or config.tls_key is None:
-        return None
-    from gm.hub.credentials import ServerTls
-
-    return ServerTls(config.tls_cert, config.tls_key, config.client_ca)
 
 
 def _say_hello(config: Config, own: Listener, doors: Mapping[str, object]) -> None:

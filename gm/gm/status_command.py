@@ -6,20 +6,15 @@ Asks the GM on this machine for its /status document, and shows it as it is.
 from collections.abc import Mapping
 from typing import Any
 
-from edge_sidecars.runtime.flags import Options
-from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, age, aligned
-from edge_sidecars.runtime.values import Address, address
+from edge_sidecars.runtime.status_command import (
+    StatusCommand,
+    StatusDocument,
+    age,
+    listens_at,
+    page,
+)
 from gm.config import DEFAULT_LISTEN, PREFIX
 
-# Bytes; a /status document of 10,000 nodes is shorter.
-MAX_ANSWER = 16 * 1024 * 1024
-_DOCUMENT = StatusDocument(
-    path="/status",
-    noun="GM",
-    called="GM",
-    fields=frozenset({"version", "mode", "leader", "backlog", "reports", "nodes", "jobs"}),
-    longest=MAX_ANSWER,
-)
 _NODE_TITLES = ("NODE", "BY", "VERSION", "CONNECTED", "SERVED", "BACKLOG", "REPORTS", "LAST REPORT")
 _JOB_TITLES = ("KIND", "STATE", "OBJECTS")
 
@@ -48,18 +43,9 @@ def table(told: Mapping[str, Any]) -> str:
     ]
     if reports["lastRefusal"]:
         summary.append(("REFUSED", reports["lastRefusal"]))
-    lines = aligned(summary)
-    if told["nodes"]:
-        lines += ["", *aligned([_NODE_TITLES, *map(_node, told["nodes"])])]
-    if told["jobs"]:
-        jobs = [(each["kind"], each["state"], str(each["objects"])) for each in told["jobs"]]
-        lines += ["", *aligned([_JOB_TITLES, *jobs])]
-    return "\n".join(lines) + "\n"
-
-
-def _listen(environ: Mapping[str, str]) -> Address:
-    options = Options({}, environ, prefix=PREFIX)
-    return options.parsed("listen", address, address(DEFAULT_LISTEN))
+    nodes = list(map(_node, told["nodes"]))
+    jobs = [(each["kind"], each["state"], str(each["objects"])) for each in told["jobs"]]
+    return page(summary, (_NODE_TITLES, nodes), (_JOB_TITLES, jobs))
 
 
 def _leader(leader: Mapping[str, Any]) -> str:
@@ -83,5 +69,11 @@ def _node(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 main = StatusCommand(
-    program="gm", document=_DOCUMENT, url_of="--listen", listen=_listen, table=table
+    program="gm",
+    document=StatusDocument(
+        "GM", "GM", frozenset({"version", "mode", "leader", "backlog", "reports", "nodes", "jobs"})
+    ),
+    url_of="--listen",
+    listen=listens_at("listen", DEFAULT_LISTEN, prefix=PREFIX),
+    table=table,
 ).run

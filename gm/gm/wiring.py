@@ -13,15 +13,16 @@ from functools import partial
 from typing import Any
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
-from edge_sidecars.kubeapi.reflector import JSON, METADATA_ONLY, reflect
+from edge_sidecars.kubeapi.client import JSON
+from edge_sidecars.kubeapi.reflector import METADATA_ONLY, reflect
 from edge_sidecars.leader_client import LeaderClient
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.version import VERSION
+from edge_sidecars.runtime.process import VERSION
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
-from gm.cache.children import AUTOSCALER, CHILD_KINDS, SELECTOR
+from gm.cache.indexes import AUTOSCALER, CHILD_KINDS, SELECTOR
 from gm.cache.informer_cache import ALL_NAMESPACES
 from gm.cache.informers import Informers
 from gm.config.config import Config, Mode
@@ -33,11 +34,10 @@ from gm.controller.crd_check import MissingDefinitions
 from gm.controller.events import EventRecorder
 from gm.controller.relay_link import Link
 from gm.controller.secret_lookup import SecretLookup
-from gm.core.engine.view import NODE
+from gm.core.engine.plan import NODE
 from gm.core.kind import WorkerSettings
 from gm.hub.hub import Hub
-from gm.reports.node_report_gc import NodeReportGc
-from gm.reports.node_report_writer import NodeReportWriter
+from gm.reports.node_report_writer import NodeReportGc, NodeReportWriter
 from gm.reports.report_authorization import ReportAuthorization
 from gm.reports.report_queue import ReportQueue
 from gm.telemetry.metrics import GmCounters
@@ -75,7 +75,7 @@ class GlobalManager:
         self.leader = LeaderClient(
             config.elector, request_timeout=timeout, user_agent=user_agent(instance)
         )
-        self.link = Link(relay, self._link_changed)
+        self.link = Link(relay, lambda: self.informers.moved())
         self.informers = Informers(lambda: self.link.is_up, namespaces=config.namespaces)
         self._writes = ApiWrites(api, self.leader.may_act, timeout=timeout)
         self._report_writes = ApiWrites(
@@ -91,7 +91,7 @@ class GlobalManager:
                 api,
                 timeout=timeout,
                 is_named=self.informers.is_named,
-                changed=self.informers.appeared,
+                changed=self.informers.node_index.reference_changed,
             ),
             settings=WorkerSettings(
                 config.lc_server, config.kb_server, refused_namespaces=config.refused_namespaces
@@ -208,9 +208,6 @@ class GlobalManager:
         """Soon: it has just started, or whoever led is silent."""
         is_next = self._is_any or self.leader.is_leader or self.leader.is_vacant
         return is_next and (self.link.is_up or not self.informers.is_synced)
-
-    def _link_changed(self) -> None:
-        self.informers.moved()
 
     # ── what it says ──
 

@@ -10,13 +10,8 @@ from lc.config import DEFAULT_BIND_PORT
 
 
 def main() -> None:
-    start(
-        "lc",
-        extra="lc",
-        app="lc.app",
-        listen=_listen,
-        commands={"run": "lc.app", "status": "lc.status_command"},
-    )
+    commands = {"run": "lc.app", "status": "lc.status_command"}
+    start("lc", "lc.app", commands, extra="lc", listen=_listen)
 
 
 def _listen(environ: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """One process of LC: startup, running, shutdown, in this order.
 
-Owns signals and exit codes. Answers from its own store before GM, or the relay, is there.
+Owns signals, exit codes and sockets. Answers from its own store before GM, or the relay, is there.
+Guarantee: clients can never use up the file descriptors that the store, datasets and the link need.
 """
 
 import asyncio
@@ -10,17 +11,17 @@ from contextlib import AsyncExitStack
 
 import uvloop
 
-from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
+    VERSION,
     exit_on_bad_input,
     first_cause,
     freeze_gc,
     install_signal_handlers,
 )
-from edge_sidecars.runtime.version import VERSION
-from edge_sidecars.runtime.web.listener import Listener
+from edge_sidecars.runtime.web.listener import Listener, ListenerOptions, connection_limit
 from edge_sidecars.walstore.database import Damaged
 from edge_sidecars.walstore.files import DirectoryInUse
 from lc.config import PREFIX, SEDNA_TWINS
@@ -29,10 +30,22 @@ from lc.files.remote_files import Remote
 from lc.store import StoreUnavailable, open_store
 from lc.store.failures import NewerSchema
 from lc.web.authentication import LoopbackOnly, TokenAuthentication, TokenFile
-from lc.web.listener import connection_limit, listening
 from lc.wiring import LocalController
 
 FAILED = 1
+# More than the workers of a node, each of which opens a connection for each report.
+MAX_CONNECTIONS = 512
+# Kept for datasets, the store, the link and the runtime itself.
+RESERVED_DESCRIPTORS = 128
+MIN_CONNECTIONS = 8
+_LISTENER_OPTIONS = ListenerOptions(
+    log="lc.http",
+    backlog=128,
+    # Requests that were begun may be answered.
+    shutdown_grace=5.0,
+    # What a worker said is taken also where the worker left: it may have been killed.
+    ends_with_client=False,
+)
 # Seconds from the first answer: what was imported and loaded stays for good.
 FREEZE_GC_AFTER = 2.0
 
@@ -60,14 +73,14 @@ async def _serve(config: Config) -> None:
         remote = Remote()
         stack.push_async_callback(remote.close)
         controller = LocalController(config, store, remote)
-        controller.start()
+        controller.managers.start()
         async with asyncio.TaskGroup() as group:
             listeners = _listeners(config, controller)
             for listener in listeners:
                 await listener.open()
                 stack.push_async_callback(listener.close)
             _say_hello(config, controller, listeners)
-            tasks = [group.create_task(each.run()) for each in controller.managers]
+            tasks = [group.create_task(each.run()) for each in controller.managers.all]
             tasks.append(group.create_task(controller.unknown_jobs.run()))
             tasks.append(group.create_task(controller.link.run()))
             loop.call_later(FREEZE_GC_AFTER, freeze_gc)
@@ -81,13 +94,18 @@ async def _serve(config: Config) -> None:
 
 def _listeners(config: Config, controller: LocalController) -> list[Listener]:
     handle = controller.api.handle
-    count = 1 if config.node_listen is None else 2
-    limit = connection_limit(count)
-    listeners = [listening(config.listen, LoopbackOnly(handle).handle, limit=limit)]
+    handlers = [(config.listen, LoopbackOnly(handle).handle)]
     if config.node_listen is not None and config.token_file is not None:
         door = TokenAuthentication(handle, TokenFile(config.token_file))
-        listeners.append(listening(config.node_listen, door.handle, limit=limit))
-    return listeners
+        handlers.append((config.node_listen, door.handle))
+    # For each of the listeners, which share this process' descriptors.
+    limit = connection_limit(
+        len(handlers), most=MAX_CONNECTIONS, least=MIN_CONNECTIONS, reserved=RESERVED_DESCRIPTORS
+    )
+    return [
+        Listener(address, handler, options=_LISTENER_OPTIONS, limit=limit)
+        for address, handler in handlers
+    ]
 
 
 def _say_hello(config: Config, controller: LocalController, listeners: list[Listener]) -> None:

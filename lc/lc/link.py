@@ -1,11 +1,11 @@
 """What the process asks of what connects LC to its objects and to those who take its reports."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class GmLinkStatus:
+
+class GmLinkStatus(msgspec.Struct, frozen=True):
     """`peer`: who is, or was last, at the other end; `since`: seconds on CLOCK_BOOTTIME; `problem`:
     why it is not up, in words for people."""
 

@@ -7,20 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from edge_sidecars.runtime.flags import Options
-from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, age, aligned
+from edge_sidecars.runtime.options import Options
+from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, age, page
 from edge_sidecars.runtime.values import Address, whole
 from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
 
-# Bytes; a /status document of 10,000 objects is shorter.
-MAX_ANSWER = 16 * 1024 * 1024
-_DOCUMENT = StatusDocument(
-    path="/status",
-    noun="LC",
-    called="the LC",
-    fields=frozenset({"node", "mode", "link", "store", "reports", "objects"}),
-    longest=MAX_ANSWER,
-)
 _TITLES = ("KIND", "NAMESPACE", "NAME", "STATE")
 
 
@@ -39,12 +30,9 @@ def table(told: Mapping[str, Any]) -> str:
     if store["note"]:
         summary.append(("NOTE", store["note"]))
     summary += [("TRANSFER", _transfer(each)) for each in told["transfers"]]
-    lines = aligned(summary)
-    if told["objects"]:
-        lines += ["", *aligned([_TITLES, *map(_row, told["objects"])])]
-    if reports["refusals"]:
-        lines += ["", *(_refusal(each) for each in reports["refusals"])]
-    return "\n".join(lines) + "\n"
+    shown = page(summary, (_TITLES, list(map(_row, told["objects"]))))
+    refusals = [f"{_refusal(each)}\n" for each in reports["refusals"]]
+    return "".join([shown, "\n", *refusals] if refusals else [shown])
 
 
 def _listen(environ: Mapping[str, str]) -> Address:
@@ -82,5 +70,11 @@ def _refusal(it: Mapping[str, Any]) -> str:
 
 
 main = StatusCommand(
-    program="lc", document=_DOCUMENT, url_of="this node's LC", listen=_listen, table=table
+    program="lc",
+    document=StatusDocument(
+        "LC", "the LC", frozenset({"node", "mode", "link", "store", "reports", "objects"})
+    ),
+    url_of="this node's LC",
+    listen=_listen,
+    table=table,
 ).run

@@ -5,23 +5,31 @@ before the link is there, and without it.
 """
 
 import time
-from collections.abc import Sequence
 
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.version import VERSION
-from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.runtime.metrics import Metric
+from edge_sidecars.runtime.process import VERSION
 from lc.config.config import Config
-from lc.files.host_files import HostFiles
-from lc.files.mounted_secrets import MountedSecrets
+from lc.files.node_files import FileSources, HostFiles, MountedSecrets
 from lc.files.remote_files import Remote
 from lc.learning.learner import Learner
 from lc.link import GmLink
+from lc.status import (
+    LcCounters,
+    LcStatus,
+    LinkStatus,
+    ObjectStatus,
+    RefusalStatus,
+    ReportsStatus,
+    StoreStatus,
+    TransferStatus,
+    measure,
+)
 from lc.store import Store
-from lc.telemetry.status import LcCounters, LcStatus, ObjectStatus, ReportsStatus, StoreStatus
 from lc.web.worker_api import WorkerApi
 from lc.workers.datasets import Datasets
 from lc.workers.forwarder import Forwarder
-from lc.workers.managers import ObjectManager, ObjectManagers
+from lc.workers.managers import ObjectManagers
 from lc.workers.unknown_jobs import UnknownJobReports
 
 # Of the data directory: where learning jobs keep samples until their round.
@@ -36,37 +44,15 @@ class LocalController:
         self._store = store
         self._remote = remote
         self._began_at = boottime()
-        host = HostFiles(config.root)
-        secrets = MountedSecrets(config.secrets_dir)
-        self._datasets = Datasets(
-            store, host=host, remote=remote, secrets=secrets, interval=config.dataset_interval
-        )
-        self.managers: Sequence[ObjectManager] = (
-            self._datasets,
-            Forwarder(store),
-            Learner(
-                store,
-                node=config.node,
-                host=host,
-                remote=remote,
-                secrets=secrets,
-                folder=config.data_dir / SAMPLES,
-            ),
-        )
-        self._managing = ObjectManagers(store, self.managers)
-        self.unknown_jobs = UnknownJobReports(store, self._managing.handling)
+        sources = FileSources(HostFiles(config.root), remote, MountedSecrets(config.secrets_dir))
+        self._datasets = Datasets(store, sources, interval=config.dataset_interval)
+        learner = Learner(store, sources, node=config.node, folder=config.data_dir / SAMPLES)
+        self.managers = ObjectManagers(store, (self._datasets, Forwarder(store), learner))
+        self.unknown_jobs = UnknownJobReports(store, self.managers.handling)
         self.link = _link(config, store)
-        self.api = WorkerApi(self)
-
-    def start(self) -> None:
-        """Managers know what is in the store from here on."""
-        self._managing.start()
-
-    def get(self, key: ObjectKey) -> Document | None:
-        return self._store.get(key)
-
-    def handling(self, kind: str) -> ObjectManager | None:
-        return self._managing.handling(kind)
+        self.api = WorkerApi(
+            store, self.managers, self.unknown_jobs, lc_status=self.status, measured=self._measured
+        )
 
     def status(self) -> LcStatus:
         now = boottime()
@@ -75,23 +61,29 @@ class LocalController:
             node=self.config.node,
             mode="relay" if self.config.is_relay else "stream",
             version=VERSION,
-            uptime=now - self._began_at,
-            link=link,
-            link_for=max(now - link.since, 0.0),
+            uptime_seconds=round(now - self._began_at, 3),
+            link=LinkStatus(
+                link.is_up, link.peer, round(max(now - link.since, 0.0), 3), link.problem
+            ),
             store=self._store_status(),
             reports=self._reports(),
-            objects=self.objects(),
-            transfers=self._remote.transfers(),
-            counters=LcCounters(
-                worker_reports=tuple(sorted(self.api.answered.items())),
-                dataset_counts=self._datasets.counts,
-                dataset_problems=self._datasets.problems(),
-                unknown_jobs_dropped=tuple(sorted(self.unknown_jobs.dropped.items())),
+            objects=self._objects(),
+            transfers=tuple(
+                TransferStatus(each.url, each.done, each.size) for each in self._remote.transfers()
             ),
         )
 
-    def objects(self) -> tuple[ObjectStatus, ...]:
-        notes = self._managing.notes()
+    def _measured(self) -> list[Metric]:
+        counters = LcCounters(
+            worker_reports=tuple(sorted(self.api.answered.items())),
+            dataset_counts=self._datasets.counts,
+            dataset_problems=self._datasets.problems(),
+            unknown_jobs_dropped=tuple(sorted(self.unknown_jobs.dropped.items())),
+        )
+        return measure(self.status(), counters)
+
+    def _objects(self) -> tuple[ObjectStatus, ...]:
+        notes = self.managers.notes()
         return tuple(
             ObjectStatus(
                 kind=each.kind,
@@ -119,7 +111,10 @@ class LocalController:
         waiting, since = self._store.backlog()
         refused, refusals = self._store.refusals()
         oldest = None if since is None else max(time.time() - since, 0.0)
-        return ReportsStatus(waiting, oldest, refused, refusals, self.unknown_jobs.waiting)
+        shown = tuple(
+            RefusalStatus(*each.key, each.uid, each.seq, each.reason) for each in refusals
+        )
+        return ReportsStatus(waiting, oldest, self.unknown_jobs.waiting, refused, shown)
 
 
 def _link(config: Config, store: Store) -> GmLink:
@@ -127,15 +122,7 @@ def _link(config: Config, store: Store) -> GmLink:
     if config.is_relay:
         from lc.relay import RelayLink
 
-        return RelayLink(
-            store,
-            node=config.node,
-            api=config.api,
-            relay_status=config.relay_status,
-            namespace=config.namespace,
-            redial_cap=config.redial_cap,
-            version=VERSION,
-        )
+        return RelayLink(store, config)
     from lc.stream.stream_link import ClientTls, StreamLink
 
     tls = None

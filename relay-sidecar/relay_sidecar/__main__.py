@@ -1,23 +1,26 @@
-"""Starts relay-sidecar: `run` by default, or `kubeconfig`, `livez` and `status`.
+"""Starts relay-sidecar: `run` by default, or `in-cluster`, `kubeconfig`, `livez`, `node`, `status`.
 
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
 """
+
+from collections.abc import Mapping
 
 from edge_sidecars.runtime.startup import start
 from relay_sidecar.config import DEFAULT_STATUS_LISTEN
 
 
 def main() -> None:
-    start(
-        "relay-sidecar",
-        extra="relay",
-        app="relay_sidecar.app",
-        listen=lambda environ: environ.get("RELAY_STATUS_LISTEN") or DEFAULT_STATUS_LISTEN,
-        commands={
-            "kubeconfig": "relay_sidecar.commands.kubeconfig",
-            "status": "relay_sidecar.commands.status",
-        },
-    )
+    commands = {
+        "in-cluster": "relay_sidecar.commands.in_cluster",
+        "kubeconfig": "relay_sidecar.commands.kubeconfig",
+        "node": "relay_sidecar.commands.node",
+        "status": "relay_sidecar.commands.status",
+    }
+    start("relay-sidecar", "relay_sidecar.app", commands, extra="relay", listen=_listen)
+
+
+def _listen(environ: Mapping[str, str]) -> str:
+    return environ.get("RELAY_STATUS_LISTEN") or DEFAULT_STATUS_LISTEN
 
 
 if __name__ == "__main__":

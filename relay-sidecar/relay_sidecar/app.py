@@ -7,30 +7,32 @@ import asyncio
 import ssl
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvloop
 
 from edge_sidecars.kubeapi import Credentials, InCluster, Plain, UnusableCredentials
-from edge_sidecars.runtime.flags import is_bare
 from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
+    VERSION,
     exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
     raise_descriptor_limit,
     set_malloc_thresholds,
 )
+from edge_sidecars.runtime.systemd import feed_watchdog, notify
 from edge_sidecars.runtime.values import BadInput
-from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.runtime.web.listener import Listener
 from relay_sidecar.config import PREFIX
 from relay_sidecar.config.config import Config, load, parser
-from relay_sidecar.web.certificate import ServingCertificate
-from relay_sidecar.web.listener import connection_limit, listening
+from relay_sidecar.web.listener import ServingCertificate, connection_limit, listening
 from relay_sidecar.web.own_endpoints import OwnEndpoints
-from relay_sidecar.wiring.relay import Relay, Spawn
+from relay_sidecar.wiring.access import Spawn
+from relay_sidecar.wiring.relay import Relay
 
 if TYPE_CHECKING:
     from relay_sidecar.wiring.local_relay import LocalRelay
@@ -49,23 +51,27 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     with exit_on_bad_input("relay-sidecar", UnusableCredentials):
         config = load(arguments, environ)
         setup(config.log_format, config.log_level)
-        uvloop.run(_serve(config))
+        uvloop.run(_serve(config, environ))
     return 0
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, environ: Mapping[str, str]) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.set_exception_handler(_unforeseen)
     install_signal_handlers(loop, stopping.set, logger=logger)
     async with AsyncExitStack() as stack:
         credentials = None if config.is_local else _credentials(config)
-        tls = _tls(config)
+        tls, pods_tls = _tls(config, config.client_ca_file), _tls(config, None)
         # Lists of many megabytes come and go.
         set_malloc_thresholds()
         descriptors = raise_descriptor_limit()
-        limit = connection_limit(
-            descriptors, wanted=2 * config.max_watchers, others=STATUS_CONNECTIONS
-        )
+        wanted = 2 * config.max_watchers
+        limit = connection_limit(descriptors, wanted=wanted, others=STATUS_CONNECTIONS)
+        if config.pod_listen is not None:
+            # Pods may use up their own half, never kubelet's.
+            limit = connection_limit(
+                descriptors // 2, wanted=wanted, others=STATUS_CONNECTIONS // 2
+            )
         async with asyncio.TaskGroup() as group:
             tasks: set[asyncio.Task[None]] = set()
 
@@ -80,17 +86,24 @@ async def _serve(config: Config) -> None:
                 config.status_listen, OwnEndpoints(relay.report).handle, limit=STATUS_CONNECTIONS
             )
             api = listening(config.listen, relay.api.handle, limit=limit, tls=tls)
-            for listener in (api, own):
+            listeners = [api, own]
+            if config.pod_listen is not None:
+                pods = listening(config.pod_listen, relay.api.handle, limit=limit, tls=pods_tls)
+                listeners.append(pods)
+            for listener in listeners:
                 await listener.open()
                 stack.push_async_callback(listener.close)
             relay.start()
             _say_hello(config, relay, api, own)
+            notify(environ, "READY=1")
+            spawn(feed_watchdog(environ))
             if config.otlp_endpoint is not None:
                 _export(relay, config, stack, spawn)
             loop.call_later(FREEZE_GC_AFTER, freeze_gc)
             await stopping.wait()
+            notify(environ, "STOPPING=1")
             # Clients first: what they have asked for may still be answered.
-            for listener in (api, own):
+            for listener in listeners:
                 await listener.close()
             for task in tuple(tasks):
                 task.cancel()
@@ -138,15 +151,26 @@ def _credentials(config: Config) -> Credentials:
         credentials = Kubeconfig(config.kubeconfig, server=config.server, context=config.context)
         config.check_upstream(credentials.server)
         return credentials
+    if config.client_certificate is not None:
+        from edge_sidecars.kubeapi.client_certificate import ClientCertificate
+
+        return ClientCertificate(
+            config.server or "",
+            certificate=config.client_certificate,
+            key=config.client_key,
+            authorities=config.certificate_authority,
+        )
     if config.server is not None and config.server.startswith("http:"):
         return Plain(config.server)
     return InCluster(config.server or "", config.service_account_dir)
 
 
-def _tls(config: Config) -> ssl.SSLContext | None:
+def _tls(config: Config, client_ca_file: Path | None) -> ssl.SSLContext | None:
     if config.tls_cert_file is None or config.tls_private_key_file is None:
         return None
-    return ServingCertificate(config.tls_cert_file, config.tls_private_key_file).context
+    return ServingCertificate(
+        config.tls_cert_file, config.tls_private_key_file, client_ca_file
+    ).context
 
 
 def _unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

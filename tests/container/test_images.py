@@ -153,13 +153,14 @@ for package in {list(own)}:
 print(json.dumps(sorted(lacking)))
 """
     lacking = json.loads(python(docker_lab, images[component], code))
-    # The extra otel, which an image for pods does not need; what a variant has; and what of the
-    # shared packages is for other components.
+    # The extras otel, node and sealing, which an image for pods does not need; what a variant has;
+    # and what of the shared packages is for other components.
     allowed = {"opentelemetry", "grpc", "google", "re2", "msgspec", "uvloop", "yaml"}
     left_out = {f"{LIBRARY}.{it}" for variant in VARIANTS.values() for it in variant.library}
     for module, name in lacking:
         top = name.partition(".")[0]
-        is_of_an_extra = top == "opentelemetry" or name in left_out
+        of_extras = ("opentelemetry", "cryptography", "Crypto")
+        is_of_an_extra = top in of_extras or name in left_out
         assert is_of_an_extra or (module.startswith(f"{LIBRARY}.") and top in allowed), module
 
 

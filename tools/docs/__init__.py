@@ -1,5 +1,6 @@
 """`python -m tools.docs`: what manuals repeat of the source, and the recorded interface.
 
-`source` reads flags, metrics and log messages; `tables` writes them between markers into the
-documents; `interface` writes interface.txt. `--check` writes nothing and fails on a difference.
+`source` reads flags, metrics and log messages, `reasons` the texts of answers; `tables` writes
+them between markers into the documents; `interface` writes interface.txt. `--check` writes nothing
+and fails on a difference.
 """

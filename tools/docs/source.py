@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from edge_sidecars.runtime.flags import Parser, flag
-from edge_sidecars.runtime.options import declared
+from edge_sidecars.runtime.options import Parser, declared, flag
 from elector_sidecar.config import PREFIX as ELECTOR_PREFIX
 from elector_sidecar.config.config import Config as ElectorConfig
 from elector_sidecar.config.config import parser as elector_parser
@@ -78,7 +77,7 @@ PROGRAMS = {
         LcConfig,
         lc_parser(),
         LC_PREFIX,
-        "telemetry/metrics.py",
+        "status.py",
         ("runtime", REFLECTOR, "walstore"),
     ),
 }
@@ -170,7 +169,9 @@ def _texts_in(path: Path) -> tuple[str, ...]:
 
 @cache
 def _logged_in(path: Path) -> tuple[LogLine, ...]:
-    return tuple(_log_calls(_tree(path)))
+    # Most modules log nothing: to walk each function of theirs takes most of the time.
+    logs = re.search(r"\b(logger|level)\b", path.read_text(encoding="utf-8"))
+    return tuple(_log_calls(_tree(path))) if logs else ()
 
 
 def _log_calls(tree: ast.Module) -> Iterator[LogLine]:

@@ -1,8 +1,8 @@
-"""Tables of flags, metrics and log messages, between markers in the documents.
+"""Tables of flags, metrics, log messages and reasons, between markers in the documents.
 
 A row's first columns come from the source. Its other columns are prose, which stays where the row
 stays; a new row has the help's text, or nothing, until somebody writes it. Rows of flags and
-metrics have the source's order, those of messages the document's.
+metrics have the source's order, those of messages and reasons the document's.
 """
 
 import re
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tools.docs import reasons
 from tools.docs.source import PROGRAMS, Program, flags, logged, metrics, texts
 
 Row = list[str]
@@ -19,11 +20,13 @@ Rows = Sequence[Row]
 
 @dataclass(frozen=True)
 class Table:
-    """`rows` makes the new rows of what the document has. The markers have `name`."""
+    """`rows` makes the new rows of what the document has. The markers have `name`; the prose
+    begins in column `meaning`."""
 
     document: str
     name: str
     rows: Callable[[Path, Rows], Iterable[Row]]
+    meaning: int = -1
 
 
 def _flag_rows(program: Program, _: Path, found: Rows) -> Iterable[Row]:
@@ -59,11 +62,39 @@ def _message_rows(program: Program, root: Path, found: Rows) -> Iterable[Row]:
             yield [f"`{message}`", *[""] * (len(found[0]) - 1)]
 
 
+def _reason_rows(
+    said: Callable[[Path], Sequence[str]], column: int, root: Path, found: Rows
+) -> Iterable[Row]:
+    """A row may explain several texts, and one with `…` all that it stands for."""
+    texts = said(root)
+    explained = set[str]()
+    for row in found:
+        named = re.findall(r"`([^`]+)`", row[column])
+        meant = {it: {text for text in texts if reasons.is_same(it, text)} for it in named}
+        explained.update(*meant.values())
+        if not named:
+            yield row
+        elif kept := [f"`{it}`" for it in named if meant[it]]:
+            yield [*row[:column], ", ".join(kept), *row[column + 1 :]]
+    for text in texts:
+        if text not in explained:
+            blank = [""] * len(found[0])
+            yield [*blank[:column], f"`{text}`", *blank[column + 1 :]]
+
+
 _FLAGS = {
     "elector": "README.md",
     "relay": "docs/relay.md",
     "gm": "docs/gm.md",
     "lc": "docs/lc.md",
+}
+# What says them, in which column of its table they are, and in which column their meaning is.
+_REASONS = {
+    "elector reasons": (reasons.elector_reasons, 0, 1),
+    "elector causes": (reasons.elector_causes, 0, 1),
+    "elector answers": (reasons.elector_answers, 0, 2),
+    "relay refusals": (reasons.relay_refusals, 1, 2),
+    "relay states": (reasons.relay_states, 0, 1),
 }
 _MESSAGES = {**_FLAGS, "elector": "docs/elector.md"}
 TABLES = [
@@ -78,6 +109,10 @@ TABLES = [
     *(
         Table(_MESSAGES[name], f"{name} messages", partial(_message_rows, it))
         for name, it in PROGRAMS.items()
+    ),
+    *(
+        Table("docs/operations.md", name, partial(_reason_rows, said, column), meaning)
+        for name, (said, column, meaning) in _REASONS.items()
     ),
 ]
 

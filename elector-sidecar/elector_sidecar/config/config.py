@@ -12,17 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edge_sidecars.runtime.flags import Options, Parser, named
 from edge_sidecars.runtime.options import (
+    SERVICE_ACCOUNT_DIR,
+    Options,
+    Parser,
+    api_server,
     command_line,
     log_format_option,
     log_level_option,
+    named,
     one_of,
     option,
     option_values,
+    pod_namespace,
     setting,
 )
-from edge_sidecars.runtime.pod import SERVICE_ACCOUNT_DIR, api_server, pod_namespace
 from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
 from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming

@@ -5,13 +5,10 @@ lease           the wire format
 observed_lease  may this Lease be taken, and from when on?
 term            the term of leadership, and the writes that prove it
 lease_watch     when to read and to watch
-lease_writes    what to write; the writes whose outcome is unknown
-write_schedule  when the next write may be sent
+lease_writes    what to write and when; the writes whose outcome is unknown
 candidacy       what one candidate knows and wants, and what that permits
-commands        what the core asks of its shell
 election        one candidate: reports in, commands out
-health_gate     is the main well enough to lead?
-handover        the phases of giving up, and their reasons
+handover        the phases of giving up; what each wants of the Lease
 lifecycle       should this pod lead at all: health gate, drain, resignation, termination
 
 From an event of the Lease to the answer of /readyz there are twelve modules:

@@ -9,14 +9,19 @@ a write is permitted only by the newest record that is known, and counts only on
 import math
 from dataclasses import dataclass
 
-from elector_sidecar.core.commands import Intent, Purpose, WriteLease
+from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import LeaseWatch
-from elector_sidecar.core.lease_writes import Candidate, LeaseWrites
+from elector_sidecar.core.lease_writes import (
+    Candidate,
+    LeaseWrites,
+    Purpose,
+    WriteLease,
+    WriteSchedule,
+)
 from elector_sidecar.core.observed_lease import Holder, ObservedLease
 from elector_sidecar.core.term import AppliedWrite, Leadership
 from elector_sidecar.core.timing import CREATE_VACANT_DELAY, RETRY_DELAY
-from elector_sidecar.core.write_schedule import WriteSchedule
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,14 @@ carries the uid and resourceVersion of the record that was judged (P4); it never
 import math
 
 from elector_sidecar.core.candidacy import Candidacy, ElectionView
-from elector_sidecar.core.commands import (
-    Command,
-    Intent,
-    Purpose,
-    WriteLease,
-)
+from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
-from elector_sidecar.core.lease_watch import STANDBY_RETRY
-from elector_sidecar.core.lease_writes import Candidate
+from elector_sidecar.core.lease_watch import STANDBY_RETRY, ReadLease, WatchLease
+from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease, delay
 from elector_sidecar.core.timing import RETRY_DELAY
-from elector_sidecar.core.write_schedule import delay
+
+# The shell performs each once and reports once how it ended; each event of a watch besides.
+Command = ReadLease | WriteLease | WatchLease
 
 
 class Election:

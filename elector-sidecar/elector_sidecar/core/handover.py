@@ -1,4 +1,4 @@
-"""The phases of a pod's lead, each with the data that it has and no other, and their reasons.
+"""The phases of a pod's lead, each with the data that it has and no other, and their intents.
 
 Pure values: a deadline exists only while something is waited for, a cause only while the lead is
 given up or was. `lifecycle` says which phase follows which.
@@ -8,8 +8,14 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from elector_sidecar.core.commands import Intent
-from elector_sidecar.core.health_gate import Health
+
+class Intent(Enum):
+    """What the candidate is to do about the Lease."""
+
+    CONTEND = "contend"
+    HOLD = "hold"  # go on renewing, but answer 503: the main is stopping
+    RELEASE = "release"
+    ABSTAIN = "abstain"
 
 
 class HandoverCause(Enum):
@@ -91,20 +97,3 @@ def intent_in(phase: Phase) -> Intent:
             return Intent.RELEASE
         case Gated() | Backoff() | Stopped():
             return Intent.ABSTAIN
-
-
-def reason_for(phase: Phase, now: float, *, health: Health | None) -> str:
-    """Why the pod does not contend, in words; "" if it does."""
-    match phase:
-        case Contending():
-            return ""
-        case Gated():
-            return f"the main is not healthy: {health.value if health else 'not asked yet'}"
-        case Draining(cause=cause):
-            return f"waiting for the main to stop: {cause.value}"
-        case Releasing(cause=cause):
-            return f"releasing the Lease: {cause.value}"
-        case Backoff(cause=cause, until=until):
-            return f"not contending for another {max(until - now, 0.0):.1f}s: {cause.value}"
-        case Stopped(cause=cause):
-            return cause.value

@@ -6,8 +6,8 @@ something seen counts as news; while its watch works, nothing is read (P8).
 """
 
 import math
+from dataclasses import dataclass
 
-from elector_sidecar.core.commands import ReadLease, WatchLease
 from elector_sidecar.core.timing import HEDGE_DELAY
 
 # Contract P8: so many renewal periods without an event, and the watch is not believed any more.
@@ -16,6 +16,22 @@ SILENT_PERIODS = 2.5
 STANDBY_RETRY = 1.0
 # Nobody renews a free Lease, so silence says little; still the watch is checked so often.
 IDLE_PERIOD = 120.0
+
+
+@dataclass(frozen=True)
+class ReadLease:
+    """A quorum read of the Lease (no resourceVersion)."""
+
+    id: int
+    sent_at: float
+
+
+@dataclass(frozen=True)
+class WatchLease:
+    """Watch the Lease from here (None: from its present state); ends the watch before it."""
+
+    id: int
+    resource_version: int | None
 
 
 class LeaseWatch:

@@ -1,8 +1,10 @@
 """Whether this pod should lead at all: the gate on its main's health, and giving up in order.
 
 Pure: reports and `now` come in, a `LifecyclePlan` comes out. Knows nothing of Leases beyond
-`LeaseFacts`. Guarantee (P6): RELEASE is planned only after the main said that it has stopped, is
-gone, or `release_on_term` vouches for it; otherwise the Lease is left to expire.
+`LeaseFacts`. Guarantees (P6): RELEASE is planned only after the main said that it has stopped, is
+gone, or `release_on_term` vouches for it; otherwise the Lease is left to expire. One refused
+connection or one failed check closes no gate; a main that nobody listens for any more is gone,
+which alone proves that its work has ended.
 
     GATED  ◄──health──► CONTENDING ──term, resign, failing main──► DRAINING ──stopped, gone──┐
        ▲                    ▲   └──────── main gone ───────────────────┼──► RELEASING ◄──────┘
@@ -12,9 +14,9 @@ gone, or `release_on_term` vouches for it; otherwise the Lease is left to expire
 
 import math
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import get_args
 
-from elector_sidecar.core.commands import Intent
 from elector_sidecar.core.handover import (
     Backoff,
     Contending,
@@ -22,16 +24,68 @@ from elector_sidecar.core.handover import (
     Gated,
     Handover,
     HandoverCause,
+    Intent,
     Phase,
     Releasing,
     Stopped,
     intent_in,
-    reason_for,
 )
-from elector_sidecar.core.health_gate import Health, HealthGate
 
 # An ex-leader's backoff ends early when nobody took the free Lease for so long (contract, 2).
 UNCLAIMED_LIMIT = 2.0
+# One refused connection may be a restart of a listener between two calls; two in a row are not.
+REFUSALS = 2
+
+
+class Health(Enum):
+    OK = "ok"
+    FAILING = "failing"  # answered, but not 2xx
+    HUNG = "hung"  # no answer in time
+    REFUSED = "refused"  # connection refused: nobody listens
+
+
+class HealthGate:
+    """Without a health URL (`is_used` False) it is always open."""
+
+    def __init__(self, *, is_used: bool, failures: int, patience: float, pause: float, now: float):
+        self._failures_limit = failures
+        # Seconds that the Lease is free before a failing main is tried, and between two tries.
+        self._patience = patience
+        self._pause = pause
+        self._failures = 0
+        self._refusals = 0
+        self._closed_at = now
+        self._probation_at = -math.inf
+        self.health: Health | None = None
+        self.is_open = not is_used
+
+    @property
+    def is_main_gone(self) -> bool:
+        return self._refusals >= REFUSALS
+
+    def checked(self, now: float, health: Health) -> None:
+        self.health = health
+        self._refusals = self._refusals + 1 if health is Health.REFUSED else 0
+        if health is Health.OK:
+            self._failures = 0
+            self.is_open = True
+            return
+        self._failures += 1
+        if self.is_main_gone or self._failures >= self._failures_limit:
+            if self.is_open:
+                self._closed_at = now
+            self.is_open = False
+
+    def is_probation_due(self, now: float, *, free_since: float | None) -> bool:
+        """A main that is healthy only when leading would otherwise never lead: once in `pause`
+        it may contend while it fails, if the Lease was free for so long that no other pod can."""
+        if self.health is not Health.FAILING or free_since is None:
+            return False
+        waited = now - max(free_since, self._closed_at)
+        return waited >= self._patience and now - self._probation_at >= self._pause
+
+    def begin_probation(self, now: float) -> None:
+        self._probation_at = now
 
 
 @dataclass(frozen=True)
@@ -162,7 +216,7 @@ class Lifecycle:
                 break
         return LifecyclePlan(
             intent=intent_in(self._phase),
-            reason=reason_for(self._phase, now, health=self._gate.health),
+            reason=_reason_for(self._phase, now, health=self._gate.health),
             drains=isinstance(self._phase, Draining) and self._policy.has_drain,
             is_over=isinstance(self._phase, Stopped),
         )
@@ -294,3 +348,20 @@ class Lifecycle:
         # resignation or an unresponsive listener is to keep this pod out.
         may_end_early = cause in (HandoverCause.UNHEALTHY, HandoverCause.GONE)
         self._phase = Backoff(cause, now + seconds, may_end_early)
+
+
+def _reason_for(phase: Phase, now: float, *, health: Health | None) -> str:
+    """Why the pod does not contend, in words; "" if it does."""
+    match phase:
+        case Contending():
+            return ""
+        case Gated():
+            return f"the main is not healthy: {health.value if health else 'not asked yet'}"
+        case Draining(cause=cause):
+            return f"waiting for the main to stop: {cause.value}"
+        case Releasing(cause=cause):
+            return f"releasing the Lease: {cause.value}"
+        case Backoff(cause=cause, until=until):
+            return f"not contending for another {max(until - now, 0.0):.1f}s: {cause.value}"
+        case Stopped(cause=cause):
+            return cause.value

@@ -198,31 +198,26 @@ class ObservedLease:
         """The record names a holder: the known one going on, or another."""
         known = self.last_holder
         spec = lease.spec
-        duration = spec.lease_duration or self._own_duration
         self._wait_out_marked_holder(now, lease, is_continuous=is_continuous)
-        if known is not None and known.holder_identity == spec.holder_identity:
-            renewed = before is not None and before.spec.renew_time != spec.renew_time
-            self.last_holder = replace(
-                known,
-                uid=lease.uid,
-                is_marked=lease.is_marked,
-                annotation=lease.marked_holder,
-                duration=max(duration, known.duration),
-                changed_at=now,
-                is_renewed=known.is_renewed or renewed,
-                is_released=False,
-            )
-            return
-        self._wait_out_known_holder(now, lease, is_continuous=is_continuous)
-        self.last_holder = Holder(
+        holder = Holder(
             holder_identity=spec.holder_identity,
             uid=lease.uid,
             is_marked=lease.is_marked,
             annotation=lease.marked_holder,
-            duration=duration,
+            duration=spec.lease_duration or self._own_duration,
             changed_at=now,
             is_renewed=False,
         )
+        if known is not None and known.holder_identity == spec.holder_identity:
+            renewed = before is not None and before.spec.renew_time != spec.renew_time
+            holder = replace(
+                holder,
+                duration=max(holder.duration, known.duration),
+                is_renewed=known.is_renewed or renewed,
+            )
+        else:
+            self._wait_out_known_holder(now, lease, is_continuous=is_continuous)
+        self.last_holder = holder
 
     def _wait_out_marked_holder(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
         """The annotation names one of ours that was overwritten, perhaps before our eyes opened."""

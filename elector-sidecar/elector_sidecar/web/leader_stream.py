@@ -8,7 +8,7 @@ import socket
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.half_closed import Connection
+from edge_sidecars.runtime.web.connections import Connection
 from elector_sidecar.elector import Elector
 
 INTERVAL = 1.0

@@ -9,7 +9,7 @@ import os
 from typing import Protocol
 
 from edge_sidecars.runtime.web import listener
-from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.connections import Handler
 from elector_sidecar.config.config import Address
 
 # More than any pod's containers, probes and scrapers open; each costs a descriptor and some KiB.

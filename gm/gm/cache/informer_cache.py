@@ -29,7 +29,7 @@ class InformerCache:
     ) -> None:
         self.kind = kind
         self._tell = tell
-        self._moved = moved
+        self.moved = moved
         self._documents: dict[Name, Document] = {}
         self.sources: Mapping[str, InformerSource] = {
             it: InformerSource(self, it) for it in namespaces or (ALL_NAMESPACES,)
@@ -61,7 +61,7 @@ class InformerCache:
     def learned(self, document: Document) -> None:
         """An object as the API server answered it; nothing where the watch is past that."""
         if document.resource_version > self.version_in(document.namespace):
-            self._take(document)
+            self.take(document)
 
     def forgot(self, document: Document) -> None:
         """The API server said that it is gone; `document`: what was known of it."""
@@ -86,10 +86,7 @@ class InformerCache:
             if is_rewound or (name not in listed and known.resource_version <= version):
                 self._remove(name, known)
         for document in listed.values():
-            self._take(document)
-
-    def change(self, document: Document) -> None:
-        self._take(document)
+            self.take(document)
 
     def delete(self, document: Document) -> None:
         name = (document.namespace, document.name)
@@ -97,15 +94,8 @@ class InformerCache:
         if known is not None and known.resource_version <= document.resource_version:
             self._remove(name, document if document.uid == known.uid else known)
 
-    def moved(self) -> None:
-        self._moved()
-
-    # ── ──
-
-    def _source(self, namespace: str) -> "InformerSource | None":
-        return self.sources.get(namespace) or self.sources.get(ALL_NAMESPACES)
-
-    def _take(self, document: Document) -> None:
+    def take(self, document: Document) -> None:
+        """A state of the object, which counts where it is newer."""
         name = (document.namespace, document.name)
         known = self._documents.get(name)
         if known is None:
@@ -119,6 +109,11 @@ class InformerCache:
         elif document.resource_version > known.resource_version:
             self._documents[name] = document
             self._tell(known, document)
+
+    # ── ──
+
+    def _source(self, namespace: str) -> "InformerSource | None":
+        return self.sources.get(namespace) or self.sources.get(ALL_NAMESPACES)
 
     def _remove(self, name: Name, last: Document) -> None:
         del self._documents[name]
@@ -143,7 +138,7 @@ class InformerSource:
         self._cache.moved()
 
     def changed(self, document: Document) -> None:
-        self._cache.change(document)
+        self._cache.take(document)
         self.at(document.resource_version)
 
     def deleted(self, document: Document) -> None:

@@ -1,23 +1,38 @@
 """All that GM knows of the API: one collection for each kind, and the indexes over them.
 
-Owns which indexes hear of a change, in which order, and who is told: the hub (which object concerns
-which node) and the controller (which object is to be decided anew). Guarantees: everything is told
-in the turn of the event loop in which it was learnt; indexes and collections agree at every moment.
-Knows neither how changes come nor what is done about them: it does no I/O.
+Owns which indexes hear of a change, in which order, and who is told: the hub, by the port
+NodeListener (which object concerns which node), and the controller (which object is to be decided
+anew). Guarantees: everything is told in the turn of the event loop in which it was learnt; indexes
+and collections agree at every moment. Knows neither how changes come nor what is done about them:
+it does no I/O.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
-from gm.cache.children import CHILD_KINDS, ChildIndex
+from gm.cache.indexes import CHILD_KINDS, ChildIndex, NodeReportIndex, StateCounts
 from gm.cache.informer_cache import InformerCache, Tell
 from gm.cache.node_index import NodeIndex
-from gm.cache.node_listener import NodeListener
-from gm.cache.node_reports import NodeReportIndex
-from gm.cache.state_counts import StateCounts
-from gm.core.engine.view import NODE
+from gm.core.engine.plan import NODE
+
+
+class NodeListener(Protocol):
+    """Who hears of changes; the hub is one."""
+
+    def concerns(self, node: str, document: Document) -> None:
+        """The object concerns the node from now on, or has changed; a Model before its job."""
+
+    def leaves(self, node: str, document: Document) -> None:
+        """The object is deleted, or concerns the node no longer; `document` is its last state,
+        with the resourceVersion of the deletion where that is the reason."""
+
+    def moved(self) -> None:
+        """A collection has a higher version, `is_synced` or `is_link_up` changed. May be told
+        once for many changes, and after the changes themselves."""
+
 
 Touched = Callable[[ObjectKey], None]
 
@@ -116,10 +131,6 @@ class Informers:
     def is_named(self, key: ObjectKey) -> bool:
         """Whether any object refers to it."""
         return bool(self.node_index.dependents(key))
-
-    def appeared(self, key: ObjectKey) -> None:
-        """It was missing: what refers to it is to be decided anew."""
-        self.node_index.reference_changed(key)
 
     # ── what writes were answered ──
 

@@ -13,8 +13,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from edge_sidecars.runtime.flags import Options, Parser
 from edge_sidecars.runtime.options import (
+    Options,
+    Parser,
     choice,
     command_line,
     log_format_option,

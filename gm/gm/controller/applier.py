@@ -10,25 +10,25 @@ import msgspec
 
 from edge_sidecars.kubeapi import ApiError, Conflict, NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json
-from edge_sidecars.sedna_api.core.kinds import API_VERSION, MODEL, ResourceKind, kind_named
-from gm.cache.children import CHILD_KINDS
+from edge_sidecars.sedna_api.core.kinds import API_VERSION, MODEL, ResourceKind, kind_of
+from gm.cache.indexes import CHILD_KINDS
 from gm.cache.informers import Informers
 from gm.controller.api_writes import ApiWrites
 from gm.core.engine.engine import stands_for
 from gm.core.engine.plan import (
+    ChildRefusal,
     CreateChild,
     DeleteChild,
     PatchModelStatus,
     ReconcilePlan,
     ReplaceChild,
 )
-from gm.core.engine.view import ChildRefusal
 from gm.core.names import MANAGED_BY, MANAGER
 from gm.core.tree import mapping, objects, text
 from gm.core.workers.manifests import spec_hash
 
 # The label of each node that an object concerns begins so
-# (edge_sidecars.sedna_api.core.node_label).
+# (edge_sidecars.sedna_api.core.kinds).
 NODE_LABELS = "sedna.io/node."
 # Of a child as it was asked for: bad request, forbidden by quota or admission, invalid.
 REFUSED = frozenset({400, 403, 422})
@@ -189,12 +189,10 @@ class Applier:
 
     async def _write_status(self, document: Document, status: Json) -> None:
         """The API takes nothing but the status from there, whole."""
-        kind = kind_named(document.kind)
-        assert kind is not None
         metadata = {"name": document.name, "namespace": document.namespace} | _version(document)
         body = {
             "apiVersion": API_VERSION,
-            "kind": kind.kind,
+            "kind": kind_of(document.kind).kind,
             "metadata": metadata,
             "status": status,
         }
@@ -261,9 +259,7 @@ def _controller(tree: Json) -> Json:
 
 
 def _path(document: Document) -> str:
-    kind = kind_named(document.kind)
-    assert kind is not None
-    return kind.path(document.namespace, document.name)
+    return kind_of(document.kind).path(document.namespace, document.name)
 
 
 def _version(document: Document) -> Json:

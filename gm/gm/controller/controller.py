@@ -1,16 +1,18 @@
 """The controller: makes a plan for each object that changed, and applies it, while this GM leads.
 
 Owns when an object is reconciled: when it, its children, its references or reports about it change,
-when a plan asks for it, and all of them when a term begins. Guarantees: an object is reconciled by
-one worker at a time; a failure delays that object only, with growing delays; an object that cannot
-be understood is logged and reconciled again when it changes. Nothing is reconciled before
-everything was listed, and nothing is written by a GM that does not lead.
+when a plan asks for it, and all of them when a term begins; and what is remembered of an object
+between two plans. Guarantees: an object is reconciled by one worker at a time; a failure delays
+that object only, with growing delays; an object that cannot be understood is logged and reconciled
+again when it changes. Nothing is reconciled before everything was listed, and nothing is written by
+a GM that does not lead.
 """
 
 import asyncio
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
@@ -24,12 +26,10 @@ from gm.cache.node_index import MISSHAPEN
 from gm.controller.api_writes import TROUBLE, NotLeading
 from gm.controller.applier import Applier, ChildRefused, DecideAgain
 from gm.controller.events import EventRecorder
-from gm.controller.remembered import Remembered
 from gm.controller.secret_lookup import SecretLookup
 from gm.controller.work_queue import WorkQueue
 from gm.core.engine.engine import decide, references
-from gm.core.engine.plan import ReconcilePlan
-from gm.core.engine.view import SECRET, ChildRefusal, ObjectView
+from gm.core.engine.plan import SECRET, ChildRefusal, ObjectView, ReconcilePlan
 from gm.core.kind import WorkerSettings
 from gm.core.kinds.registry import KINDS
 
@@ -47,6 +47,31 @@ POLL = 0.1
 # Outcomes of a plan that will be tried again, as metrics have it: not written, and unforeseen.
 FAILED = "failed"
 UNDECIDABLE = "undecidable"
+
+
+@dataclass
+class Remembered:
+    """What is remembered of an object between two plans."""
+
+    uid: str = ""
+    failures: int = 0
+    refusals: tuple[ChildRefusal, ...] = ()
+    refused_until: float | None = None
+    # Reports that have no effect and do not stand in the status either: node, epoch, seq.
+    refused: frozenset[tuple[str, int, int]] = frozenset()
+    waits_for: str = ""
+
+    def add(self, refusal: ChildRefusal) -> None:
+        """In the place of an earlier one of the same child; the next plan says until when."""
+        child = (refusal.kind, refusal.name)
+        others = (it for it in self.refusals if (it.kind, it.name) != child)
+        self.refusals = (*others, refusal)
+        self.refused_until = None
+
+    def expire(self, now: float) -> None:
+        """`now` on CLOCK_BOOTTIME."""
+        if self.refused_until is not None and now >= self.refused_until:
+            self.refusals, self.refused_until = (), None
 
 
 class Controller:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from edge_sidecars.kubeapi import ApiError, Conflict, Unreachable
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, Json
-from edge_sidecars.sedna_api.core.kinds import API_VERSION, kind_named
+from edge_sidecars.sedna_api.core.kinds import API_VERSION, kind_of
 from gm.controller.api_writes import ApiWrites, NotLeading
 from gm.core.engine.plan import EventNote
 
@@ -91,7 +91,6 @@ class EventRecorder:
 
 def event(document: Document, note: EventNote, instance: str, now: datetime) -> Json:
     """An Event of core/v1, which every kubectl and every RBAC rule of Sedna's knows."""
-    kind = kind_named(document.kind)
     words = f"{document.uid} {document.resource_version} {note.reason} {note.message}"
     digest = hashlib.sha256(words.encode()).hexdigest()[:16]
     stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -104,7 +103,7 @@ def event(document: Document, note: EventNote, instance: str, now: datetime) -> 
         },
         "involvedObject": {
             "apiVersion": API_VERSION,
-            "kind": kind.kind if kind is not None else document.kind,
+            "kind": kind_of(document.kind).kind,
             "namespace": document.namespace,
             "name": document.name,
             "uid": document.uid,

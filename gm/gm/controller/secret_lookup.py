@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, NotFound, Unreachable
-from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -35,11 +34,6 @@ class _Missing:
     delay: float = FIRST_LOOK
     seekers: set[tuple[str, int]] = field(default_factory=set)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def restart(self) -> None:
-        """Somebody is at work there: soon again."""
-        self.delay = FIRST_LOOK
-        self.woken.set()
 
 
 class SecretLookup:
@@ -74,7 +68,9 @@ class SecretLookup:
             if who in missing.seekers:
                 return None
             missing.seekers.add(who)
-            missing.restart()
+            # Somebody is at work there: soon again.
+            missing.delay = FIRST_LOOK
+            missing.woken.set()
             if boottime() - missing.asked_at < FIRST_LOOK:
                 return None
         found = await self._ask(key)

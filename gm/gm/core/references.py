@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
-from gm.core.engine.view import NODE, SECRET
+from gm.core.engine.plan import NODE, SECRET
 from gm.core.kind import Path, Rule, SednaKind, WorkerSpec
 from gm.core.tree import found, mapping, text
 

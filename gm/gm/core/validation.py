@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL, ResourceKind
 from gm.core.engine.conditions import MISSING_REFERENCE
-from gm.core.engine.view import NODE, SECRET, ObjectView
+from gm.core.engine.plan import NODE, SECRET, ObjectView
 from gm.core.kind import Path, Problem, SednaKind
 from gm.core.references import worker_parts
 from gm.core.tree import found, items, mapping, text

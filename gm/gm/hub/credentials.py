@@ -2,7 +2,9 @@
 
 Owns TLS of the stream and what proves a node's name: a client certificate of `client_ca` whose
 common name is `system:node:<node>` (as kubelet's) or `<node>`, or a bearer token that the API
-server binds to a node. Guarantees: renewed certificate files serve the next handshake.
+server binds to a node (KEP-4193, on by default since Kubernetes 1.30), which it is asked by a
+TokenReview. Guarantees: renewed certificate files serve the next handshake; no token is kept or
+logged; a token that is not bound to a node proves none.
 """
 
 from __future__ import annotations
@@ -13,6 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+
+from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
+from gm.core.tree import flag, items, mapping
+from gm.hub.ports import ReviewUnavailable
 
 # https://kubernetes.io/docs/reference/access-authn-authz/node/
 _NODE_PREFIX = "system:node:"
@@ -71,3 +77,30 @@ def bearer_token(metadata: Sequence[tuple[str, str | bytes]]) -> str:
             scheme, _, token = value.partition(" ")
             return token.strip() if scheme.lower() == "bearer" else ""
     return ""
+
+
+PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
+NODE_CLAIM = "authentication.kubernetes.io/node-name"
+
+
+class TokenReviews:
+    """The port of the hub."""
+
+    def __init__(self, api: ApiClient, *, timeout: float) -> None:
+        self._api = api
+        self._timeout = timeout
+
+    async def node_of(self, token: str) -> str | None:
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token},
+        }
+        try:
+            told = await self._api.request("POST", PATH, timeout=self._timeout, body=body)
+        except (ApiError, Unreachable) as error:
+            raise ReviewUnavailable(str(error)) from error
+        if not flag(told, "status", "authenticated"):
+            return None
+        found = items(mapping(told, "status", "user", "extra"), NODE_CLAIM)
+        return found[0] if len(found) == 1 and isinstance(found[0], str) else None

@@ -14,14 +14,12 @@ import asyncio
 import random
 from collections.abc import Iterable
 
+from edge_sidecars.runtime.clock import is_set
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
 from edge_sidecars.sedna_api.core.messages import Hello
-from gm.hub.core.rebalancing import lifetime
-from gm.hub.core.redial_pacing import is_news, pace
-from gm.hub.core.restore_detection import RestoreDetection, RestoreVerdict
+from gm.hub.core.redial_policy import RestoreDetection, RestoreVerdict, is_news, lifetime, pace
 from gm.hub.core.session import EndCause, SessionEnded
 from gm.hub.ports import MayServe, NodeObjects, ReportSink
 from gm.hub.stream import Connected, NodeStream
@@ -67,7 +65,8 @@ class Hub:
         self._empty = asyncio.Event()
         self._empty.set()
         self._draining: str | None = None
-        self._turned_away = 0
+        # Streams answered with UNAVAILABLE since the process began.
+        self.turned_away = 0
         self._reports_refused = 0
         objects.subscribe(self)
 
@@ -90,7 +89,7 @@ class Hub:
         reason = self.unavailable()
         if reason is None or (may_wait and self._is_waited_for()):
             return None
-        self._turned_away += 1
+        self.turned_away += 1
         return SessionEnded(EndCause.UNAVAILABLE, reason)
 
     def enter(
@@ -152,11 +151,6 @@ class Hub:
         """Who is connected, by node."""
         now = asyncio.get_running_loop().time()
         return [self._streams[node].connected(now) for node in sorted(self._streams)]
-
-    @property
-    def turned_away(self) -> int:
-        """Streams answered with UNAVAILABLE since the process began."""
-        return self._turned_away
 
     @property
     def reports_refused(self) -> int:

@@ -8,13 +8,13 @@ the one event loop; nothing blocks, and only `room` and `node_of` wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
 from edge_sidecars.sedna_api.core.report import Report
-from gm.cache.node_listener import NodeListener
+from gm.cache.informers import NodeListener
+from gm.hub.core.sedna_messages import Unresolved
 
 
 class NodeObjects(Protocol):
@@ -38,21 +38,6 @@ class NodeObjects(Protocol):
 
     def subscribe(self, listener: NodeListener) -> None:
         """From now on, until the process ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unresolved:
-    """A report whose sender names its object without a uid (Sedna's own LCs); `report.uid` is "".
-    It has no number either: there is no other copy of it, and it is never sent again."""
-
-    report: Report
-    completed: Callable[[Report, Document], Report]
-    # Whether the connection that it came by has ended.
-    is_over: Callable[[], bool] = lambda: False
-
-    def about(self, document: Document) -> Report:
-        """The report, once its object is known."""
-        return replace(self.completed(self.report, document), is_late=self.is_over())
 
 
 # An `Ack`: the report is in a NodeReport, and so are all of its object and store with a lower seq

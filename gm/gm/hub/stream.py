@@ -16,8 +16,9 @@ import msgspec
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.messages import Ack, Hello, ReportRefused, ToNode
 from edge_sidecars.sedna_api.core.report import MalformedReport, Report, check
+from gm.hub.core.sedna_messages import Unresolved
 from gm.hub.core.session import EndCause, HubSession, SessionEnded
-from gm.hub.ports import ReportSink, Unresolved
+from gm.hub.ports import ReportSink
 
 Task: TypeAlias = "asyncio.Task[None]"
 
@@ -64,7 +65,8 @@ class NodeStream:
 
     def __init__(self, hello: Hello, sink: ReportSink, *, transport: str, lifetime: float) -> None:
         now = asyncio.get_running_loop().time()
-        self._session = HubSession(hello, since=now)
+        # For reading; what changes it goes through the stream, which wakes the carrier.
+        self.session = HubSession(hello, since=now)
         self._sink = sink
         self._transport = transport
         self._wake = asyncio.Event()
@@ -78,44 +80,39 @@ class NodeStream:
         self.ending = asyncio.Event()
 
     @property
-    def session(self) -> HubSession:
-        """For reading; what changes it goes through the stream, which wakes the carrier."""
-        return self._session
-
-    @property
     def node(self) -> str:
-        return self._session.node
+        return self.session.node
 
     @property
     def ended(self) -> SessionEnded | None:
-        return self._session.ended
+        return self.session.ended
 
     def serve(self, documents: list[Document], *, is_rewound: bool) -> None:
-        self._session.serve(documents, is_rewound=is_rewound)
+        self.session.serve(documents, is_rewound=is_rewound)
         self._wake.set()
 
     def concerns(self, document: Document) -> None:
-        self._session.concerns(document)
+        self.session.concerns(document)
         self._wake.set()
 
     def leaves(self, document: Document) -> None:
-        self._session.leaves(document)
+        self.session.leaves(document)
         self._wake.set()
 
     def paced(self, seconds: float) -> None:
-        self._session.paced(seconds)
+        self.session.paced(seconds)
         self._wake.set()
 
     def end(self, cause: EndCause, detail: str) -> None:
         self.is_over = True
-        self._session.end(cause, detail)
+        self.session.end(cause, detail)
         self._wake.set()
         self.ending.set()
 
     async def next_message(self) -> ToNode | None:
         """Waits for something to send; None at the end."""
-        while (message := self._session.next_message()) is None:
-            if self._session.ended is not None:
+        while (message := self.session.next_message()) is None:
+            if self.session.ended is not None:
                 return None
             self._wake.clear()
             await self._wake.wait()
@@ -127,7 +124,7 @@ class NodeStream:
         if isinstance(it, Unresolved):
             it = replace(it, is_over=lambda: self.is_over)
         report = it.report if isinstance(it, Unresolved) else it
-        if not self._session.is_own(report):
+        if not self.session.is_own(report):
             self.end(EndCause.MALFORMED, "a report of another store than the hello's")
             return
         try:
@@ -135,7 +132,8 @@ class NodeStream:
         except MalformedReport as error:
             self.answer(ReportRefused(report.store_id, report.uid, report.seq, str(error)))
             return
-        self.note_report()
+        self._reports += 1
+        self._last_report_at = asyncio.get_running_loop().time()
         is_taken = False
         try:
             while not (is_taken := self._sink.take(self.node, it, self.answer)):
@@ -144,13 +142,9 @@ class NodeStream:
             if not is_taken and not report.seq:
                 self._sink.lost(self.node, it)
 
-    def note_report(self) -> None:
-        self._reports += 1
-        self._last_report_at = asyncio.get_running_loop().time()
-
     def answer(self, answer: Ack | ReportRefused) -> None:
         self.refused += isinstance(answer, ReportRefused)
-        self._session.answer(answer)
+        self.session.answer(answer)
         self._wake.set()
 
     def connected(self, now: float) -> Connected:
@@ -158,10 +152,10 @@ class NodeStream:
         return Connected(
             node=self.node,
             transport=self._transport,
-            version=self._session.hello.version,
-            age_seconds=now - self._session.since,
-            is_serving=self._session.is_serving,
-            backlog=self._session.backlog,
+            version=self.session.hello.version,
+            age_seconds=now - self.session.since,
+            is_serving=self.session.is_serving,
+            backlog=self.session.backlog,
             reports=self._reports,
             last_report_seconds=None if last is None else now - last,
         )

@@ -4,6 +4,9 @@ Guarantees: UNAVAILABLE while the hub serves nobody, before anything else is sai
 found within ten seconds (keepalive, and TCP_USER_TIMEOUT, which gRPC sets to the keepalive's
 time-out); what one LC does not read waits in its own queue, and what it may send is bounded; a
 stream that ends says Drain where it can, and never waits for an LC that does not read.
+grpc.health.v1 tells kubelet's probes and load balancers whether this GM takes LCs now, as of the
+moment of asking: "" and the stream's service have the same health, others are not known here.
+Source: https://github.com/grpc/grpc/blob/master/doc/health-checking.md
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
+from grpc_health.v1.health_pb2 import DESCRIPTOR, HealthCheckRequest, HealthCheckResponse
 
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.messages import Hello, Put, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import (
+    KEEPALIVE,
+    MAX_TO_NODE,
     SERVICE,
     NotAMessage,
     decode_from_node,
@@ -26,15 +32,12 @@ from edge_sidecars.sedna_api.stream_codec import (
 )
 from gm.hub.core.session import EndCause, SessionEnded, flaw
 from gm.hub.credentials import ServerTls, bearer_token, node_of_certificate, server_credentials
-from gm.hub.health import health_handler
-from gm.hub.hub import Hub
+from gm.hub.hub import LOOK_EVERY, Hub
 from gm.hub.ports import ReviewUnavailable, TokenReviewer
 from gm.hub.stream import NodeStream, Task, carry
 
 # Bytes: a report's body is 64 KiB at most, its names are short.
 MAX_FROM_NODE: Final = 128 * 1024
-# Bytes: etcd takes 1.5 MiB, --max-request-bytes; an object is no larger.
-MAX_TO_NODE: Final = 4 * 1024 * 1024
 # Seconds from the connection to the hello.
 HELLO_TIMEOUT: Final = 10.0
 # Seconds for the Drain of a stream that ends.
@@ -42,16 +45,10 @@ FAREWELL: Final = 0.5
 # Seconds for what is left of streams when the server stops.
 GRACE: Final = 0.5
 
-# https://github.com/grpc/grpc/blob/master/doc/keepalive.md. LC pings each 5 s as we do, and gRPC by
-# itself to measure the link: a server that counts strikes ends such a connection now and then with
-# GOAWAY "too_many_pings". A ping without an answer ends the
-# connection after ping_timeout, which is a minute by default, whatever keepalive_timeout says.
+# LC pings each 5 s as we do, and gRPC by itself to measure the link: a server that counts strikes
+# ends such a connection now and then with GOAWAY "too_many_pings".
 OPTIONS: Final = (
-    ("grpc.keepalive_time_ms", 5000),
-    ("grpc.keepalive_timeout_ms", 5000),
-    ("grpc.http2.ping_timeout_ms", 5000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
+    *KEEPALIVE,
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.max_receive_message_length", MAX_FROM_NODE),
@@ -213,3 +210,56 @@ async def _read(context: _Context) -> Hello | Report | _HungUp | None:
     """None: a message that only a later version knows. Raises `NotAMessage`."""
     data: Any = await context.read()
     return _HUNG_UP if data is grpc.aio.EOF else decode_from_node(data)
+
+
+_HealthContext: TypeAlias = grpc.aio.ServicerContext[HealthCheckRequest, HealthCheckResponse]
+
+
+def health_handler(hub: Hub, service: str) -> grpc.GenericRpcHandler:
+    """For a server that serves `service` while the hub does."""
+    answers = _Health(hub, service)
+    methods = {
+        "Check": grpc.unary_unary_rpc_method_handler(
+            answers.check,
+            request_deserializer=HealthCheckRequest.FromString,
+            response_serializer=HealthCheckResponse.SerializeToString,
+        ),
+        "Watch": grpc.unary_stream_rpc_method_handler(
+            answers.watch,
+            request_deserializer=HealthCheckRequest.FromString,
+            response_serializer=HealthCheckResponse.SerializeToString,
+        ),
+    }
+    name = DESCRIPTOR.services_by_name["Health"].full_name
+    return grpc.method_handlers_generic_handler(name, methods)
+
+
+class _Health:
+    def __init__(self, hub: Hub, service: str) -> None:
+        self._hub = hub
+        self._known = ("", service)
+
+    async def check(
+        self, request: HealthCheckRequest, context: _HealthContext
+    ) -> HealthCheckResponse:
+        if request.service not in self._known:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"no service {request.service!r:.80}")
+        return self._answer(request)
+
+    async def watch(
+        self, request: HealthCheckRequest, context: _HealthContext
+    ) -> AsyncIterator[HealthCheckResponse]:
+        told: HealthCheckResponse | None = None
+        while True:
+            answer = self._answer(request)
+            if told is None or answer.status != told.status:
+                told = answer
+                yield answer
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _answer(self, request: HealthCheckRequest) -> HealthCheckResponse:
+        if request.service not in self._known:
+            return HealthCheckResponse(status=HealthCheckResponse.SERVICE_UNKNOWN)
+        is_serving = self._hub.unavailable() is None
+        serving, not_serving = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
+        return HealthCheckResponse(status=serving if is_serving else not_serving)

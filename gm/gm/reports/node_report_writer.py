@@ -1,26 +1,30 @@
 """Writes NodeReports: adds what nodes say, and takes out what objects have taken in.
 
-Owns the optimistic lock. Guarantees: nothing is written but on top of the version that was read,
-and on a conflict all is computed anew from a live read; what is pruned stands in the status of its
-object, or belongs to an object that is gone, or is not the node's any more, for certain: so it was
-here although this process had come further than the NodeReport.
+Owns the optimistic lock, and the rhythm of pruning where no new report does it on the way: on the
+leader, and only where GMs write NodeReports (in mode relay LCs do). Guarantees: nothing is written
+but on top of the version that was read, and on a conflict all is computed anew from a live read;
+what is pruned stands in the status of its object, or belongs to an object that is gone, or is not
+the node's any more, for certain: so it was here although this process had come further than the
+NodeReport. A NodeReport that changes is left alone, it is pruned with its next write anyway; one
+that is refused keeps no other from being pruned.
 """
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from edge_sidecars.kubeapi import Conflict, NotFound
+from edge_sidecars.kubeapi import ApiError, Conflict, NotFound, Unreachable
+from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import NODE_REPORT
 from edge_sidecars.sedna_api.core.node_report import NodeReport
-from edge_sidecars.sedna_api.core.node_report_entry import Entry
 from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from edge_sidecars.sedna_api.core.store_reports import Full, Gap, Outcome, RefusedReport
-from edge_sidecars.sedna_api.core.stored_report import AppliedReport, applied_of
+from edge_sidecars.sedna_api.core.stored_report import AppliedReport, Entry, applied_of
 from gm.cache.informers import Informers
-from gm.controller.api_writes import ApiWrites
+from gm.controller.api_writes import TROUBLE, ApiWrites, NotLeading
 
 # Each conflict means that another GM, or the pruning, was quicker.
 ATTEMPTS = 8
@@ -135,3 +139,44 @@ def applied_by(document: Document, node: str) -> AppliedReport | None:
         return applied_of(told).get(node)
     except (KeyError, MalformedReport, msgspec.MsgspecError):
         return None
+
+
+INTERVAL = 10.0
+
+
+class NodeReportGc:
+    def __init__(
+        self, informers: Informers, writer: NodeReportWriter, may_act: Callable[[], bool]
+    ) -> None:
+        self._informers = informers
+        self._writer = writer
+        self._may_act = may_act
+        self._seen: dict[tuple[str, str], str] = {}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            if self._may_act() and self._informers.is_synced:
+                await self._pass()
+
+    async def _pass(self) -> None:
+        before, self._seen = self._seen, {}
+        for report in self._informers.reports:
+            key = (report.namespace, report.node)
+            self._seen[key] = report.resource_version
+            if before.get(key) != report.resource_version:
+                continue
+            try:
+                await self._writer.prune(report)
+            except NotLeading:
+                return
+            except (ApiError, Unreachable) as error:
+                logger.warning(
+                    "a NodeReport could not be pruned",
+                    extra=fields(node=report.node, why=str(error), delay=INTERVAL),
+                )
+                if isinstance(error, Unreachable) or error.status in TROUBLE:
+                    return
+            # Ten thousand of them are looked at in one pass.
+            await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from edge_sidecars.kubeapi import NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
-from edge_sidecars.sedna_api.core.kinds import DATASET, kind_named
+from edge_sidecars.sedna_api.core.kinds import DATASET, kind_of
 from edge_sidecars.sedna_api.core.report import MalformedReport, Report, check
 from edge_sidecars.sedna_api.core.store_reports import RefusedReport
 from gm.cache.informers import Informers
@@ -79,8 +79,7 @@ class ReportAuthorization:
 
     async def _read(self, key: ObjectKey) -> Document | None:
         """None: there is none."""
-        kind = kind_named(key.kind)
-        assert kind is not None
+        kind = kind_of(key.kind)
         try:
             raw = await self._writes.get(kind.path(key.namespace, key.name))
         except NotFound:
@@ -89,6 +88,4 @@ class ReportAuthorization:
 
 
 def _described(key: ObjectKey) -> str:
-    kind = kind_named(key.kind)
-    assert kind is not None
-    return f"{kind.kind} {key.namespace}/{key.name}"
+    return f"{kind_of(key.kind).kind} {key.namespace}/{key.name}"

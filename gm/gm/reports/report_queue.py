@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.backoff import Backoff
+from edge_sidecars.runtime.clock import is_set
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document, NotADocument
 from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
 from edge_sidecars.sedna_api.core.report import MalformedReport, Report
@@ -31,7 +31,8 @@ from edge_sidecars.sedna_api.core.store_reports import (
     Stored,
 )
 from gm.controller.api_writes import NotLeading
-from gm.hub.ports import Answer, MayServe, Unresolved
+from gm.hub.core.sedna_messages import Unresolved
+from gm.hub.ports import Answer, MayServe
 from gm.reports.node_report_writer import Contended, NodeReportWriter
 from gm.reports.report_authorization import ReportAuthorization, malformed
 

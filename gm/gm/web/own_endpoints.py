@@ -1,16 +1,20 @@
-"""GM's own endpoints.
+"""GM's own endpoints, and the socket that they are on.
 
 `/livez`: this process answers. `/readyz`: everything was listed and the link is up, so that LCs can
 be served; `?leader=true`: and this GM leads. `/drain`: for the elector's --drain-url, answers when
-this GM has stopped to lead and to write. `/metrics`, `/status`. They show no object.
+this GM has stopped to lead and to write. `/metrics`, `/status`. They show no object. Guarantee:
+kubelet, Prometheus and people can never use up the descriptors that LCs and the API need.
 """
 
 import asyncio
 from ipaddress import ip_address
 from typing import Protocol
 
+from edge_sidecars.runtime.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text
+from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 from gm.telemetry.metrics import GmCounters, measure
 from gm.telemetry.status import GmStatus
 
@@ -76,3 +80,11 @@ def _is_local(request: web.BaseRequest) -> bool:
         return ip_address((request.remote or "").partition("%")[0]).is_loopback
     except ValueError:
         return False
+
+
+MAX_CONNECTIONS = 64
+_OPTIONS = ListenerOptions(log="gm.http", backlog=64, shutdown_grace=1.0)
+
+
+def listening(address: Address, handler: Handler) -> Listener:
+    return Listener(address, handler, options=_OPTIONS, limit=MAX_CONNECTIONS)

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edge_sidecars.runtime.flags import Options, Parser, flag
 from edge_sidecars.runtime.options import (
+    Options,
+    Parser,
     command_line,
+    flag,
     log_format_option,
     log_level_option,
     one_of,

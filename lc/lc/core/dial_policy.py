@@ -60,13 +60,10 @@ class DialPolicy:
 
     def ended(self, *, served_for: float | None, is_drained: bool, chance: float) -> float:
         """Seconds to wait. `served_for`: seconds since the snapshot; None without one."""
+        if served_for is not None and (is_drained or served_for >= STABLE_AFTER):
+            self._begin()
         if served_for is not None and is_drained:
-            self._begin()
-            self._backoff.succeeded()
             return chance * max(min(AFTER_DRAIN, self._longest), self._pace)
-        if served_for is not None and served_for >= STABLE_AFTER:
-            self._begin()
-            self._backoff.succeeded()
         if is_drained:
             spread = chance * self._pace
         elif served_for is not None:
@@ -89,3 +86,4 @@ class DialPolicy:
         """A round in which whoever served last has had its turn."""
         self._tried = {self._last} if self._last else set()
         self._waited = 0.0
+        self._backoff.succeeded()

@@ -1,67 +1,64 @@
-"""The reports of one object that wait for GM, and how they are numbered (G3).
+"""The reports of one object that wait for GM, their numbers (G3), and when one is told again.
 
 Guarantees: `seq` only grows, over acknowledgements and restarts; what a report replaces, and what
 not, is said in `edge_sidecars.sedna_api.core.report`; the same words again from the same worker are
-the same report, whether it still waits or not.
+the same report, whether it still waits or not. What was acknowledged and came to nothing is told
+again: it was lost behind whoever acknowledged it (a NodeReport was deleted, etcd restored), or that
+one is away, so seldom, and ever more seldom.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Final, Self
+
+import msgspec
 
 from edge_sidecars.sedna_api.core.report import Report, replaced_by
 
 # Workers of one object whose last words are remembered: more than any job has at a time.
 MAX_WORKERS = 64
 DIGEST_BYTES = 16
+# Bytes that a waiting report costs besides its body.
+REPORT_OVERHEAD = 600
 
 
-@dataclass(frozen=True, slots=True)
-class DedupKey:
+class DedupKey(msgspec.Struct, frozen=True):
     """What a worker said last."""
 
     seq: int
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ReportBody:
-    """What is to be told of one object."""
-
-    kind: str
-    namespace: str
-    name: str
-    is_event: bool
-    worker: str
-    body: bytes
-
-    @property
-    def digest(self) -> bytes:
-        # An event and a cumulative report of the same words are two things.
-        kind = b"event:" if self.is_event else b"state:"
-        return hashlib.sha256(kind + self.body).digest()[:DIGEST_BYTES]
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """`queued_at` in seconds of the wall clock: for people."""
 
     report: Report
     queued_at: float
 
+    @property
+    def size(self) -> int:
+        """Bytes that it costs."""
+        return len(self.report.body) + REPORT_OVERHEAD
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+
+class Queue(msgspec.Struct, frozen=True):
     """Of one object: `last` is the highest number ever given; `waiting` in the order of numbers."""
 
     uid: str
     last: int = 0
     waiting: tuple[Waiting, ...] = ()
-    heard: Mapping[str, DedupKey] = field(default_factory=dict)
+    heard: Mapping[str, DedupKey] = msgspec.field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(each.size for each in self.waiting)
+
+    def with_waiting(self, waiting: tuple[Waiting, ...]) -> "Queue":
+        return Queue(self.uid, self.last, waiting, self.heard)
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(msgspec.Struct, frozen=True):
     """`superseded`: the report that the new one replaces. `forgotten`: workers not remembered any
     more. Without `is_new` nothing changed."""
 
@@ -73,17 +70,19 @@ class Enqueued:
 
 
 def enqueue(
-    queue: Queue, said: ReportBody, *, store_id: str, now: float, is_repeated: bool = False
+    queue: Queue, said: Report, *, store_id: str, now: float, is_repeated: bool = False
 ) -> Enqueued:
-    """`now`: seconds of the wall clock. `is_repeated`: said on purpose once more, since what was
-    acknowledged had no effect: only what waits still is the same report then."""
-    digest = said.digest
+    """`said` has neither number nor store yet. `now`: seconds of the wall clock. `is_repeated`:
+    said on purpose once more, since what was acknowledged had no effect: only what waits still is
+    the same report then."""
+    digest = _digest(said)
     last_word = queue.heard.get(said.worker)
     is_said = last_word is not None and last_word.digest == digest
     if last_word is not None and is_said and not (is_repeated and _is_over(queue, last_word.seq)):
-        return Enqueued(queue, _report(queue, said, store_id, last_word.seq), is_new=False)
+        report = replace(said, store_id=store_id, seq=last_word.seq)
+        return Enqueued(queue, report, is_new=False)
     seq = queue.last + 1
-    report = _report(queue, said, store_id, seq)
+    report = replace(said, store_id=store_id, seq=seq)
     index = replaced_by(report, [each.report for each in queue.waiting])
     superseded = None if index is None else queue.waiting[index].report.seq
     stays = tuple(each for each in queue.waiting if each.report.seq != superseded)
@@ -100,22 +99,22 @@ def acknowledged(queue: Queue, seq: int) -> tuple[Queue, tuple[Waiting, ...]]:
     """Without this report and those before it; and which these are."""
     done = tuple(each for each in queue.waiting if each.report.seq <= seq)
     stays = tuple(each for each in queue.waiting if each.report.seq > seq)
-    return replace(queue, waiting=stays), done
+    return queue.with_waiting(stays), done
 
 
 def refused(queue: Queue, seq: int) -> tuple[Queue, tuple[Waiting, ...]]:
     """Without this report alone; none where it does not wait any more."""
     done = tuple(each for each in queue.waiting if each.report.seq == seq)
     stays = tuple(each for each in queue.waiting if each.report.seq != seq)
-    return replace(queue, waiting=stays), done
+    return queue.with_waiting(stays), done
 
 
 def restamped(queue: Queue, store_id: str) -> Queue:
     """The same reports of another store: the old one's are taken no more."""
-    waiting = tuple(
-        replace(each, report=replace(each.report, store_id=store_id)) for each in queue.waiting
+    waiting = (
+        Waiting(replace(each.report, store_id=store_id), each.queued_at) for each in queue.waiting
     )
-    return replace(queue, waiting=waiting)
+    return queue.with_waiting(tuple(waiting))
 
 
 def in_line(queue: Queue) -> Iterator[Report]:
@@ -131,15 +130,32 @@ def _is_over(queue: Queue, seq: int) -> bool:
     return all(each.report.seq != seq for each in queue.waiting)
 
 
-def _report(queue: Queue, said: ReportBody, store_id: str, seq: int) -> Report:
-    return Report(
-        store_id=store_id,
-        seq=seq,
-        uid=queue.uid,
-        kind=said.kind,
-        namespace=said.namespace,
-        name=said.name,
-        is_event=said.is_event,
-        worker=said.worker,
-        body=said.body,
-    )
+def _digest(said: Report) -> bytes:
+    # An event and a cumulative report of the same words are two things.
+    kind = b"event:" if said.is_event else b"state:"
+    return hashlib.sha256(kind + said.body).digest()[:DIGEST_BYTES]
+
+
+# Seconds: GM takes in what it was told within some, where it can.
+FIRST_RESEND: Final = 300.0
+LONGEST_RESEND: Final = 3600.0
+
+
+class ResendSchedule(msgspec.Struct, frozen=True):
+    """`pause`: seconds between the last telling and the next."""
+
+    due_at: float
+    pause: float = FIRST_RESEND
+
+    @classmethod
+    def begun(cls, now: float) -> Self:
+        """Something new was told."""
+        return cls(now + FIRST_RESEND)
+
+    def is_due(self, now: float) -> bool:
+        return now >= self.due_at
+
+    def repeated(self, now: float) -> "ResendSchedule":
+        """It was told once more."""
+        pause = min(2 * self.pause, LONGEST_RESEND)
+        return ResendSchedule(now + pause, pause)

@@ -7,10 +7,10 @@ identity, its size and what was read last.
 """
 
 import hashlib
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 TEXT: Final = "txt"
 CSV: Final = "csv"
@@ -20,8 +20,7 @@ TAIL: Final = 4096
 DIGEST_BYTES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """What the file system says of a file; `changed_at` in nanoseconds."""
 
     device: int
@@ -95,7 +94,7 @@ class SampleCounter:
         self._last = chunk[-TAIL:] if len(chunk) >= TAIL else (self._last + chunk)[-TAIL:]
 
     def position(self, *, changed_at: int = 0, validator: str = "") -> Position:
-        return msgspec.structs.replace(
+        return replace(
             self._position,
             offset=self._offset,
             ends=self._ends,

@@ -1,16 +1,21 @@
-"""LC's side of one stream: what GM's messages do to the store.
+"""LC's side of one stream: what GM's messages do to the store, and which reports are to be sent.
 
-Owns the rules of versions; knows no sockets, no disk and no clock. Guarantees (G4): of one uid a
-lower resourceVersion changes nothing; another uid is a deletion and a creation; what a snapshot
-lacks is dropped at its end, and not before; an equal version costs no write. One session is one
-connection: nothing of an earlier one is heard.
+Owns the rules of versions; knows no sockets, no disk and no clock. One session, and one window, is
+one connection: nothing of an earlier one is heard.
+
+Guarantees (G4): of one uid a lower resourceVersion changes nothing; another uid is a deletion and a
+creation; what a snapshot lacks is dropped at its end, and not before; an equal version costs no
+write. The reports of one object leave in the order of their seq, each once, and once more where GM
+stayed silent for long (it may have had no room, or have lost the lead in between); nothing is
+dropped here: only the store forgets reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.messages import (
@@ -25,6 +30,7 @@ from edge_sidecars.sedna_api.core.messages import (
     SnapshotEnd,
     ToNode,
 )
+from edge_sidecars.sedna_api.core.report import Report
 
 
 class Incarnation(NamedTuple):
@@ -34,8 +40,7 @@ class Incarnation(NamedTuple):
     resource_version: int
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveObject:
+class RemoveObject(msgspec.Struct, frozen=True):
     """`resource_version`: the version at which it went, or the last one known."""
 
     key: ObjectKey
@@ -43,8 +48,7 @@ class RemoveObject:
     resource_version: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeepOnly:
+class KeepOnly(msgspec.Struct, frozen=True):
     """Everything else is to be removed: the snapshot is complete. `is_rewound`: it holds whatever
     the versions are, and the versions known before are of another history."""
 
@@ -126,3 +130,38 @@ def hello(node: str, store_id: str, known: Mapping[str, int], version: str) -> H
     """A kind of which nothing is known is not told: GM waits for none of it."""
     told = {kind: highest for kind, highest in known.items() if highest > 0}
     return Hello(node, store_id, told, version)
+
+
+# Seconds without an answer for an object after which its reports are sent again. A GM that works
+# answers within one write to the API server and its time-out.
+RESEND_AFTER: Final = 30.0
+
+
+class SendWindow:
+    """One connection's."""
+
+    def __init__(self) -> None:
+        # By uid: the highest seq that was sent, and when something last happened.
+        self._sent: dict[str, int] = {}
+        self._active_at: dict[str, float] = {}
+
+    def due(self, pending: Iterable[Report], now: float) -> tuple[Report, ...]:
+        """What is to be sent now, of everything that the store keeps, in order per object."""
+        reports = tuple(pending)
+        for report in reports:
+            is_sent = report.seq <= self._sent.get(report.uid, 0)
+            if is_sent and now - self._active_at[report.uid] >= RESEND_AFTER:
+                del self._sent[report.uid]
+        return tuple(one for one in reports if one.seq > self._sent.get(one.uid, 0))
+
+    def sent(self, report: Report, now: float) -> None:
+        self._sent[report.uid] = report.seq
+        self._active_at[report.uid] = now
+
+    def answered(self, uid: str, now: float) -> None:
+        """GM said something about a report of this object."""
+        self._active_at[uid] = now
+
+    def refused(self, uid: str) -> None:
+        """What followed in flight was not taken, because the one before it is missing there."""
+        self._sent.pop(uid, None)

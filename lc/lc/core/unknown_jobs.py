@@ -8,7 +8,9 @@ still unknown after `PATIENCE` seconds is given up, with all that is kept of it,
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 
@@ -22,8 +24,7 @@ AGEING_INTERVAL = 10.0
 MAX_GIVEN_UP = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class KeptReport:
+class KeptReport(msgspec.Struct, frozen=True):
     """What one worker said; `number` only grows."""
 
     number: int
@@ -32,12 +33,11 @@ class KeptReport:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownJobs:
+class UnknownJobs(msgspec.Struct, frozen=True):
     """`reports` by number, in order; `waited`: for how many seconds each job is waited for."""
 
-    reports: Mapping[int, KeptReport] = field(default_factory=dict)
-    waited: Mapping[ObjectKey, float] = field(default_factory=dict)
+    reports: Mapping[int, KeptReport] = msgspec.field(default_factory=dict)
+    waited: Mapping[ObjectKey, float] = msgspec.field(default_factory=dict)
     last: int = 0
 
     def is_given_up(self, key: ObjectKey) -> bool:

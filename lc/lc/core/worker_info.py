@@ -6,17 +6,17 @@ the reason.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from edge_sidecars.sedna_api.core.report import is_name
 
 
-class UnfitInfo(ValueError):
-    """The message says which field is wrong, for the worker's author."""
+class UnusableReport(ValueError):
+    """What a worker says cannot be used; the message, for its author, says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerInfo:
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`kind` train|eval|deploy|inference and `status` completed|failed|running|"": lower case."""
 
     name: str
@@ -30,12 +30,12 @@ class WorkerInfo:
 
     @classmethod
     def parse(cls, told: object) -> "WorkerInfo":
-        """Raises UnfitInfo."""
+        """Raises UnusableReport."""
         if not isinstance(told, dict):
-            raise UnfitInfo("the body is not an object")
+            raise UnusableReport("the body is not an object")
         owner_info = told.get("ownerInfo")
         if owner_info is not None and not isinstance(owner_info, dict):
-            raise UnfitInfo("ownerInfo is not an object")
+            raise UnusableReport("ownerInfo is not an object")
         return cls(
             name=_text(told, "name"),
             namespace=_text(told, "namespace"),
@@ -47,15 +47,20 @@ class WorkerInfo:
             results=_results(told.get("results")),
         )
 
+    @property
+    def output(self) -> dict[str, object]:
+        """Of a stage, as GM is told it."""
+        return {"models": list(self.results), "ownerInfo": self.owner_info}
+
     def check_names(self) -> None:
-        """Of an owner that cannot be looked up. Raises UnfitInfo."""
+        """Of an owner that cannot be looked up. Raises UnusableReport."""
         for field, value in (
             ("name", self.name),
             ("namespace", self.namespace),
             ("ownerName", self.owner_name),
         ):
             if not is_name(value):
-                raise UnfitInfo(f"{field} {value!r:.80} is no name of Kubernetes")
+                raise UnusableReport(f"{field} {value!r:.80} is no name of Kubernetes")
 
 
 def _text(told: Mapping[str, object], field: str) -> str:
@@ -63,7 +68,7 @@ def _text(told: Mapping[str, object], field: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise UnfitInfo(f"{field} is not a text")
+        raise UnusableReport(f"{field} is not a text")
     return value
 
 
@@ -71,5 +76,5 @@ def _results(value: object) -> tuple[Mapping[str, object], ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise UnfitInfo("results is not a list of objects")
+        raise UnusableReport("results is not a list of objects")
     return tuple(value)

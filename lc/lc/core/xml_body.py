@@ -7,6 +7,8 @@ expands; depth and number of elements are bounded.
 
 from xml.parsers import expat
 
+from lc.core.worker_info import UnusableReport
+
 # Deeper, or more, than anything that a worker has to say.
 MAX_DEPTH = 32
 MAX_ELEMENTS = 10_000
@@ -16,12 +18,8 @@ _LISTS = frozenset({"results"})
 _TEXTS = frozenset({"name", "namespace", "ownerName", "ownerKind", "kind", "status"})
 
 
-class UnfitXml(ValueError):
-    """The message says what is wrong."""
-
-
 def parse(body: bytes) -> dict[str, object]:
-    """Raises `UnfitXml`."""
+    """Raises `UnusableReport`."""
     reader = _Reader()
     parser = expat.ParserCreate()
     parser.StartElementHandler = reader.start
@@ -31,10 +29,10 @@ def parse(body: bytes) -> dict[str, object]:
     try:
         parser.Parse(body, True)
     except expat.ExpatError as error:
-        raise UnfitXml(f"the body is no XML: {error}") from error
+        raise UnusableReport(f"the body is no XML: {error}") from error
     found = reader.found
     if not isinstance(found, dict):
-        raise UnfitXml("the body has no elements")
+        raise UnusableReport("the body has no elements")
     return found
 
 
@@ -45,12 +43,12 @@ class _Reader:
         self._count = 0
 
     def doctype(self, name: str, system: str | None, public: str | None, internal: int) -> None:
-        raise UnfitXml("the body declares a document type: leave it out")
+        raise UnusableReport("the body declares a document type: leave it out")
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self._count += 1
         if len(self._open) >= MAX_DEPTH or self._count > MAX_ELEMENTS:
-            raise UnfitXml(f"the body has over {MAX_DEPTH} levels or {MAX_ELEMENTS} elements")
+            raise UnusableReport(f"the body has over {MAX_DEPTH} levels or {MAX_ELEMENTS} elements")
         self._open.append((_json_name(name), {}, []))
 
     def text(self, text: str) -> None:

@@ -15,12 +15,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 
-SCHEMES = ("http", "https", "s3")
 # Seconds until an answer begins, and between two chunks of it.
 OPEN_TIMEOUT = 30.0
 IDLE_TIMEOUT = 60.0
@@ -41,8 +41,7 @@ class RemoteError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(msgspec.Struct, frozen=True):
     """`validator`: what tells whether it has changed, "" where the server tells nothing; `size` in
     bytes, None where it does not tell."""
 
@@ -155,11 +154,6 @@ class Remote:
             yield transfer
         finally:
             self._transfers.remove(transfer)
-
-
-def is_remote(url: str) -> bool:
-    """A path on the node is not, nor is a file URL."""
-    return urlsplit(url).scheme.lower() in SCHEMES
 
 
 def shown(url: str) -> str:

@@ -10,15 +10,16 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+from msgspec.structs import replace
+
 from lc.core.learning.commands import Gather
-from lc.core.learning.events import Gathered
 from lc.core.learning.samples import Cursor, Segment, for_training, opened
-from lc.learning.atomic_files import CHUNK, Halt, chunks_between
-from lc.learning.spool import Spool
+from lc.core.learning.state import Gathered
+from lc.learning.spool import CHUNK, Halt, Spool, chunks_between
 
 # Bytes taken in one step: what a kill makes us do again.
 LIMIT = 64 * 1024 * 1024
@@ -32,16 +33,14 @@ class Unreadable(Exception):
     """Not a file of samples; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatherResult:
+class GatherResult(msgspec.Struct, frozen=True):
     """`is_all`: the file holds nothing more that could be taken now."""
 
     gathered: Gathered
     is_all: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Lines:
+class _Lines(msgspec.Struct, frozen=True):
     """`count` lines from `start` up to `end`; `marks`: how many had ended after each chunk."""
 
     start: int

@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document
 from lc.core.learning.commands import Body, encoded
-from lc.core.learning.events import Event
-from lc.core.learning.state import State
+from lc.core.learning.state import Event, State
 from lc.store import Store
 
 
@@ -31,6 +30,11 @@ class JobState:
             if self._under_way is not None and not self._under_way.done():
                 await asyncio.wait({self._under_way})
             yield self.state
+
+    async def record(self, document: Document, event: Event, report: Body | None = None) -> None:
+        """Of LC itself. Raises StoreUnavailable."""
+        async with self.exclusive():
+            await self.save(document, event, report)
 
     async def save(
         self, document: Document, event: Event, report: Body | None = None, *, worker: str = ""
@@ -51,7 +55,7 @@ class JobState:
         self, document: Document, changed: State, report: bytes | None, worker: str
     ) -> None:
         await self._store.save_learning_state(
-            document, changed.encode(), is_event=True, worker=worker, report=report
+            document, changed.encode(), worker=worker, report=report
         )
         self.state = changed
 

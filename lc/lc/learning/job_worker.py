@@ -8,38 +8,36 @@ never waits for work on files.
 
 import asyncio
 import random
-from dataclasses import replace
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from edge_sidecars.runtime.backoff import Backoff
+from edge_sidecars.runtime.clock import is_set
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.report import MAX_BODY
 from lc.core.learning.commands import (
-    Begin,
+    Advance,
     Body,
     Command,
     Gather,
     Idle,
     LoopPace,
-    Note,
     Repeat,
     encoded,
     problem_report,
 )
-from lc.core.learning.events import Event, SegmentsLost
+from lc.core.learning.fields import MalformedJob
+from lc.core.learning.job import Job
 from lc.core.learning.next_command import JobInputs, next_command
-from lc.core.learning.objects.fields import MalformedJob
-from lc.core.learning.objects.job import Job
 from lc.core.learning.outcome import Heard, hear
-from lc.core.worker_info import WorkerInfo
-from lc.learning.file_access import FileAccess, SharedFiles, TaskFailed
+from lc.core.learning.state import Event, SegmentsLost
+from lc.core.worker_info import UnusableReport, WorkerInfo
+from lc.learning.job_files import JobFiles, SharedFiles, TaskFailed
 from lc.learning.job_state import JobState
 from lc.learning.spool import Spool
-from lc.learning.tasks import Tasks
 from lc.store import Store, StoreUnavailable
-from lc.workers.managers import UnusableReport
 
 # Seconds between two tries of what fails.
 FIRST_RETRY = 1.0
@@ -56,10 +54,10 @@ class JobWorker:
     ) -> None:
         self.document = document
         self.note = "begins"
+        self._name = str(document.key)
         self._store = store
-        self._files = FileAccess(shared, document.namespace, scratch=spool.folder)
+        self._files = JobFiles(shared, document.namespace, spool)
         self._spool = spool
-        self._tasks = Tasks(self._files, spool)
         self._job_state = JobState(document, store)
         self._known = JobInputs("", None, {})
         self._job: Job | None = None
@@ -102,7 +100,7 @@ class JobWorker:
             if not isinstance(heard, Heard):
                 logger.info(
                     "report without effect",
-                    extra=fields(job=str(self.document.key), worker=info.name, reason=heard.reason),
+                    extra=fields(job=self._name, worker=info.name, reason=heard.reason),
                 )
                 return
             if len(encoded(heard.report)) > MAX_BODY:
@@ -110,12 +108,7 @@ class JobWorker:
             await self._job_state.save(self.document, heard.event, heard.report, worker=info.name)
             logger.info(
                 "stage ended",
-                extra=fields(
-                    job=str(self.document.key),
-                    worker=info.name,
-                    stage=info.kind,
-                    status=info.status,
-                ),
+                extra=fields(job=self._name, worker=info.name, stage=info.kind, status=info.status),
             )
         self._woken.set()
 
@@ -153,11 +146,9 @@ class JobWorker:
                 await self._gather(command, now)
             case Repeat(report):
                 await self._repeat(report, now)
-            case Note(event, reason, report):
-                await self._settle(event, reason, report)
-            case Begin(tasks, event, reason, report):
+            case Advance(event, reason, report, tasks):
                 for task in tasks:
-                    await self._tasks.perform(task)
+                    await self._files.perform(task)
                 await self._settle(event, reason, report)
         await self._recovered()
         return 0
@@ -165,7 +156,7 @@ class JobWorker:
     async def _gather(self, command: Gather, now: datetime) -> None:
         """Data that cannot be read holds up no stage that has what it needs."""
         try:
-            reading = await self._tasks.gather(command)
+            reading = await self._files.gather(command)
         except TaskFailed as error:
             self._pace = replace(self._pace, gathered=now)
             self._tell_of_data(str(error))
@@ -173,12 +164,9 @@ class JobWorker:
         self._tell_of_data("")
         event = reading.gathered
         if event.samples or event.cursor != self._job_state.state.cursor:
-            async with self._job_state.exclusive():
-                await self._job_state.save(self.document, event)
+            await self._job_state.record(self.document, event)
         if event.samples:
-            logger.info(
-                "samples gathered", extra=fields(job=str(self.document.key), samples=event.samples)
-            )
+            logger.info("samples gathered", extra=fields(job=self._name, samples=event.samples))
         if reading.is_all:
             self._pace = replace(self._pace, gathered=now)
 
@@ -186,8 +174,7 @@ class JobWorker:
         """Once; GM is told by whoever counts the dataset."""
         if problem and problem != self._data_problem:
             logger.warning(
-                "no samples can be gathered",
-                extra=fields(job=str(self.document.key), problem=problem),
+                "no samples can be gathered", extra=fields(job=self._name, problem=problem)
             )
         self._data_problem = problem
 
@@ -196,17 +183,16 @@ class JobWorker:
             self.document, is_event=True, worker="", body=report, is_repeated=True
         )
         self._pace = replace(self._pace, told=now, repeats=self._pace.repeats + 1)
-        logger.warning("GM is told again", extra=fields(job=str(self.document.key)))
+        logger.warning("GM is told again", extra=fields(job=self._name))
 
     async def _settle(self, event: Event, reason: str, report: Body | None) -> None:
-        async with self._job_state.exclusive():
-            await self._job_state.save(self.document, event, report)
+        await self._job_state.record(self.document, event, report)
         if report is not None:
             self._pace = replace(self._pace, told=datetime.now().astimezone(), repeats=0)
         logger.info(
             "job goes on",
             extra=fields(
-                job=str(self.document.key),
+                job=self._name,
                 stage=report.get("phase", "") if report else "",
                 status=report.get("status", "") if report else "",
                 round=getattr(event, "round", 0),
@@ -223,10 +209,9 @@ class JobWorker:
         if lost:
             logger.warning(
                 "samples are gone from the spool",
-                extra=fields(job=str(self.document.key), files=", ".join(sorted(lost))),
+                extra=fields(job=self._name, files=", ".join(sorted(lost))),
             )
-            async with self._job_state.exclusive():
-                await self._job_state.save(self.document, SegmentsLost(lost))
+            await self._job_state.record(self.document, SegmentsLost(lost))
         await self._tidy()
         self._is_spool_checked = True
 
@@ -240,8 +225,7 @@ class JobWorker:
         self.note = problem
         wait = self._retry.failed(random.random())
         logger.warning(
-            "job cannot go on",
-            extra=fields(job=str(self.document.key), problem=problem, retry_in=wait),
+            "job cannot go on", extra=fields(job=self._name, problem=problem, retry_in=wait)
         )
         if self._failures >= PATIENCE:
             await self._tell_problem(problem)

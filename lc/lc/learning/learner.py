@@ -20,21 +20,16 @@ from edge_sidecars.sedna_api.core.kinds import (
 )
 from edge_sidecars.sedna_api.core.report import check_body
 from lc.core.learning.commands import encoded
+from lc.core.learning.fields import MalformedJob
+from lc.core.learning.job import Dataset, Job, Model, models_in
 from lc.core.learning.next_command import JobInputs
-from lc.core.learning.objects.dataset import Dataset
-from lc.core.learning.objects.fields import MalformedJob
-from lc.core.learning.objects.job import Job
-from lc.core.learning.objects.model import Model, models_in
 from lc.core.learning.paths import folder_of
-from lc.core.worker_info import WorkerInfo
-from lc.files.host_files import HostFiles
-from lc.files.mounted_secrets import MountedSecrets
-from lc.files.remote_files import Remote
-from lc.learning.file_access import SharedFiles
+from lc.core.worker_info import UnusableReport, WorkerInfo
+from lc.files.node_files import FileSources
+from lc.learning.job_files import SharedFiles
 from lc.learning.job_worker import JobWorker
 from lc.learning.spool import HOT_UPDATE, Spool
 from lc.store import Store
-from lc.workers.managers import UnusableReport
 
 # Threads for files: a long copy of one job must not hold up the others, nor all of them the node.
 THREADS = 4
@@ -46,35 +41,21 @@ _REFERENCES = frozenset({DATASET.singular, MODEL.singular})
 
 
 class Learner:
-    """A `Manager`. `folder`: where samples wait, of this LC exclusive."""
+    """A manager. `folder`: where samples wait, of this LC exclusive."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        node: str,
-        host: HostFiles,
-        remote: Remote,
-        secrets: MountedSecrets,
-        folder: Path,
-    ) -> None:
+    handles = _JOBS
+    follows = _JOBS | _REFERENCES
+
+    def __init__(self, store: Store, sources: FileSources, *, node: str, folder: Path) -> None:
         self._store = store
         self._node = node
         self._folder = folder
         self._executor = ThreadPoolExecutor(THREADS, "learning")
-        self._shared = SharedFiles(host, remote, secrets, self._executor)
+        self._shared = SharedFiles(sources, self._executor)
         self._workers: dict[ObjectKey, JobWorker] = {}
         self._working: dict[ObjectKey, asyncio.Task[None]] = {}
         self._references: dict[ObjectKey, Dataset | Model | str] = {}
         self._group: asyncio.TaskGroup | None = None
-
-    @property
-    def handles(self) -> frozenset[str]:
-        return _JOBS
-
-    @property
-    def follows(self) -> frozenset[str]:
-        return _JOBS | _REFERENCES
 
     def object_changed(self, document: Document) -> None:
         if document.kind in _REFERENCES:
@@ -85,7 +66,8 @@ class Learner:
             worker.end()
             worker = None
         if worker is None:
-            worker = JobWorker(document, self._store, self._shared, spool=self._spool(document.uid))
+            spool = Spool(self._folder / document.uid)
+            worker = JobWorker(document, self._store, self._shared, spool=spool)
             self._workers[document.key] = worker
             self._work(document.key, worker)
         self._tell(worker, document)
@@ -104,8 +86,7 @@ class Learner:
             models_in(info.results)
         except MalformedJob as error:
             raise UnusableReport(str(error)) from error
-        output = {"models": list(info.results), "ownerInfo": info.owner_info}
-        check_body(encoded({"output": output}))
+        check_body(encoded({"output": info.output}))
 
     async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
         worker = self._workers.get(document.key)
@@ -179,9 +160,6 @@ class Learner:
             if worker.document.namespace == key.namespace:
                 self._tell(worker, worker.document)
 
-    def _spool(self, uid: str) -> Spool:
-        return Spool(self._folder / uid)
-
     async def _sweep(self) -> None:
         """After jobs that the store has forgotten."""
         loop = asyncio.get_running_loop()
@@ -199,7 +177,7 @@ class Learner:
         mark = folder / HOT_UPDATE
         config = mark.read_text() if mark.exists() else ""
         if config and config not in used:
-            shutil.rmtree(self._shared.host.path(folder_of(config)), ignore_errors=True)
+            shutil.rmtree(self._shared.sources.host.path(folder_of(config)), ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 

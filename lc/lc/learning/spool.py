@@ -1,19 +1,93 @@
-"""Samples that wait for their round, in files that only LC touches: `<data dir>/learning/<uid>/`.
+"""Files that LC writes: whole or not at all; and samples that wait for their round.
 
-A segment is the beginning of such a file. What follows it in the file is of a step that was not
-saved, and is written over. Guarantees: what `append` returned is on disk; nothing that the state
-names is removed here.
+These lie in files that only LC touches, `<data dir>/samples/<uid>/`. A segment is the beginning of
+such a file; what follows it there is of a step that was not saved, and is written over. Guarantees:
+after a kill at any moment a target is what it was or what it was to become; what `append` returned
+is on disk; nothing that the state names is removed here; one chunk is in memory; a process that
+ends is not held up by a long copy.
 """
 
 import errno
 import os
+import threading
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec.structs import replace
+
 from lc.core.learning.samples import Segment
-from lc.learning.atomic_files import Halt, chunks_between, make_folder, sync_folder
+
+CHUNK = 256 * 1024
+
+
+class Halted(Exception):
+    """The process ends; what was begun is done again by the next one."""
+
+
+class Halt:
+    """Asked between two chunks, in whatever thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def check(self) -> None:
+        """Raises Halted."""
+        if self._event.is_set():
+            raise Halted
+
+
+def write_whole(target: Path, chunks: Iterable[bytes]) -> None:
+    """Makes the folders above it. Raises OSError."""
+    make_folder(target.parent)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(target.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Durable, with those above that were not there."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        sync_folder(each.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def chunks_of(source: Path, halt: Halt) -> Iterator[bytes]:
+    with source.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            halt.check()
+            yield chunk
+
+
+def chunks_between(file: BinaryIO, start: int, end: int, halt: Halt) -> Iterator[bytes]:
+    """What stands from `start` up to `end`; less where the file ends before."""
+    file.seek(start)
+    left = end - start
+    while left > 0 and (chunk := file.read(min(CHUNK, left))):
+        halt.check()
+        left -= len(chunk)
+        yield chunk
+
 
 # Where the place of a job's hot updates is written down, for whoever tidies up after it.
 HOT_UPDATE = "hot-update"

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.backoff import Backoff
-from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET
 from edge_sidecars.sedna_api.core.node_report import NodeReport
-from edge_sidecars.sedna_api.core.node_report_entry import Entry
 from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from edge_sidecars.sedna_api.core.store_reports import (
     RETIRED_STORE,
@@ -28,7 +26,7 @@ from edge_sidecars.sedna_api.core.store_reports import (
     RefusedReport,
     Stored,
 )
-from edge_sidecars.sedna_api.core.stored_report import AppliedReport, applied_of
+from edge_sidecars.sedna_api.core.stored_report import AppliedReport, Entry, applied_of
 from lc.relay.report_api import NotKnown, ReportApi
 from lc.store import Change, Store, StoreUnavailable
 

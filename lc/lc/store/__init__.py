@@ -2,15 +2,16 @@
 
 store        what the rest of LC sees
 writer       the asyncio side of writing: who waits, one group of changes at a time
-transaction  what is on disk, in memory; what one group of changes makes of it
-tables       what each change is in SQL; reading it back
+transaction  what one group of changes makes of memory and disk
+contents     what is on disk, in memory, and how it is read there
+tables       what each change is in SQL
 database     one open database: its form, transactions, what becomes of one that is broken
 failures     what may be raised
 """
 
-from lc.core.version_compare import Change
 from lc.store.failures import OutboxFull, StoreUnavailable
 from lc.store.store import Store, open_store
+from lc.store.transaction import Change
 from lc.store.writer import StoreListener
 
 __all__ = ["Change", "OutboxFull", "Store", "StoreListener", "StoreUnavailable", "open_store"]

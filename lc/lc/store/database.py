@@ -15,7 +15,8 @@ from pathlib import Path
 
 from edge_sidecars.walstore.database import Damaged, Layout, WalDatabase, verdict
 from lc.core.outbox import Queue
-from lc.store import tables
+from lc.store import contents, tables
+from lc.store.contents import StoreContents
 from lc.store.failures import NewerSchema, StoreUnavailable
 
 NAME = "lc.sqlite3"
@@ -78,13 +79,13 @@ class StoreDatabase:
         self.note = self._database.note
         self.close = self._database.close
 
-    def read(self) -> tables.Loaded:
+    def read(self) -> StoreContents:
         with self._database.translated():
-            return tables.load(self._database.connection)
+            return contents.load(self._database.connection)
 
     def read_queues(self, uids: Iterable[str], *, store_id: str) -> dict[str, Queue]:
         with self._database.translated():
-            return tables.load_queues(self._database.connection, set(uids), store_id=store_id)
+            return contents.load_queues(self._database.connection, set(uids), store_id=store_id)
 
     def write(self, statements: Iterable[tables.Statement], *, is_synced: bool) -> None:
         """In one transaction. Raises `StoreUnavailable`, and `Damaged`, after which nothing is to

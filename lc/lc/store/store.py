@@ -19,13 +19,12 @@ from edge_sidecars.walstore.database import Damaged
 from edge_sidecars.walstore.disk_thread import DiskThread
 from edge_sidecars.walstore.files import DirectoryInUse
 from lc.core import outbox
-from lc.core.outbox import ReportBody
 from lc.core.unknown_jobs import UnknownJobs
-from lc.core.version_compare import Change
+from lc.store.contents import LEFT_AT, StoreContents
 from lc.store.database import StoreDatabase
 from lc.store.failures import NewerSchema, StoreUnavailable
 from lc.store.tables import StoredRefusal
-from lc.store.transaction import LEFT_AT, StoreContents, Transaction
+from lc.store.transaction import Change, Transaction
 from lc.store.writer import StoreListener, StoreWriter
 
 LEARNING = "learning"
@@ -169,20 +168,18 @@ class Store:
         `body` is a JSON object. Raises `OutboxFull`; at once `Malformed` for an impossible body.
         """
         said = _said(document, is_event=is_event, worker=worker, body=body)
-        uid = document.uid
-        return self._writer.ask(lambda it: it.enqueue(uid, said, is_repeated=is_repeated), uid=uid)
+        return self._writer.ask(lambda it: it.enqueue(said, is_repeated=is_repeated), uid=said.uid)
 
     def save_learning_state(
         self,
         document: Document,
         state: bytes,
         *,
-        is_event: bool = False,
         worker: str = "",
         report: bytes | None = None,
     ) -> Awaitable[Report | None]:
-        """What was learnt, and the report that tells of it, both or neither."""
-        return self._save(LEARNING, document, state, report, is_event=is_event, worker=worker)
+        """What was learnt, and the event that tells of it, both or neither."""
+        return self._save(LEARNING, document, state, report, worker=worker)
 
     def save_position(
         self, document: Document, position: bytes, *, report: bytes | None = None
@@ -224,17 +221,16 @@ class Store:
         value: bytes,
         report: bytes | None,
         *,
-        is_event: bool = False,
         worker: str = "",
     ) -> Awaitable[Report | None]:
-        uid, said = document.uid, None
+        uid, said, is_learnt = document.uid, None, space == LEARNING
         if report is not None:
-            said = _said(document, is_event=is_event, worker=worker, body=report)
+            said = _said(document, is_event=is_learnt, worker=worker, body=report)
 
         def work(transaction: Transaction) -> Report | None:
             # First what may be refused.
-            enqueued = None if said is None else transaction.enqueue(uid, said)
-            transaction.note(space, uid, value, is_synced=space == LEARNING)
+            enqueued = None if said is None else transaction.enqueue(said)
+            transaction.note(space, uid, value, is_synced=is_learnt)
             return enqueued
 
         return self._writer.ask(work, uid=uid)
@@ -254,7 +250,7 @@ async def open_store(directory: Path) -> AsyncIterator[Store]:
     try:
         database = await thread.run(lambda: StoreDatabase(directory))
         try:
-            contents = StoreContents.loaded(await thread.run(database.read))
+            contents = await thread.run(database.read)
             writer = StoreWriter(database, thread, contents)
             async with asyncio.TaskGroup() as group:
                 group.create_task(writer.run())
@@ -268,6 +264,6 @@ async def open_store(directory: Path) -> AsyncIterator[Store]:
         thread.end()
 
 
-def _said(document: Document, *, is_event: bool, worker: str, body: bytes) -> ReportBody:
+def _said(document: Document, *, is_event: bool, worker: str, body: bytes) -> Report:
     check_body(body)
-    return ReportBody(document.kind, document.namespace, document.name, is_event, worker, body)
+    return Report("", 0, document.uid, *document.key, is_event, worker, body)

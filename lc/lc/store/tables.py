@@ -1,13 +1,13 @@
-"""The tables, each change to them as SQL, and reading them back. Knows no transaction."""
+"""The tables, and each change to them as SQL. Knows no transaction."""
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+
+import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
-from edge_sidecars.sedna_api.core.report import Report
-from lc.core.outbox import DedupKey, Queue, Waiting
-from lc.core.unknown_jobs import KeptReport, UnknownJobs
+from lc.core.outbox import DedupKey, Waiting
+from lc.core.unknown_jobs import UnknownJobs
 
 SCHEMA_VERSION = 1
 SCHEMA = """
@@ -44,15 +44,12 @@ CREATE TABLE IF NOT EXISTS unknown_job_report (
 """
 # Refusals that are kept for people; their number counts on.
 KEPT_REFUSALS = 50
-# SQLite takes so many parameters of one statement at least.
-MAX_PARAMETERS = 500
 
 Value = str | int | float | bytes | None
 Statement = tuple[str, tuple[Value, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRefusal:
+class StoredRefusal(msgspec.Struct, frozen=True):
     """A report that GM will never take; `refused_at` in seconds of the wall clock."""
 
     key: ObjectKey
@@ -60,19 +57,6 @@ class StoredRefusal:
     seq: int
     reason: str
     refused_at: float
-
-
-@dataclass(slots=True)
-class Loaded:
-    """All that a new process needs; queues of objects that are here, or for which reports wait."""
-
-    store_id: str
-    objects: list[Document] = field(default_factory=list)
-    queues: dict[str, Queue] = field(default_factory=dict)
-    notes: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    refusals: list[StoredRefusal] = field(default_factory=list)
-    refusals_ever: int = 0
-    unknown_jobs: UnknownJobs = field(default_factory=UnknownJobs)
 
 
 def put_store_id(store_id: str) -> Statement:
@@ -163,70 +147,7 @@ def change_unknown_jobs(before: UnknownJobs, after: UnknownJobs) -> Iterator[Sta
             yield "INSERT OR REPLACE INTO unknown_job VALUES (?,?,?,?)", (*key, waited)
 
 
-def _load_unknown_jobs(connection: sqlite3.Connection) -> UnknownJobs:
-    rows = connection.execute("SELECT * FROM unknown_job_report ORDER BY number")
-    reports = {
-        number: KeptReport(number, ObjectKey(kind, namespace, name), worker, body)
-        for number, kind, namespace, name, worker, body in rows
-    }
-    rows = connection.execute("SELECT kind, namespace, name, waited FROM unknown_job")
-    waited = {ObjectKey(kind, namespace, name): it for kind, namespace, name, it in rows}
-    return UnknownJobs(reports, waited, max(reports, default=0))
-
-
 def expire_notes(connection: sqlite3.Connection, limit: float) -> list[tuple[str, str]]:
     """Deletes those whose object has been away for so long; which they are."""
     sql = "DELETE FROM note WHERE absent_for >= ? RETURNING space, uid"
     return [(space, uid) for space, uid in connection.execute(sql, (limit,)).fetchall()]
-
-
-def load(connection: sqlite3.Connection) -> Loaded:
-    run = connection.execute
-    [(store_id,)] = run("SELECT id FROM store").fetchall()
-    found = Loaded(store_id)
-    rows = run("SELECT kind, namespace, name, uid, resource_version, generation, raw FROM object")
-    found.objects = [Document(*row) for row in rows]
-    waiting = {uid for (uid,) in run("SELECT DISTINCT uid FROM report").fetchall()}
-    found.queues = load_queues(
-        connection, waiting | {document.uid for document in found.objects}, store_id=store_id
-    )
-    for space, uid, value in run("SELECT space, uid, value FROM note"):
-        found.notes[space, uid] = value
-    rows = run("SELECT kind, namespace, name, uid, seq, reason, refused_at FROM refusal")
-    for kind, namespace, name, *rest in rows:
-        found.refusals.append(StoredRefusal(ObjectKey(kind, namespace, name), *rest))
-    rows = run("SELECT seq FROM sqlite_sequence WHERE name = 'refusal'")
-    found.refusals_ever = sum(number for (number,) in rows)
-    found.unknown_jobs = _load_unknown_jobs(connection)
-    return found
-
-
-def load_queues(
-    connection: sqlite3.Connection, uids: Collection[str], *, store_id: str
-) -> dict[str, Queue]:
-    """A queue for each uid, empty where nothing was ever said of it."""
-    last: dict[str, int] = {}
-    heard: dict[str, dict[str, DedupKey]] = {}
-    waiting: dict[str, list[Waiting]] = {}
-    for some in _slices(sorted(uids)):
-        among = f"WHERE uid IN ({','.join('?' * len(some))})"
-        last.update(connection.execute(f"SELECT uid, last FROM queue {among}", some).fetchall())
-        rows = connection.execute(f"SELECT uid, worker, seq, digest FROM heard {among}", some)
-        for uid, worker, seq, digest in rows:
-            heard.setdefault(uid, {})[worker] = DedupKey(seq, digest)
-        rows = connection.execute(
-            "SELECT uid, seq, kind, namespace, name, is_event, worker, body, queued_at"
-            f" FROM report {among} ORDER BY uid, seq",
-            some,
-        )
-        for uid, seq, kind, namespace, name, is_event, worker, body, queued_at in rows:
-            report = Report(store_id, seq, uid, kind, namespace, name, bool(is_event), worker, body)
-            waiting.setdefault(uid, []).append(Waiting(report, queued_at))
-    return {
-        uid: Queue(uid, last.get(uid, 0), tuple(waiting.get(uid, ())), heard.get(uid, {}))
-        for uid in uids
-    }
-
-
-def _slices(uids: list[str]) -> Iterable[list[str]]:
-    return (uids[at : at + MAX_PARAMETERS] for at in range(0, len(uids), MAX_PARAMETERS))

@@ -1,69 +1,55 @@
-"""What is on disk, in memory, and what both become by one group of changes.
+"""What memory and the disk become by one group of changes.
 
 Guarantees: `StoreContents` changes only by a transaction that is on disk; one that is thrown away
 leaves nothing. Each change is judged against those before it in the same group. Pure.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import Report
 from lc.core import outbox
-from lc.core.outbox import Queue, ReportBody, Waiting
+from lc.core.outbox import Queue, Waiting
 from lc.core.unknown_jobs import UnknownJobs
-from lc.core.version_compare import Change, judge
 from lc.store import tables
+from lc.store.contents import LEFT_AT, StoreContents
 from lc.store.failures import OutboxFull
 
 # Bytes of reports that wait; at a kilobyte each so many are hours of many workers' words.
 MAX_OUTBOX = 16 * 1024 * 1024
-# Bytes that a waiting report costs besides its body.
-REPORT_OVERHEAD = 600
-# The notes that have kinds in place of uids: the highest version at which an object left. They
-# never count as absent, so they stay.
-LEFT_AT = "left-at"
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Change(Enum):
+    """What an object that arrives is to what is held under its name.
+
+    Versions are not compared: whoever receives objects knows whether a lower one is late (G4) or
+    the API's history began anew.
+    """
+
+    NEW = "new"
+    UPDATED = "updated"
+    REPLACED = "replaced"  # another uid: the one that was there is gone
+    SAME = "same"
+
+    @classmethod
+    def of(cls, held: Document | None, arrived: Document) -> "Change":
+        if held is None:
+            return cls.NEW
+        if held.uid != arrived.uid:
+            return cls.REPLACED
+        return cls.SAME if held == arrived else cls.UPDATED
+
+
+class Notification(msgspec.Struct, frozen=True):
     """What listeners hear when the transaction is on disk, in order."""
 
     document: Document | None = None
     gone: Document | None = None
     change: Change | None = None
     report: Report | None = None
-
-
-@dataclass(slots=True)
-class StoreContents:
-    store_id: str
-    objects: dict[str, dict[ObjectKey, Document]] = field(default_factory=dict)
-    uids: set[str] = field(default_factory=set)
-    queues: dict[str, Queue] = field(default_factory=dict)
-    notes: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    refusals: list[tables.StoredRefusal] = field(default_factory=list)
-    refusals_ever: int = 0
-    outbox_bytes: int = 0
-    unknown_jobs: UnknownJobs = field(default_factory=UnknownJobs)
-
-    @classmethod
-    def loaded(cls, found: tables.Loaded) -> "StoreContents":
-        contents = cls(found.store_id, queues=found.queues, notes=found.notes)
-        contents.refusals, contents.refusals_ever = found.refusals, found.refusals_ever
-        contents.unknown_jobs = found.unknown_jobs
-        for document in found.objects:
-            contents.objects.setdefault(document.kind, {})[document.key] = document
-            contents.uids.add(document.uid)
-        contents.outbox_bytes = sum(_size(queue) for queue in found.queues.values())
-        return contents
-
-    def get(self, key: ObjectKey) -> Document | None:
-        return self.objects.get(key.kind, {}).get(key)
-
-    def left_at(self, kind: str) -> int:
-        """The highest resourceVersion of an object that left; 0 for none."""
-        return int(self.notes.get((LEFT_AT, kind), b"0"))
 
 
 class Transaction:
@@ -90,7 +76,7 @@ class Transaction:
 
     def put(self, document: Document) -> Change:
         held = self._get(document.key)
-        change = judge(held, document)
+        change = Change.of(held, document)
         if change is Change.SAME:
             return change
         if held is not None and change is Change.REPLACED:
@@ -145,15 +131,16 @@ class Transaction:
 
     # ── reports ──
 
-    def enqueue(self, uid: str, said: ReportBody, *, is_repeated: bool = False) -> Report:
+    def enqueue(self, said: Report, *, is_repeated: bool = False) -> Report:
         """Raises `OutboxFull`, and then has changed nothing."""
+        uid = said.uid
         queue = self._queue(uid)
         done = outbox.enqueue(
             queue, said, store_id=self._store_id, now=self._now, is_repeated=is_repeated
         )
         if not done.is_new:
             return done.report
-        grows = _size(done.queue) - _size(queue)
+        grows = done.queue.size - queue.size
         if self._outbox_bytes + grows > MAX_OUTBOX:
             raise OutboxFull(f"{self._outbox_bytes} bytes of reports wait for GM: no more is taken")
         self._outbox_bytes += grows
@@ -270,9 +257,5 @@ class Transaction:
     def _drop(self, queue: Queue, done: Collection[Waiting]) -> None:
         for waiting in done:
             self.statements.append(tables.delete_report(queue.uid, waiting.report.seq))
-            self._outbox_bytes -= len(waiting.report.body) + REPORT_OVERHEAD
+            self._outbox_bytes -= waiting.size
         self._queues[queue.uid] = queue
-
-
-def _size(queue: Queue) -> int:
-    return sum(len(each.report.body) + REPORT_OVERHEAD for each in queue.waiting)

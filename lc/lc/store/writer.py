@@ -9,19 +9,20 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.walstore.disk_thread import DiskThread
-from lc.core.version_compare import Change
+from lc.store.contents import StoreContents
 from lc.store.database import StoreDatabase
 from lc.store.failures import OutboxFull, StoreUnavailable
-from lc.store.transaction import Notification, StoreContents, Transaction
+from lc.store.transaction import Change, Notification, Transaction
 
 # Seconds for which what was learnt of an object outlives it (G4): it may only have left the node.
 NOTES_KEPT = 24 * 3600.0
@@ -41,8 +42,7 @@ class StoreListener(Protocol):
     def report_enqueued(self, report: Report) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """`uid`: whose queue it needs, "" for none. `answer` is given what `work` returned."""
 
     work: Callable[[Transaction], Any]

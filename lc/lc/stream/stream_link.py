@@ -13,18 +13,18 @@ import asyncio
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import grpc
 import grpc.aio
+import msgspec
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.report import Report
-from edge_sidecars.sedna_api.stream_codec import METHOD
+from edge_sidecars.sedna_api.stream_codec import KEEPALIVE, MAX_TO_NODE, METHOD
 from lc.core.dial_policy import DialPolicy
 from lc.link import GmLinkStatus
 from lc.store import Change, Store
@@ -32,18 +32,10 @@ from lc.stream.stream_session import StreamEnded, StreamSession
 
 # Seconds from dialling to the first message; GM lets an LC wait 5 s for its own watch.
 FIRST_MESSAGE_TIMEOUT: Final = 10.0
-# Bytes; as GM's bound for what it sends.
-MAX_TO_NODE: Final = 4 * 1024 * 1024
 # A Service without an address of its own names all GMs: each LC begins anywhere.
 _SERVICE_CONFIG: Final = {"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": True}}]}
-# https://github.com/grpc/grpc/blob/master/doc/keepalive.md. A ping without an answer ends the
-# connection after ping_timeout, which is a minute by default, whatever keepalive_timeout says.
 OPTIONS: Final = (
-    ("grpc.keepalive_time_ms", 5000),
-    ("grpc.keepalive_timeout_ms", 5000),
-    ("grpc.http2.ping_timeout_ms", 5000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
+    *KEEPALIVE,
     ("grpc.max_receive_message_length", MAX_TO_NODE),
     ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
     # Redialling is ours: no retries, and no back-off that an earlier channel has run up.
@@ -56,8 +48,7 @@ OPTIONS: Final = (
 Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, bytes]"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientTls:
+class ClientTls(msgspec.Struct, frozen=True):
     """PEM files. `authority` None: the system's; certificate and key come together."""
 
     authority: Path | None = None

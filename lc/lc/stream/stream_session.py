@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
 import grpc.aio
+import msgspec
 
-from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.messages import Ack, Drain, FromNode, Pace, Put, ReportRefused
 from edge_sidecars.sedna_api.core.store_reports import RETIRED_STORE
 from edge_sidecars.sedna_api.stream_codec import NotAMessage, decode_to_node, encode_from_node
-from lc.core.send_window import RESEND_AFTER, SendWindow
-from lc.core.session import Effect, KeepOnly, RemoveObject, Session, hello
+from lc.core.session import RESEND_AFTER, Effect, KeepOnly, RemoveObject, SendWindow, Session, hello
 from lc.store import Store, StoreUnavailable
 
 # Changes that wait for the disk; the store takes as many in one transaction.
@@ -32,8 +30,7 @@ MAX_AHEAD: Final = 500
 SETTLE_TIMEOUT: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEnded:
+class StreamEnded(msgspec.Struct, frozen=True):
     """`served_for`: seconds since the snapshot's end; None where there was none."""
 
     reason: str
@@ -53,9 +50,7 @@ class _Over(Exception):
 class StreamSession:
     """`run` once."""
 
-    def __init__(
-        self, store: Store, *, peer: str, paced: Callable[[float], None] = lambda _: None
-    ) -> None:
+    def __init__(self, store: Store, *, peer: str, paced: Callable[[float], None]) -> None:
         """`paced`: told of each pace that GM asks for."""
         self._paced = paced
         self._store = store

@@ -1,1 +1,1 @@
-"""HTTP: `worker_api.py` decides who answers what, the sockets are in `listener.py`."""
+"""HTTP: `worker_api.py` decides who answers what, `authentication.py` who may ask."""

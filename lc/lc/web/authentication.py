@@ -13,7 +13,7 @@ from pathlib import Path
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.connections import Handler
 
 # Shorter ones are guessed.
 MIN_TOKEN = 16

@@ -10,23 +10,21 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Protocol
 from urllib.parse import unquote
 
 import msgspec
 
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import READS, metrics, options
-from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from edge_sidecars.sedna_api.core.report import MalformedReport
-from lc.core.worker_info import UnfitInfo, WorkerInfo
-from lc.core.xml_body import UnfitXml
+from lc.core.worker_info import UnusableReport, WorkerInfo
 from lc.core.xml_body import parse as parse_xml
-from lc.store import StoreUnavailable
-from lc.telemetry.metrics import measure
-from lc.telemetry.status import LcStatus, ObjectStatus, objects_document
-from lc.workers.managers import ObjectManager, UnusableReport
+from lc.status import LcStatus
+from lc.store import Store, StoreUnavailable
+from lc.workers.managers import ObjectManagers
 from lc.workers.unknown_jobs import UnknownJobReports
 
 # Bytes; a report carries at most 64 KiB of it further.
@@ -45,17 +43,6 @@ _TYPES = {"", "application/json", "application/xml", "text/xml"}
 Answer = Callable[[], web.Response]
 
 
-class WorkerApiOwner(Protocol):
-    """The process, as it is asked."""
-
-    def status(self) -> LcStatus: ...
-    def objects(self) -> tuple[ObjectStatus, ...]: ...
-    def get(self, key: ObjectKey) -> Document | None: ...
-    def handling(self, kind: str) -> ObjectManager | None: ...
-    @property
-    def unknown_jobs(self) -> UnknownJobReports: ...
-
-
 class RequestRefused(Exception):
     """An answer other than 200, with what is said there."""
 
@@ -65,11 +52,24 @@ class RequestRefused(Exception):
 
 
 class WorkerApi:
-    """`answered` counts what workers were answered, by status."""
+    """`answered` counts what workers were answered, by status; `lc_status` and
+    `measured`: how LC stands now."""
 
-    def __init__(self, owner: WorkerApiOwner) -> None:
+    def __init__(
+        self,
+        store: Store,
+        managers: ObjectManagers,
+        unknown_jobs: UnknownJobReports,
+        *,
+        lc_status: Callable[[], LcStatus],
+        measured: Callable[[], list[Metric]],
+    ) -> None:
         self.answered: Counter[int] = Counter()
-        self._owner = owner
+        self._store = store
+        self._managers = managers
+        self._unknown_jobs = unknown_jobs
+        self._lc_status = lc_status
+        self._measured = measured
         self._bodies = 0
         self._reads: dict[str, Answer] = {
             "/livez": self._ok,
@@ -101,7 +101,7 @@ class WorkerApi:
             answer = _told(refusal.status, str(refusal))
             if refusal.status == 503:
                 answer.headers["Retry-After"] = RETRY_AFTER
-        except (UnfitInfo, UnfitXml, UnusableReport, MalformedReport) as error:
+        except (UnusableReport, MalformedReport) as error:
             answer = _told(400, str(error))
         except StoreUnavailable as error:
             answer = _told(503, f"not taken, say it again: {error}")
@@ -119,18 +119,18 @@ class WorkerApi:
             raise UnusableReport(
                 f"the path names worker {worker!r:.80}, the body {info.name!r:.80}"
             )
-        manager = self._owner.handling(info.owner_kind)
+        manager = self._managers.handling(info.owner_kind)
         if manager is None:
             # Sedna answers so as well: workers of these kinds have nothing to tell GM.
             return
         key = ObjectKey(info.owner_kind, info.namespace, info.owner_name)
-        document = self._owner.get(key)
-        if document is not None and not self._owner.unknown_jobs.holds(key):
+        document = self._store.get(key)
+        if document is not None and not self._unknown_jobs.holds(key):
             await manager.worker_reported(info, document)
             return
         info.check_names()
         manager.check(info)
-        if not await self._owner.unknown_jobs.keep(key, info):
+        if not await self._unknown_jobs.keep(key, info):
             raise RequestRefused(
                 404, f"{key} is not known on this node, and is not waited for any more"
             )
@@ -157,17 +157,17 @@ class WorkerApi:
         return web.Response(text="ok\n")
 
     def _metrics(self) -> web.Response:
-        return metrics(measure(self._owner.status()))
+        return metrics(self._measured())
 
     def _status(self) -> web.Response:
-        return _json(200, self._owner.status().document())
+        return _json(200, self._lc_status())
 
     def _objects(self) -> web.Response:
-        return _json(200, objects_document(self._owner.objects()))
+        return _json(200, {"objects": self._lc_status().objects})
 
 
 def _parsed(request: web.BaseRequest, body: bytes) -> object:
-    """Raises `RequestRefused` and `UnfitXml`."""
+    """Raises `RequestRefused` and `UnusableReport`."""
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind not in _TYPES:
         raise RequestRefused(
@@ -192,6 +192,6 @@ def _told(status: int, message: str) -> web.Response:
     return _json(status, {"Status": status, "Message": message})
 
 
-def _json(status: int, value: dict[str, Any]) -> web.Response:
+def _json(status: int, value: object) -> web.Response:
     headers = {"Content-Type": "application/json"}
     return web.Response(status=status, body=msgspec.json.encode(value), headers=headers)

@@ -13,20 +13,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.waiting import is_set
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET
-from lc.core.resend_schedule import ResendSchedule
+from lc.core.learning.paths import is_remote
+from lc.core.outbox import ResendSchedule
 from lc.core.sample_count import Position, decoded, encoded
-from lc.core.worker_info import WorkerInfo
-from lc.files.host_files import HostFiles
-from lc.files.mounted_secrets import MountedSecrets
-from lc.files.remote_files import Remote, is_remote
+from lc.core.worker_info import UnusableReport, WorkerInfo
+from lc.files.node_files import FileSources
 from lc.store import Store, StoreUnavailable
-from lc.workers.dataset_object import DatasetSpec, parse_dataset
-from lc.workers.managers import UnusableReport
 from lc.workers.sample_counter import (
     CountFailed,
     Progress,
@@ -35,6 +31,33 @@ from lc.workers.sample_counter import (
     count_remote,
     hanging,
 )
+
+
+class DatasetSpec(msgspec.Struct, rename="camel", gc=False):
+    url: str = ""
+    format: str = ""
+    credential_name: str = ""
+
+
+class DatasetStatus(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    number_of_samples: int | None = None
+
+
+class ParsedDataset(msgspec.Struct, gc=False):
+    spec: DatasetSpec
+    status: DatasetStatus = DatasetStatus()
+
+
+_DATASET = msgspec.json.Decoder(ParsedDataset)
+
+
+def parse_dataset(document: Document) -> ParsedDataset:
+    """Empty where an object is none that the API would have taken: then its format is wrong."""
+    try:
+        return _DATASET.decode(document.raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ParsedDataset(DatasetSpec())
+
 
 # So many are counted at a time: an edge node's disk gains nothing from more.
 AT_ONCE = 4
@@ -77,19 +100,9 @@ class Datasets:
     handles = frozenset({DATASET.singular})
     follows = frozenset({DATASET.singular})
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        host: HostFiles,
-        remote: Remote,
-        secrets: MountedSecrets,
-        interval: float,
-    ) -> None:
+    def __init__(self, store: Store, sources: FileSources, *, interval: float) -> None:
         self._store = store
-        self._host = host
-        self._remote = remote
-        self._secrets = secrets
+        self._sources = sources
         self._interval = interval
         self._watched: dict[str, _Watched] = {}
         self._due: list[tuple[float, str]] = []
@@ -200,9 +213,9 @@ class Datasets:
             check_format(spec.format)
             if is_remote(spec.url):
                 secret = self._secret(watched.document.namespace, spec)
-                position = await count_remote(self._remote, kept, secret)
+                position = await count_remote(self._sources.remote, kept, secret)
             else:
-                position = await count_local(self._host, kept, watched.begun())
+                position = await count_local(self._sources.host, kept, watched.begun())
         except CountFailed as problem:
             return str(problem)
         watched.position, watched.is_counted = position, True
@@ -212,7 +225,7 @@ class Datasets:
         """Raises `CountFailed` where it is named and not here."""
         if not spec.credential_name:
             return None
-        secret = self._secrets.named(namespace, spec.credential_name)
+        secret = self._sources.secrets.named(namespace, spec.credential_name)
         if secret is None:
             raise CountFailed(
                 f"Secret {spec.credential_name!r:.80} is not mounted for LC on this node: mount it "

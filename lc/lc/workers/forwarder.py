@@ -1,30 +1,51 @@
-"""The manager of services and federated jobs: what their workers say goes to GM, nothing else."""
+"""The manager of services and federated jobs: what their workers say goes to GM, nothing else.
+
+Owns which kinds are forwarded and in which words (prior art 4). All of it is cumulative: the newest
+word of a worker counts.
+"""
 
 import asyncio
 from collections.abc import Mapping
 
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
-from edge_sidecars.sedna_api.core.report import check_body
-from lc.core.report_mapping import FORWARDED, MappedReport, map_report
-from lc.core.worker_info import UnfitInfo, WorkerInfo
+from edge_sidecars.sedna_api.core.kinds import (
+    FEATURE_EXTRACTION_SERVICE,
+    FEDERATED_LEARNING_JOB,
+    JOINT_INFERENCE_SERVICE,
+)
+from edge_sidecars.sedna_api.core.report import MAX_BODY, check_body
+from lc.core.learning.commands import Body, encoded
+from lc.core.worker_info import UnusableReport, WorkerInfo
 from lc.store import Store
-from lc.workers.managers import UnusableReport
+
+FEDERATED = FEDERATED_LEARNING_JOB.singular
+# Their metrics become the status of the service; models they have none to tell of.
+SERVICES = frozenset({JOINT_INFERENCE_SERVICE.singular, FEATURE_EXTRACTION_SERVICE.singular})
+FORWARDED = SERVICES | {FEDERATED}
+
+
+def map_report(info: WorkerInfo) -> bytes:
+    """For a kind in FORWARDED. Raises UnusableReport for what GM could not take."""
+    body: Body
+    if info.owner_kind == FEDERATED:
+        body = {"phase": info.kind or "train", "status": info.status, "output": info.output}
+    else:
+        body = {"phase": info.kind or "inference", "output": {"ownerInfo": info.owner_info or {}}}
+    report = encoded(body)
+    if len(report) > MAX_BODY:
+        raise UnusableReport(f"{len(report)} bytes are too much: at most {MAX_BODY} are reported")
+    return report
 
 
 class Forwarder:
-    """A `Manager`."""
+    """A manager."""
+
+    handles = FORWARDED
+    # The worker API finds the object itself.
+    follows: frozenset[str] = frozenset()
 
     def __init__(self, store: Store) -> None:
         self._store = store
-
-    @property
-    def handles(self) -> frozenset[str]:
-        return FORWARDED
-
-    @property
-    def follows(self) -> frozenset[str]:
-        """The worker API finds the object itself."""
-        return frozenset()
 
     def object_changed(self, document: Document) -> None:
         """Nothing here depends on objects."""
@@ -33,11 +54,11 @@ class Forwarder:
         """Its reports leave with it."""
 
     def check(self, info: WorkerInfo) -> None:
-        check_body(_mapped(info).body)
+        check_body(map_report(info))
 
     async def worker_reported(self, info: WorkerInfo, document: Document) -> None:
-        told = _mapped(info)
-        await self._store.enqueue(document, is_event=False, worker=told.worker, body=told.body)
+        body = map_report(info)
+        await self._store.enqueue(document, is_event=False, worker=info.name, body=body)
 
     def notes(self) -> Mapping[ObjectKey, str]:
         return {}
@@ -45,11 +66,3 @@ class Forwarder:
     async def run(self) -> None:
         """It does nothing by itself, until cancelled."""
         await asyncio.get_running_loop().create_future()
-
-
-def _mapped(info: WorkerInfo) -> MappedReport:
-    """Raises UnusableReport."""
-    try:
-        return map_report(info)
-    except UnfitInfo as error:
-        raise UnusableReport(str(error)) from error

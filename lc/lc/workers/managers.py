@@ -14,22 +14,13 @@ from lc.core.worker_info import WorkerInfo
 from lc.store import Change, Store
 
 
-class UnusableReport(Exception):
-    """What a worker says cannot be used; the message, for its author, says why."""
-
-
 class ObjectManager(Protocol):
     """Of one or more kinds; `run` works until it is cancelled, everything else returns soon."""
 
-    @property
-    def handles(self) -> frozenset[str]:
-        """Kinds, singular, whose workers report to it; nobody else handles them."""
-        ...
-
-    @property
-    def follows(self) -> frozenset[str]:
-        """Kinds whose objects it is told about: what it handles, and what these refer to."""
-        ...
+    # Kinds, singular, whose workers report to it; nobody else handles them.
+    handles: frozenset[str]
+    # Kinds whose objects it is told about: what it handles, and what these refer to.
+    follows: frozenset[str]
 
     def object_changed(self, document: Document) -> None:
         """Also for each object that is there at the start, before `run`."""
@@ -65,12 +56,12 @@ class ObjectManagers:
 
     def __init__(self, store: Store, managers: Sequence[ObjectManager]) -> None:
         self._store = store
-        self._managers = tuple(managers)
-        self._handling = {kind: each for each in self._managers for kind in each.handles}
+        self.all = tuple(managers)
+        self._handling = {kind: each for each in self.all for kind in each.handles}
 
     def start(self) -> None:
         """Tells what is there, and from now on what changes."""
-        for each in self._managers:
+        for each in self.all:
             for kind in sorted(each.follows):
                 for document in self._store.objects(kind):
                     each.object_changed(document)
@@ -81,15 +72,15 @@ class ObjectManagers:
         return self._handling.get(kind)
 
     def notes(self) -> dict[ObjectKey, str]:
-        return {key: note for each in self._managers for key, note in each.notes().items()}
+        return {key: note for each in self.all for key, note in each.notes().items()}
 
     def object_changed(self, document: Document, change: Change) -> None:
-        for each in self._managers:
+        for each in self.all:
             if document.kind in each.follows:
                 each.object_changed(document)
 
     def object_gone(self, document: Document) -> None:
-        for each in self._managers:
+        for each in self.all:
             if document.kind in each.follows:
                 each.object_gone(document)
 

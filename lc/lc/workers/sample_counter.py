@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edge_sidecars.runtime.clock import boottime
 from lc.core.sample_count import FORMATS, TAIL, Look, Position, SampleCounter
-from lc.files.host_files import HostFiles
+from lc.files.node_files import HostFiles
 from lc.files.remote_files import Remote, RemoteError
 
 CHUNK = 1024 * 1024

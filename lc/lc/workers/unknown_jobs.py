@@ -17,9 +17,9 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from lc.core.unknown_jobs import AGEING_INTERVAL, KeptReport
-from lc.core.worker_info import WorkerInfo
+from lc.core.worker_info import UnusableReport, WorkerInfo
 from lc.store import Change, Store, StoreUnavailable
-from lc.workers.managers import ObjectManager, UnusableReport
+from lc.workers.managers import ObjectManager
 
 # Seconds until the disk is asked again.
 RETRY_AFTER = 1.0

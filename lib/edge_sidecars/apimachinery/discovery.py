@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from edge_sidecars.apimachinery.objects import Malformed
+from edge_sidecars.apimachinery.objects import decode
 
 # k8s.io/api/apidiscovery: v2 since Kubernetes 1.30, v2beta1 since 1.27.
 AGGREGATED: Final = tuple(
@@ -140,20 +140,14 @@ def parts_of_groups(aggregated: bytes) -> dict[str, bytes]:
 
 def group_version_paths(group_list: bytes) -> list[str]:
     """Where the resource lists are, from the plain /apis. Raises `Malformed`."""
-    try:
-        groups = msgspec.json.decode(group_list, type=_NamedGroups).groups or ()
-    except (ValueError, RecursionError) as error:
-        raise Malformed(str(error)) from error
+    groups = decode(msgspec.json.Decoder(_NamedGroups), group_list).groups or ()
     return [
         f"/apis/{version.group_version}" for group in groups for version in group.versions or ()
     ]
 
 
 def _groups(aggregated: bytes) -> list[_DiscoveryGroup]:
-    try:
-        return msgspec.json.decode(aggregated, type=_DiscoveryGroupList).items or []
-    except (ValueError, RecursionError) as error:
-        raise Malformed(str(error)) from error
+    return decode(msgspec.json.Decoder(_DiscoveryGroupList), aggregated).items or []
 
 
 def _api_group(group: _DiscoveryGroup) -> _ApiGroup | None:

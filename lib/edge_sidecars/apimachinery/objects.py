@@ -115,9 +115,21 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | bytearray | Raw) -> T
         raise Malformed(str(error)) from error
 
 
-def read_item(raw: bytes) -> Item:
-    """The answer to a GET or a write. Raises `Malformed`."""
-    return _item(raw)
+def read_item(raw: bytes, prefixes: "Prefixes | None" = None) -> Item:
+    """The answer to a GET or a write, or an item of a list, with what that has left out of it.
+
+    Raises `Malformed`, also for what is not one whole object."""
+    read = decode(_OBJECT, raw)
+    if b"\n" in raw or b"\r" in raw:
+        raw = raw.translate(None, _LINE_BREAKS)
+    if not raw.isascii():
+        _check_utf8(raw)
+    if not read.kind or not read.api_version:
+        prefix = prefixes.missing_in(read) if prefixes else b""
+        if not prefix:
+            raise Malformed("an object without kind or apiVersion")
+        raw = b"".join((prefix, memoryview(raw)[1:]))
+    return _bare_item(read.metadata, raw)
 
 
 def read_event(line: bytes) -> Event:
@@ -135,7 +147,7 @@ def read_event(line: bytes) -> Event:
 
 
 def _changed(kind: EventType, raw: bytes) -> Event:
-    item = _item(raw)
+    item = read_item(raw)
     return Event(kind, item.version, item)
 
 
@@ -145,7 +157,7 @@ def read_page(body: bytes | bytearray) -> Page:
     if not page.kind.endswith("List"):
         raise Malformed(f"{page.kind} is not the kind of a list")
     prefixes = Prefixes(page.kind.removesuffix("List"), page.api_version)
-    items = [_item(bytes(raw), prefixes) for raw in page.items or ()]
+    items = [read_item(bytes(raw), prefixes) for raw in page.items or ()]
     meta = page.metadata
     version = read_version(meta.resource_version)
     return Page(
@@ -156,11 +168,6 @@ def read_page(body: bytes | bytearray) -> Page:
         items,
         meta.remaining_item_count,
     )
-
-
-def read_listed(raw: bytes, prefixes: "Prefixes") -> Item:
-    """One item of a list. Raises `Malformed`, also for what is not one whole object."""
-    return _item(raw, prefixes)
 
 
 def read_table_versions(body: bytes) -> Page:
@@ -198,20 +205,6 @@ class Prefixes:
         if lacks_kind and read.api_version:
             return self.kind
         return self.api_version if lacks_version and read.kind else b""
-
-
-def _item(raw: bytes, prefixes: Prefixes | None = None) -> Item:
-    read = decode(_OBJECT, raw)
-    if b"\n" in raw or b"\r" in raw:
-        raw = raw.translate(None, _LINE_BREAKS)
-    if not raw.isascii():
-        _check_utf8(raw)
-    if not read.kind or not read.api_version:
-        prefix = prefixes.missing_in(read) if prefixes else b""
-        if not prefix:
-            raise Malformed("an object without kind or apiVersion")
-        raw = b"".join((prefix, memoryview(raw)[1:]))
-    return _bare_item(read.metadata, raw)
 
 
 def _bare_item(meta: _ItemMeta, raw: bytes) -> Item:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from edge_sidecars.apimachinery.objects import Malformed
+from edge_sidecars.apimachinery.objects import Malformed, decode
 
 _REFERENCE: Final = re.compile(rb'"\$ref":\s*"#/components/schemas/([^"\\]+)"')
 # For people, and of no meaning for objects.
@@ -106,13 +106,9 @@ def read_hashes(index: bytes) -> dict[str, str]:
 
     Raises `Malformed`.
     """
-    try:
-        paths = msgspec.json.decode(index, type=_Index).paths
-    except (ValueError, RecursionError) as error:
-        raise Malformed(str(error)) from error
     return {
         path: reference.server_relative_url.partition("?hash=")[2]
-        for path, reference in paths.items()
+        for path, reference in decode(msgspec.json.Decoder(_Index), index).paths.items()
     }
 
 

@@ -6,7 +6,7 @@ equal texts may stand anywhere in an object, keys and values may be spelled with
 may be there twice. Of a response, metadata is read in JSON (PartialObjectMetadata, Table) and in
 protobuf; what is in no such form, such as YAML, has no version here.
 Sources: k8s.io/apimachinery v0.36, pkg/runtime/generated.proto (Unknown), pkg/apis/meta/v1/
-generated.proto (ObjectMeta, ListMeta); https://protobuf.dev/programming-guides/encoding.
+generated.proto (ObjectMeta, ListMeta).
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from edge_sidecars.apimachinery.accept import Form
+from edge_sidecars.apimachinery import protobuf_wire
 from edge_sidecars.apimachinery.objects import (
     Malformed,
     decode,
@@ -24,6 +24,8 @@ from edge_sidecars.apimachinery.objects import (
     read_table_versions,
     read_version,
 )
+from edge_sidecars.apimachinery.protobuf_wire import BadWire
+from edge_sidecars.apimachinery.request.accept import Form
 
 _PROTOBUF_MAGIC: Final = b"k8s\x00"
 # Unknown.raw; the metadata of any object or list; the resourceVersion of either.
@@ -33,7 +35,6 @@ _RAW, _METADATA, _OF_LIST, _OF_OBJECT = 2, 1, 2, 6
 _HEAD: Final = re.compile(
     rb'\{"kind":"\w+","apiVersion":"[\w./-]+","metadata":\{"resourceVersion":"(\d+)"[,}]'
 )
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class _RawVersion(Struct, rename="camel", gc=False):
@@ -79,7 +80,7 @@ def response_version(body: bytes, form: Form, *, is_list: bool) -> int | None:
                 return _in_protobuf(body, _OF_LIST if is_list else _OF_OBJECT)
             case _:
                 return read_page(body).version if is_list else read_item(body).version
-    except Malformed:
+    except (Malformed, BadWire):
         return None
 
 
@@ -134,35 +135,8 @@ def _in_protobuf(body: bytes, number: int) -> int | None:
 
 
 def _first_field(data: memoryview, wanted: int) -> memoryview | None:
-    """The bytes of the first field of this number. Raises `Malformed`."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        length = 0
-        match key & 7:
-            case kind if kind == _VARINT:
-                _, at = _varint(data, at)
-            case kind if kind == _FIXED64:
-                length = 8
-            case kind if kind == _FIXED32:
-                length = 4
-            case kind if kind == _BYTES:
-                length, at = _varint(data, at)
-                if key >> 3 == wanted and at + length <= len(data):
-                    return data[at : at + length]
-            case kind:
-                raise Malformed(f"protobuf with a field of wire type {kind}")
-        at += length
+    """The bytes of the first field of this number. Raises `BadWire`."""
+    for number, value in protobuf_wire.fields(data):
+        if number == wanted and isinstance(value, memoryview):
+            return value
     return None
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """With the place behind it."""
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-    raise Malformed("protobuf that is cut off")

@@ -1,4 +1,4 @@
-"""The fields that select objects of a resource, as kube-apiserver reads and refuses them.
+"""A resource: its name, and the fields that select its objects, as kube-apiserver refuses them.
 
 Owns: the table of kube-apiserver's own selectable fields, with its quirks. Those of custom
 resources are published (`openapi`). Knows nothing of selectors' grammar.
@@ -11,16 +11,40 @@ registry/customresource/strategy.go and apiserver/conversion/converter.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from edge_sidecars.apimachinery.go_format import quote
-from edge_sidecars.apimachinery.resource_name import ResourceName
 from edge_sidecars.apimachinery.selection.attrs import Attrs
 from edge_sidecars.apimachinery.selection.fields import NAME, NAMESPACE
 from edge_sidecars.apimachinery.status import Refused, bad_request
 
 # How the value of a field is read.
 Reader = Callable[[Attrs], str]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ResourceName:
+    """A resource of a group version; `group` is "" for the core group."""
+
+    group: str
+    version: str
+    plural: str
+
+    @property
+    def api_path(self) -> str:
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        """`deployments.v1.apps`, the form that kubectl takes."""
+        return f"{self.plural}.{self.version}.{self.group}"
+
+
+NO_RESOURCE = ResourceName("", "", "")
 
 
 def _at(path: str, default: str = "") -> Reader:

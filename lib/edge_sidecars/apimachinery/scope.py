@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from edge_sidecars.apimachinery.objects import Item
-from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.resources import fields_of
+from edge_sidecars.apimachinery.resources import ResourceName, fields_of
 from edge_sidecars.apimachinery.selection.attrs import Attrs
 from edge_sidecars.apimachinery.selection.fields import (
     NAME,

@@ -8,7 +8,7 @@ pkg/storage/errors.go and pkg/storage/etcd3/errors.go.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 
 from edge_sidecars.apimachinery.go_format import json_text
@@ -26,7 +26,7 @@ class StatusCause:
         return f"{self.field}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Status:
     """`reason` is "" where kube-apiserver gives none. `retry_after` in seconds: the header
     Retry-After is to be sent with it."""
@@ -34,6 +34,7 @@ class Status:
     code: int
     reason: str
     message: str
+    _: KW_ONLY
     group: str = ""
     kind: str = ""
     name: str = ""
@@ -79,37 +80,25 @@ class Refused(Exception):
 
 
 def bad_request(message: str) -> Status:
-    return Status(code=HTTPStatus.BAD_REQUEST, reason="BadRequest", message=message)
+    return Status(HTTPStatus.BAD_REQUEST, "BadRequest", message)
 
 
 def unauthorized() -> Status:
-    return Status(code=HTTPStatus.UNAUTHORIZED, reason="Unauthorized", message="Unauthorized")
+    return Status(HTTPStatus.UNAUTHORIZED, "Unauthorized", "Unauthorized")
 
 
 def forbidden(resource: str, name: str = "", *, group: str = "", why: str) -> Status:
     """`resource` is the plural; empty for a path that is no resource."""
     what = f"{_group_resource(group, resource)} " if resource else ""
     named = f'"{name}" ' if resource and name else ""
-    return Status(
-        code=HTTPStatus.FORBIDDEN,
-        reason="Forbidden",
-        message=f"{what}{named}is forbidden: {why}" if what else f"forbidden: {why}",
-        group=group,
-        kind=resource,
-        name=name,
-    )
+    message = f"{what}{named}is forbidden: {why}" if what else f"forbidden: {why}"
+    return Status(HTTPStatus.FORBIDDEN, "Forbidden", message, group=group, kind=resource, name=name)
 
 
 def not_found(resource: str, name: str, *, group: str = "") -> Status:
     """`resource` is the plural."""
-    return Status(
-        code=HTTPStatus.NOT_FOUND,
-        reason="NotFound",
-        message=f'{_group_resource(group, resource)} "{name}" not found',
-        group=group,
-        kind=resource,
-        name=name,
-    )
+    message = f'{_group_resource(group, resource)} "{name}" not found'
+    return Status(HTTPStatus.NOT_FOUND, "NotFound", message, group=group, kind=resource, name=name)
 
 
 def invalid(kind: str, causes: Iterable[StatusCause], *, group: str = "", name: str = "") -> Status:
@@ -118,9 +107,9 @@ def invalid(kind: str, causes: Iterable[StatusCause], *, group: str = "", name: 
     messages = list(dict.fromkeys(map(str, listed)))
     joined = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     return Status(
-        code=HTTPStatus.UNPROCESSABLE_ENTITY,
-        reason="Invalid",
-        message=f'{_group_resource(group, kind)} "{name}" is invalid: {joined}',
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "Invalid",
+        f'{_group_resource(group, kind)} "{name}" is invalid: {joined}',
         group=group,
         kind=kind,
         name=name,
@@ -135,7 +124,7 @@ def expired(asked: int | None = None, oldest: int | None = None) -> Status:
         message = f"too old resource version: {asked}"
         if oldest is not None:
             message += f" ({oldest})"
-    return Status(code=HTTPStatus.GONE, reason="Expired", message=message)
+    return Status(HTTPStatus.GONE, "Expired", message)
 
 
 def expired_continue() -> Status:
@@ -144,15 +133,15 @@ def expired_continue() -> Status:
         "The provided continue parameter is too old to display a consistent list result. "
         "You can start a new list without the continue parameter."
     )
-    return Status(code=HTTPStatus.GONE, reason="Expired", message=message)
+    return Status(HTTPStatus.GONE, "Expired", message)
 
 
 def too_large_version(asked: int, current: int) -> Status:
     """client-go lists anew without a version when it sees the cause."""
     return Status(
-        code=HTTPStatus.GATEWAY_TIMEOUT,
-        reason="Timeout",
-        message=f"Timeout: Too large resource version: {asked}, current: {current}",
+        HTTPStatus.GATEWAY_TIMEOUT,
+        "Timeout",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         causes=(StatusCause("ResourceVersionTooLarge", "Too large resource version"),),
         retry_after=1,
     )
@@ -161,38 +150,24 @@ def too_large_version(asked: int, current: int) -> Status:
 def unavailable(message: str, retry_after: int = 1) -> Status:
     """Certainly not done; client-go sends it again after `retry_after` seconds."""
     return Status(
-        code=HTTPStatus.SERVICE_UNAVAILABLE,
-        reason="ServiceUnavailable",
-        message=message,
-        retry_after=retry_after,
+        HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", message, retry_after=retry_after
     )
 
 
 def timeout_outcome_unknown() -> Status:
     """A write that may have been applied: without Retry-After, or client-go would send it again."""
-    return Status(
-        code=HTTPStatus.GATEWAY_TIMEOUT,
-        reason="Timeout",
-        message="Timeout: request did not complete within the allotted timeout",
-    )
+    message = "Timeout: request did not complete within the allotted timeout"
+    return Status(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", message)
 
 
 def too_many(message: str, retry_after: int = 1) -> Status:
-    return Status(
-        code=HTTPStatus.TOO_MANY_REQUESTS,
-        reason="TooManyRequests",
-        message=message,
-        retry_after=retry_after,
-    )
+    return Status(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests", message, retry_after=retry_after)
 
 
 def not_acceptable(media_types: Iterable[str]) -> Status:
     """apiserver's negotiation/errors.go."""
-    return Status(
-        code=HTTPStatus.NOT_ACCEPTABLE,
-        reason="NotAcceptable",
-        message=f"only the following media types are accepted: {', '.join(media_types)}",
-    )
+    message = f"only the following media types are accepted: {', '.join(media_types)}"
+    return Status(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
 
 
 def _group_resource(group: str, resource: str) -> str:

@@ -1,27 +1,31 @@
-"""JSON requests and line streams to one API server, with hard deadlines: a layer over `transport`.
+"""JSON requests, line streams and watch events of one API server, with hard deadlines.
 
-Guarantees: a request is sent at most once: aiohttp by itself repeats PUT and DELETE when a
-connection drops, which would break compare-and-swap. It has its own connection, which is gone when
-the call ends, so that no dead one delays a later request (client-go hazard H7); only one that is
-`pooled` uses a connection again, which any failure of any request puts out of use. Where connecting
-takes long (`background_connect`), any request may use one again over which an answer has just come.
-The time of a request counts from when it has its connection, for which it waits as long at most.
-Whatever happens surfaces as `ApiError` or `Unreachable`.
+A layer over `transport`. Guarantees: a request is sent at most once: aiohttp by itself repeats PUT
+and DELETE when a connection drops, which would break compare-and-swap. It has its own connection,
+which is gone when the call ends, so that no dead one delays a later request (client-go hazard H7);
+only one that is `pooled` uses a connection again, which any failure of any request puts out of use.
+Where connecting takes long (`pool.BackgroundConnects`), any request may use one again over which an
+answer has just come. The time of a request counts from when it has its connection, for which it
+waits as long at most. Whatever happens surfaces as `ApiError` or `Unreachable`.
+How a watch event is framed is told by `apimachinery.watch_events`, which is pure and the relay's
+too. See
+https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
 """
 
 import asyncio
 import json
 import math
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Required, TypedDict, TypeVar, Unpack
 
 from yarl import URL
 
-from edge_sidecars.kubeapi.background_connect import BackgroundConnects
+from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, Failure, parse_line
 from edge_sidecars.kubeapi.credentials import Credentials
-from edge_sidecars.kubeapi.errors import Unreachable
-from edge_sidecars.kubeapi.request import Request
-from edge_sidecars.kubeapi.response import Response, TooLong
+from edge_sidecars.kubeapi.errors import Unreachable, status_error
+from edge_sidecars.kubeapi.messages import Request, Response, TooLong
+from edge_sidecars.kubeapi.pool import BackgroundConnects
 from edge_sidecars.kubeapi.transport import POOLED_FOR, ApiTransport
 
 JSON = "application/json"
@@ -36,6 +40,19 @@ MAX_IDLE = 8
 JUST_USED = 1.0
 # Besides 5xx: what another API server, or another connection, might answer otherwise.
 SHUN_STATUSES = (401, 408, 421, 429)
+
+T = TypeVar("T")
+
+
+class RequestOptions(TypedDict, total=False):
+    """Those of `ApiClient.fetch`, which says what they mean."""
+
+    timeout: Required[float]
+    params: Mapping[str, str] | None
+    body: object
+    content_type: str
+    accept: str
+    pooled: bool
 
 
 class ApiClient:
@@ -72,26 +89,10 @@ class ApiClient:
         await self._transport.close()
 
     async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        timeout: float,
-        params: Mapping[str, str] | None = None,
-        body: object = None,
-        content_type: str = JSON,
-        pooled: bool = False,
+        self, method: str, path: str, **options: Unpack[RequestOptions]
     ) -> dict[str, Any]:
         """The decoded JSON object of a 2xx; else as `fetch`."""
-        content = await self.fetch(
-            method,
-            path,
-            timeout=timeout,
-            params=params,
-            body=body,
-            content_type=content_type,
-            pooled=pooled,
-        )
+        content = await self.fetch(method, path, **options)
         try:
             decoded = json.loads(content)
         except (ValueError, RecursionError) as error:
@@ -198,3 +199,26 @@ def _headers(accept: str) -> dict[str, str]:
 
 def _target(path: str, params: Mapping[str, str] | None) -> str:
     return str(URL(path).extend_query(params)) if params else path
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """`type` is ADDED, MODIFIED or DELETED."""
+
+    type: EventType
+    object: T
+
+
+def parse_event(line: bytes, decode: Callable[[bytes], T]) -> WatchEvent[T] | Bookmark:
+    """`decode` raises ValueError for what is no object.
+
+    Raises `ApiError` for an ERROR event, as its Status says (`Gone` above all), and `Unreachable`
+    for no event.
+    """
+    try:
+        event = parse_line(line, lambda type, raw: WatchEvent(type, decode(raw)))
+    except (ValueError, RecursionError) as error:
+        raise Unreachable(f"no event of a watch: {error}: {line[:80]!r}") from error
+    if isinstance(event, Failure):
+        raise status_error(event.code, event.reason, event.message)
+    return event

@@ -3,14 +3,21 @@
 Guarantees: a peer that vanishes is noticed by the kernel within some `USER_TIMEOUT`, whether bytes
 are on their way or not; a body is taken from its sender only as fast as the wire takes it. Used for
 one request at a time.
+Of the addresses of a name: one lookup at a time, however many ask; where a lookup fails or takes
+long, the addresses that were found last are used, so that an API server can be reached again as
+soon as the link is, not when the resolver's time-out is over.
 """
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable
+from functools import partial
+from socket import AF_INET, AddressFamily
 
 import aiohttp
 from aiohappyeyeballs import AddrInfoType
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from edge_sidecars.kubeapi.aiohttp_private import (
     Connection,
@@ -21,7 +28,6 @@ from edge_sidecars.kubeapi.aiohttp_private import (
     abort,
     is_reusable,
 )
-from edge_sidecars.kubeapi.resolver import Resolver
 
 # Seconds for which sent bytes may stay unacknowledged; client-go's HTTP/2 pings give up at 45.
 USER_TIMEOUT = 15
@@ -31,6 +37,12 @@ KEEPALIVE = (10, 5, 3)
 # Bytes that the kernel takes and does not send yet: it would take megabytes, and a deadline that
 # begins when the last byte of a body is handed over would begin long before that byte has left.
 UNSENT_LIMIT = 128 * 1024
+# Seconds in which a name is not looked up again: aiohttp's own default, ttl_dns_cache.
+FRESH_FOR = 10.0
+# Seconds; a lookup that takes longer goes on, but who has an address does not wait for it.
+PATIENCE = 0.3
+
+Name = tuple[str, int, AddressFamily]
 
 
 class DescriptorSafeSocket(socket.socket):
@@ -56,7 +68,7 @@ class Connector(DelegatingConnector):
     then with the socket's options above."""
 
     def __init__(
-        self, *, keepalive_timeout: float, resolver: Resolver, maker: ConnectionMaker | None
+        self, *, keepalive_timeout: float, resolver: "Resolver", maker: ConnectionMaker | None
     ) -> None:
         super().__init__(
             limit=1,
@@ -66,7 +78,8 @@ class Connector(DelegatingConnector):
             socket_factory=self._socket,
         )
         self.maker = maker
-        self.on_connected: Callable[[], None] = _ignore
+        # Before the first request there is nobody to tell.
+        self.on_connected: Callable[[], None] = lambda: None
         # For streams that the peer may leave unread for as long as it likes: with a user time-out
         # the kernel takes that for a peer that has vanished.
         self.is_patient = False
@@ -136,5 +149,42 @@ class Connector(DelegatingConnector):
         return sock
 
 
-def _ignore() -> None:
-    """Before the first request."""
+class Resolver(AbstractResolver):
+    """Shared by all connections of one caller; `names` is who is asked, `fresh_for` in seconds."""
+
+    def __init__(self, names: AbstractResolver, *, fresh_for: float = FRESH_FOR) -> None:
+        self._names = names
+        self._fresh_for = fresh_for
+        self._lookups: dict[Name, asyncio.Task[list[ResolveResult]]] = {}
+        self._found: dict[Name, tuple[float, list[ResolveResult]]] = {}
+
+    async def resolve(
+        self, host: str, port: int = 0, family: AddressFamily = AF_INET
+    ) -> list[ResolveResult]:
+        """Raises OSError where the name was never found."""
+        name = (host, port, family)
+        found_at, found = self._found.get(name, (0.0, None))
+        if found is not None and time.monotonic() - found_at < self._fresh_for:
+            return found
+        lookup = self._lookups.get(name)
+        if lookup is None:
+            lookup = self._lookups[name] = asyncio.create_task(self._look_up(name))
+            lookup.add_done_callback(partial(self._forget, name))
+        await asyncio.wait({lookup}, timeout=None if found is None else PATIENCE)
+        if found is not None and (not lookup.done() or lookup.exception() is not None):
+            return found
+        return lookup.result()
+
+    async def close(self) -> None:
+        for lookup in tuple(self._lookups.values()):
+            lookup.cancel()
+
+    def _forget(self, name: Name, lookup: asyncio.Task[list[ResolveResult]]) -> None:
+        del self._lookups[name]
+        if not lookup.cancelled():
+            lookup.exception()  # its waiters may be gone, and asyncio would report it
+
+    async def _look_up(self, name: Name) -> list[ResolveResult]:
+        found = await self._names.resolve(*name)
+        self._found[name] = (time.monotonic(), found)
+        return found

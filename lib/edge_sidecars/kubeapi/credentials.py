@@ -1,17 +1,34 @@
-"""Where the API server is, and how to prove who we are.
+"""Where the API server is, and how to prove who we are; what is made of files that rotate.
 
-A rotated token or CA needs no restart (`watched_files`). Tokens never appear in messages.
+Guarantees: files are looked at before each use (one `stat` each) and are read again when they
+changed, so that a rotated token or CA needs no restart. While they cannot be used, because one is
+missing, half written or does not fit another, what was made last stays in use and one log line
+names the problem. Tokens and contents of files never appear in messages. No certificate and no key
+is ever written to a file system; an encrypted key is refused, there is no prompt for its password.
 """
 
+import logging
+import os
 import ssl
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from edge_sidecars.kubeapi.file_watcher import WatchedFiles, describe_failure
-from edge_sidecars.kubeapi.tls import client_context
+from edge_sidecars.runtime.log import fields
 
-# Where kubelet projects the pod's token, CA and namespace.
-SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# Kubernetes' own CAs often lack what strict RFC 5280 checking (Python 3.13's default) wants.
+_TOO_STRICT = ssl.VERIFY_X509_STRICT
+# X509_V_FLAG_NO_CHECK_TIME of OpenSSL 1.1 and later.
+_NO_CHECK_TIME = 0x200000
+# Seconds; a file may have changed again within one tick of its time stamp, without another size.
+RETRY = 1.0
+
+logger = logging.getLogger("kubeapi")
+
+T = TypeVar("T")
+_Version = tuple[tuple[int, int, int] | None, ...]
 
 
 class UnusableCredentials(ValueError):
@@ -50,12 +67,14 @@ class InCluster:
 
     tls_server_name: str | None = None
 
-    def __init__(self, server: str, folder: Path = SERVICE_ACCOUNT_DIR) -> None:
+    def __init__(self, server: str, folder: Path) -> None:
         self.server = server.rstrip("/")
         try:
             token, authorities = folder / "token", folder / "ca.crt"
             self._token = WatchedFiles([token], lambda: read_token(token))
-            self._tls = WatchedFiles([authorities], lambda: trusting(authorities))
+            self._tls = WatchedFiles(
+                [authorities], lambda: client_context(authorities.read_bytes())
+            )
             self._token.get()
             self._tls.get()
         except (OSError, ValueError) as error:
@@ -92,11 +111,6 @@ class Plain:
         """There is nothing to renew."""
 
 
-def trusting(ca_file: Path) -> ssl.SSLContext:
-    """A client context that trusts exactly the CAs in `ca_file`."""
-    return client_context(ca_file.read_bytes())
-
-
 def read_token(path: Path) -> str:
     """Raises OSError, or ValueError that names the file and not the token."""
     refusal = f"{path} is not a token"
@@ -118,3 +132,113 @@ def checked_token(text: str, *, refusal: str) -> str:
     if " " in token:
         raise ValueError(f"{refusal}: it has spaces within")
     return token
+
+
+def client_context(authorities: bytes | None, *, is_insecure: bool = False) -> ssl.SSLContext:
+    """A context that trusts exactly `authorities` (PEM), or those of the system where None.
+
+    `is_insecure`: any server is believed. Raises ValueError or ssl.SSLError.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags &= ~_TOO_STRICT
+    if is_insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif authorities is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        # Text beside the certificates may be in any language.
+        context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
+    return context
+
+
+def present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Lets `context` prove who we are with the pair, both PEM.
+
+    Raises ValueError or ssl.SSLError where they are no such things or do not fit each other.
+    """
+    with _in_memory("certificate", certificate) as first, _in_memory("key", key) as second:
+        context.load_cert_chain(first, second, password=_refuse_password)
+
+
+def verify_clients(context: ssl.SSLContext, authorities: bytes) -> None:
+    """Lets clients of a server show a certificate that one of `authorities` (PEM) has signed; one
+    of another signer, or not made for clients, ends the handshake. Its times are not looked at:
+    whether one that ended is good is the caller's to judge. Raises ValueError or ssl.SSLError."""
+    context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME)
+
+
+@contextmanager
+def _in_memory(name: str, content: bytes) -> Iterator[str]:
+    """The path of a file that is on no disk and is gone when the block, or the process, ends:
+    OpenSSL takes a pair from files only."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_password() -> str:
+    raise ValueError("the client key is encrypted: keep it without a password, in a file of 0600")
+
+
+class WatchedFiles(Generic[T]):
+    """`read` makes the value of what the files hold; it raises OSError or ValueError."""
+
+    def __init__(self, paths: Sequence[Path], read: Callable[[], T]) -> None:
+        self._paths = tuple(paths)
+        self._read = read
+        self._made: tuple[_Version, T] | None = None
+        self._failed: tuple[_Version, float, OSError | ValueError] | None = None
+        self._logged = ""
+
+    def get(self) -> T:
+        """Raises OSError or ValueError while no content was ever usable."""
+        version = tuple(_stat(path) for path in self._paths)
+        if self._made is not None and self._made[0] == version:
+            return self._made[1]
+        now = time.monotonic()
+        if self._failed is None or self._failed[0] != version or now >= self._failed[1]:
+            try:
+                self._made = version, self._read()
+            except (OSError, ValueError) as error:
+                self._failed = version, now + RETRY, error
+                self._log(describe_failure(error))
+            else:
+                self._failed, self._logged = None, ""
+        if self._made is not None:
+            return self._made[1]
+        assert self._failed is not None
+        raise self._failed[2]
+
+    def _log(self, problem: str) -> None:
+        if self._made is None or problem == self._logged:
+            return
+        self._logged = problem
+        files = ", ".join(map(str, self._paths))
+        logger.warning(
+            "changed credentials cannot be used: the last good ones stay in use",
+            extra=fields(files=files, why=problem),
+        )
+
+
+def describe_failure(error: Exception) -> str:
+    """One line; names the file where the system does."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or ''} {error.strerror}".strip()
+    return " ".join(str(error).split())
+
+
+def _stat(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

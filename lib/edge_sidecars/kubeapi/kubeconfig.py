@@ -12,17 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from edge_sidecars.kubeapi.credentials import UnusableCredentials, read_token
+from edge_sidecars.kubeapi.credentials import (
+    UnusableCredentials,
+    WatchedFiles,
+    client_context,
+    describe_failure,
+    logger,
+    present,
+    read_token,
+)
 from edge_sidecars.kubeapi.errors import Unreachable
 from edge_sidecars.kubeapi.exec_plugin import ExecPlugin
-from edge_sidecars.kubeapi.file_watcher import WatchedFiles, describe_failure, logger
 from edge_sidecars.kubeapi.kubeconfig_file import (
     KubeContext,
     MissingPackage,
     kubeconfig_paths,
     read_context,
 )
-from edge_sidecars.kubeapi.tls import client_context, present
 from edge_sidecars.runtime.log import fields
 
 

@@ -20,18 +20,17 @@ import logging
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final, Generic, Never, Protocol, TypeVar
 
 from edge_sidecars.apimachinery.watch_events import Bookmark, EventType
-from edge_sidecars.kubeapi.client import ApiClient
+from edge_sidecars.kubeapi.client import JSON, ApiClient, parse_event
 from edge_sidecars.kubeapi.errors import ApiError, NotFound, Unreachable
-from edge_sidecars.kubeapi.watch import parse_event
 from edge_sidecars.runtime.backoff import LONGEST, Backoff
 from edge_sidecars.runtime.log import fields
 
 logger = logging.getLogger(__name__)
 
-JSON: Final = "application/json"
 # What a watch of nodes or secrets needs of them.
 METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 # Seconds that a watch lasts, at random between these, so that not all end at one moment. As in
@@ -127,34 +126,25 @@ def _wish(error: ApiError | Unreachable, longest: float) -> float:
     return min(asked or 0.0, longest)
 
 
+@dataclass(eq=False)
 class _ListWatch(Generic[T]):
     """One collection: `once` is one stream."""
 
-    def __init__(
-        self,
-        api: ApiClient,
-        path: str,
-        decode: Callable[[bytes], T],
-        sink: Sink[T],
-        selectors: dict[str, str],
-        accept: str,
-        open_timeout: float,
-    ) -> None:
-        self._api = api
-        self._path = path
-        self._decode = decode
-        self._sink = sink
-        self._selectors = selectors
-        self._accept = accept
-        self._open_timeout = open_timeout
-        # The version to list from, "0" being whatever the relay has, and the one to watch from.
-        self._floor = "0"
-        self._version: int | None = None
-        # Of the list that is coming in.
-        self._listed: dict[Hashable, T] | None = None
-        # The server may be another one now, or have another history.
-        self._is_doubtful = False
-        self.was_useful = False
+    api: ApiClient
+    path: str
+    decode: Callable[[bytes], T]
+    sink: Sink[T]
+    selectors: dict[str, str]
+    accept: str
+    open_timeout: float
+    was_useful: bool = False
+    # The version to list from, "0" being whatever the relay has, and the one to watch from.
+    _floor: str = "0"
+    _version: int | None = None
+    # Of the list that is coming in.
+    _listed: dict[Hashable, T] | None = None
+    # The server may be another one now, or have another history.
+    _is_doubtful: bool = False
 
     def forgets(self, error: ApiError | Unreachable) -> bool:
         """Whether to list anew: not older than what was told, or whatever is newest where that is
@@ -181,36 +171,36 @@ class _ListWatch(Generic[T]):
         loop = asyncio.get_running_loop()
         useful_at = loop.time() + SHORT_WATCH
         seconds = random.randint(*WATCH_SECONDS)
-        lines = self._api.lines(
-            self._path,
-            open_timeout=self._open_timeout,
+        lines = self.api.lines(
+            self.path,
+            open_timeout=self.open_timeout,
             params=self._params(seconds),
-            accept=self._accept,
+            accept=self.accept,
         )
         try:
             async with asyncio.timeout(seconds + WATCH_GRACE), aclosing(lines):
                 async for line in lines:
                     self._take(line)
         except TimeoutError as error:
-            raise Unreachable(f"{self._path}: the watch did not end in time") from error
+            raise Unreachable(f"{self.path}: the watch did not end in time") from error
         finally:
             self.was_useful = loop.time() >= useful_at
         if not self.was_useful:
-            raise Unreachable(f"{self._path}: the watch ended as soon as it had begun")
+            raise Unreachable(f"{self.path}: the watch ended as soon as it had begun")
 
     async def _verify(self, version: int) -> None:
         """A watch from a version that the server has yet to reach would be silent; a list that is
         to be as new is refused. This one has no object."""
-        selected = self._selectors.get("fieldSelector")
-        params = self._selectors | {
+        selected = self.selectors.get("fieldSelector")
+        params = self.selectors | {
             "fieldSelector": ",".join(filter(None, (selected, NOBODY))),
             "resourceVersion": str(version),
             "resourceVersionMatch": "NotOlderThan",
         }
-        await self._api.fetch("GET", self._path, params=params, timeout=self._open_timeout)
+        await self.api.fetch("GET", self.path, params=params, timeout=self.open_timeout)
 
     def _params(self, seconds: int) -> dict[str, str]:
-        params = self._selectors | {
+        params = self.selectors | {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(seconds),
@@ -226,7 +216,7 @@ class _ListWatch(Generic[T]):
         }
 
     def _take(self, line: bytes) -> None:
-        event = parse_event(line, self._decode)
+        event = parse_event(line, self.decode)
         if isinstance(event, Bookmark):
             self._bookmark(event)
         elif self._listed is not None:
@@ -235,17 +225,17 @@ class _ListWatch(Generic[T]):
                 del self._listed[event.object.key]
         else:
             is_deleted = event.type is EventType.DELETED
-            (self._sink.deleted if is_deleted else self._sink.changed)(event.object)
+            (self.sink.deleted if is_deleted else self.sink.changed)(event.object)
             self._version = event.object.resource_version
 
     def _bookmark(self, bookmark: Bookmark) -> None:
         version = _comparable(bookmark.resource_version)
         if self._listed is None:
-            self._sink.at(version)
+            self.sink.at(version)
         elif bookmark.is_initial_end:
             documents, self._listed = tuple(self._listed.values()), None
-            self._sink.replaced(documents, version)
-            detail = fields(path=self._path, objects=len(documents), version=version)
+            self.sink.replaced(documents, version)
+            detail = fields(path=self.path, objects=len(documents), version=version)
             logger.info("collection listed", extra=detail)
         else:
             # Amid the list: it is not whole yet.

@@ -25,14 +25,11 @@ from edge_sidecars.kubeapi.aiohttp_private import (
     never_resent,
     read_at_once,
 )
-from edge_sidecars.kubeapi.background_connect import BackgroundConnects
-from edge_sidecars.kubeapi.connector import Connector
+from edge_sidecars.kubeapi.connector import Connector, Resolver
 from edge_sidecars.kubeapi.credentials import Credentials
 from edge_sidecars.kubeapi.errors import NotSent, StaleConnection, Unreachable
-from edge_sidecars.kubeapi.pool import ConnectionPool
-from edge_sidecars.kubeapi.request import PIECE, SAFE, Body, Request, paced
-from edge_sidecars.kubeapi.resolver import Resolver
-from edge_sidecars.kubeapi.response import Response
+from edge_sidecars.kubeapi.messages import PIECE, SAFE, Body, Request, Response, paced
+from edge_sidecars.kubeapi.pool import BackgroundConnects, ConnectionPool
 
 # Seconds; shorter than servers, proxies and address translation keep an idle connection.
 POOLED_FOR = 10.0

@@ -4,8 +4,7 @@
         if leader.may_act(within=2.0):
             ...  # something that takes two seconds at most
 
-`client.py` is the public class; `lead.py` is its pure arithmetic; `document_stream.py` reads the
-documents of one path of the elector for ever, and knows nothing of what they mean.
+`client.py` is the public class; `lead.py` is its pure arithmetic.
 """
 
 from edge_sidecars.leader_client.client import LeaderClient

@@ -7,18 +7,25 @@ stream that breaks ends no lead: its last document counts until its deadline. Th
 """
 
 import asyncio
-from collections.abc import Callable
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any, Self
 
-from edge_sidecars.leader_client.document_stream import follow
-from edge_sidecars.leader_client.lead import Lead, LeaderDocument
-from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.kubeapi import ApiClient, ApiError, Plain, Unreachable
+from edge_sidecars.leader_client.lead import Lead, LeaderDocument, NotAnElectorDocument
+from edge_sidecars.runtime.backoff import Backoff
+from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.waiting import is_set
 
 # So many documents of a leader that each leave too little time for a request are no chance.
 SHORT_HEARTBEATS = 5
-_PATH = "/leader"
+# Seconds; an elector sends its document each second.
+SILENCE = 3.0
+OPEN_TIMEOUT = 2.0
+# Seconds; the elector is on this machine, and a restart of it takes half a second.
+LONGEST_REDIAL = 1.0
 
 
 class LeaderClient:
@@ -104,17 +111,34 @@ class LeaderClient:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(
-                follow(
-                    self._url,
-                    _PATH,
-                    user_agent=self._user_agent,
-                    parse=LeaderDocument.parse,
-                    asked=lambda: self._lead.asked(boottime()),
-                    heard=self._heard,
-                )
-            )
+            group.create_task(self._follow())
             group.create_task(self._expire())
+
+    async def _follow(self) -> None:
+        """The documents, over as many connections as it takes."""
+        elector = ApiClient(Plain(self._url), user_agent=self._user_agent)
+        backoff = Backoff(longest=LONGEST_REDIAL)
+        is_lost = False
+        try:
+            while True:
+                try:
+                    self._lead.asked(boottime())
+                    async for document in _documents(elector):
+                        if is_lost:
+                            logger.info("the elector answers again")
+                        is_lost = False
+                        backoff.succeeded()
+                        self._heard(document)
+                    why = "it ended the stream"
+                except (ApiError, Unreachable, NotAnElectorDocument) as error:
+                    why = str(error)
+                delay = backoff.failed(random.random())
+                level = logger.debug if is_lost else logger.warning
+                level("the elector does not answer", extra=fields(why=why, delay=delay))
+                is_lost = True
+                await asyncio.sleep(delay)
+        finally:
+            await elector.close()
 
     def _heard(self, document: LeaderDocument) -> None:
         if self._lead.heard(document, boottime()):
@@ -150,3 +174,27 @@ class LeaderClient:
             logger.info("not leading any more", extra=fields(holder=self.holder or "nobody"))
         for listener in self._listeners:
             listener()
+
+
+async def _documents(elector: ApiClient) -> AsyncIterator[LeaderDocument]:
+    lines = elector.lines("/leader", open_timeout=OPEN_TIMEOUT, params={"watch": "true"})
+    async with aclosing(lines):
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE):
+                    line = await anext(lines, None)
+            except TimeoutError as error:
+                raise Unreachable(f"no word for {SILENCE:g}s") from error
+            if line is None:
+                return
+            yield _read(line)
+
+
+def _read(line: bytes) -> LeaderDocument:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise NotAnElectorDocument(f"no JSON: {line[:80]!r}") from error
+    if not isinstance(document, dict):
+        raise NotAnElectorDocument(f"no JSON object: {line[:80]!r}")
+    return LeaderDocument.parse(document)

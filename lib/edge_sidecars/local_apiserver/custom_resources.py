@@ -6,11 +6,10 @@ definition is seen to have changed, so that whoever is told of an established on
 
 from collections.abc import Sequence
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.store import ObjectChange
 from edge_sidecars.apimachinery.watch_events import EventType
-from edge_sidecars.local_apiserver.core.crd import DEFINITIONS, is_established, is_same
-from edge_sidecars.local_apiserver.core.custom_resource import resources
+from edge_sidecars.local_apiserver.core.crd import DEFINITIONS, is_established, is_same, resources
 from edge_sidecars.local_apiserver.core.unstructured import text
 from edge_sidecars.local_apiserver.object_store import ObjectStore, decoded
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 import msgspec
 
 from edge_sidecars.local_apiserver.core import discovery, openapi
-from edge_sidecars.local_apiserver.core.catalog import Catalog
+from edge_sidecars.local_apiserver.core.api_resource import Catalog
 from edge_sidecars.local_apiserver.core.unstructured import Object
 from edge_sidecars.local_apiserver.response import JSON, Answer
 

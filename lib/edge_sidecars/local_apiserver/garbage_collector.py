@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from edge_sidecars.apimachinery.objects import Item
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.apimachinery.store import ObjectChange
 from edge_sidecars.apimachinery.watch_events import EventType
 from edge_sidecars.local_apiserver.core import (
-    namespace_lifecycle,
+    deletion,
     owner_references,
     server_metadata,
 )
@@ -223,7 +223,7 @@ class GarbageCollector:
             if contained.is_namespaced
             for item in self._ledger.stored(contained)
         ):
-            await self._writer.change(resource, place.key, namespace_lifecycle.emptied)
+            await self._writer.change(resource, place.key, deletion.emptied_namespace)
 
     async def _empty_definition(self, resource: Resource, place: ObjectRef) -> None:
         definition = self._ledger.get(resource, place.key)

@@ -12,14 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from edge_sidecars.apimachinery.request_info import RequestInfo
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.store import Collection
-from edge_sidecars.local_apiserver.core import namespace_lifecycle
-from edge_sidecars.local_apiserver.core.api_resource import Resource
-from edge_sidecars.local_apiserver.core.builtin.cluster import SYSTEM_NAMESPACES
+from edge_sidecars.local_apiserver.core.api_resource import Catalog, Resource
+from edge_sidecars.local_apiserver.core.builtin.cluster import SYSTEM_NAMESPACES, system_namespace
 from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
-from edge_sidecars.local_apiserver.core.catalog import Catalog
 from edge_sidecars.local_apiserver.core.deletion import NAMESPACES
 from edge_sidecars.local_apiserver.custom_resources import Definitions
 from edge_sidecars.local_apiserver.documents import Documents
@@ -75,7 +73,7 @@ class LocalApiServer:
         assert spaces is not None
         for name in SYSTEM_NAMESPACES:
             if self._ledger.find(spaces, ("", name)) is None:
-                await self._writer.create(Write(spaces, ""), namespace_lifecycle.begun(name))
+                await self._writer.create(Write(spaces, ""), system_namespace(name))
 
     # Reading
 

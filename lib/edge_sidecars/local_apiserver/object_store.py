@@ -14,12 +14,11 @@ from typing import Final
 import msgspec
 
 from edge_sidecars.apimachinery.objects import Event, Item, Key
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.store import Collection, ObjectChange
 from edge_sidecars.apimachinery.watch_events import EventType
-from edge_sidecars.local_apiserver.core import conversion, server_metadata
-from edge_sidecars.local_apiserver.core.api_resource import Resource
-from edge_sidecars.local_apiserver.core.catalog import Catalog
+from edge_sidecars.local_apiserver.core import server_metadata
+from edge_sidecars.local_apiserver.core.api_resource import Catalog, Resource
 from edge_sidecars.local_apiserver.core.unstructured import Object, text
 from edge_sidecars.local_apiserver.storage import MemoryStorage, ObjectRow, Storage, StoredObjects
 
@@ -80,7 +79,7 @@ class ObjectStore:
     def get(self, resource: Resource, key: Key) -> Object | None:
         """An own copy of an object, in the form of the resource's version."""
         found = self.find(resource, key)
-        return None if found is None else conversion.served(decoded(found.raw), resource)
+        return None if found is None else resource.served(decoded(found.raw))
 
     def find(self, resource: Resource, key: Key) -> Item | None:
         """An object as it is stored."""
@@ -138,7 +137,7 @@ class ObjectStore:
         self._given += 1
         version, storage = self._given, resource.storage
         server_metadata.of(obj)["resourceVersion"] = str(version)
-        kept = conversion.stored(obj, resource)
+        kept = resource.stored(obj)
         key = (text(kept, "metadata", "namespace"), text(kept, "metadata", "name"))
         item = Item(key, version, msgspec.json.encode(kept))
         self._deciding[version] = (storage, item)
@@ -246,7 +245,7 @@ def _shaped(item: Item, resource: Resource) -> Item:
 
 
 def _converted(item: Item, resource: Resource) -> Item:
-    obj = conversion.served(decoded(item.raw), resource)
+    obj = resource.served(decoded(item.raw))
     return Item(item.key, item.version, msgspec.json.encode(obj))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from edge_sidecars.apimachinery.objects import Item, Key
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.local_apiserver.core.owner_references import Facts, OwnerReference, facts
 
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from edge_sidecars.apimachinery.accept import Representation, representation
-from edge_sidecars.apimachinery.list_options import ListOptions
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.accept import Representation, representation
+from edge_sidecars.apimachinery.request.list_options import ListOptions
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.resources import check_fields
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, bad_request, unavailable

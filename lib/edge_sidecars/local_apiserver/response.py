@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from edge_sidecars.apimachinery.accept import Form, Representation
 from edge_sidecars.apimachinery.objects import Item
+from edge_sidecars.apimachinery.request.accept import Form, Representation
 from edge_sidecars.apimachinery.resource_version import metadata_only
 from edge_sidecars.apimachinery.status import Refused, Status, not_acceptable
 from edge_sidecars.local_apiserver.core.api_resource import Resource

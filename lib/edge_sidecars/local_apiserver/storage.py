@@ -15,9 +15,8 @@ from typing import Final, NamedTuple, Protocol
 
 from edge_sidecars.apimachinery.objects import Key
 from edge_sidecars.walstore.database import Damaged, Layout, WalDatabase, verdict
-from edge_sidecars.walstore.disk_thread import DiskThread
+from edge_sidecars.walstore.disk_thread import Commit, DiskThread, GroupCommit
 from edge_sidecars.walstore.files import DirectoryInUse
-from edge_sidecars.walstore.group_commit import Commit, GroupCommit
 
 FILE_NAME: Final = "origin.sqlite"
 # Of the tables below; a release that changes them counts on.

@@ -22,8 +22,6 @@ from edge_sidecars.local_apiserver.core import (
     api_errors,
     crd,
     deletion,
-    namespace_lifecycle,
-    preconditions,
     server_metadata,
     write_strategy,
 )
@@ -116,12 +114,12 @@ class ObjectWriter:
         resource = write.resource
         check_kind(resource, sent)
         warnings = _read(write, sent)
-        preconditions.check_name(sent, write.name)
+        write_strategy.check_name(sent, write.name)
         async with self._ledger.turn(resource, write.key):
             current = self._ledger.get(resource, write.key)
             if current is None:
                 return await self._create_by_update(write, sent, warnings)
-            preconditions.check_uid(resource, mapping(sent, "metadata"), current)
+            write_strategy.check_uid(resource, mapping(sent, "metadata"), current)
             return await self._replace(write, sent, current, warnings)
 
     async def patch(self, write: Write, media_type: str, body: bytes) -> Written:
@@ -137,7 +135,7 @@ class ObjectWriter:
                 raise bad_patch(str(error)) from error
             if warnings and write.validation is FieldValidation.STRICT:
                 raise bad_patch(f"strict decoding error: {', '.join(warnings)}")
-            preconditions.check_name(sent, write.name)
+            write_strategy.check_name(sent, write.name)
             return await self._replace(write, sent, current, warnings)
 
     async def change(
@@ -209,7 +207,7 @@ class ObjectWriter:
             spaces = self._ledger.catalog.get(NAMESPACES)
             assert spaces is not None
             found = self._ledger.get(spaces, ("", write.namespace))
-            namespace_lifecycle.check_admits(found, write.resource, name=name, of=write.namespace)
+            write_strategy.check_admits(found, write.resource, name=name, of=write.namespace)
 
     async def _begin(self, write: Write, obj: Object, warnings: Sequence[str]) -> Written:
         warnings = [*warnings, *self._accept(write.resource, obj)]
@@ -229,7 +227,7 @@ class ObjectWriter:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
             raise api_errors.conflict(name.group, name.plural, write.name, why)
         self._check_place(write, write.name)
-        preconditions.check_number(text(meta, "resourceVersion"))
+        write_strategy.check_number(text(meta, "resourceVersion"))
         meta.pop("resourceVersion", None)
         obj = write_strategy.create(resource, sent, namespace=write.namespace, birth=self._birth())
         return await self._begin(write, obj, warnings)
@@ -238,7 +236,7 @@ class ObjectWriter:
         self, write: Write, sent: Object, current: Object, warnings: Sequence[str]
     ) -> Written:
         resource = write.resource
-        preconditions.check_version(resource, server_metadata.of(sent), current)
+        write_strategy.check_version(resource, server_metadata.of(sent), current)
         update = write_strategy.update_status if write.status_only else write_strategy.update
         obj = update(resource, sent, current, namespace=write.namespace)
         warnings = [*warnings, *self._accept(resource, obj)]
@@ -264,7 +262,7 @@ class ObjectWriter:
     ) -> Marked | Removed:
         now = self._now()
         if resource.storage == NAMESPACES:
-            return namespace_lifecycle.delete(resource, current, options, now=written(now))
+            return deletion.delete_namespace(resource, current, options, now=written(now))
         if resource.storage == crd.DEFINITIONS:
             current = crd.with_finalizer(current)
         seconds = deletion.grace(resource, current, options)

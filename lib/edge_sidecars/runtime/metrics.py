@@ -6,6 +6,7 @@ See https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -25,26 +26,22 @@ class Metric:
     samples: tuple[tuple[dict[str, str], float], ...]
 
 
-def gauge(
-    name: str, text: str, value: float | Iterable[tuple[str, float]], *, label: str = ""
-) -> Metric:
-    """With one value, or one for each value of `label`."""
-    return _metric(Kind.GAUGE, name, text, value, label)
-
-
-def counter(
-    name: str, text: str, value: float | Iterable[tuple[str, float]], *, label: str = ""
-) -> Metric:
-    """As `gauge`."""
-    return _metric(Kind.COUNTER, name, text, value, label)
-
-
 def _metric(
-    kind: Kind, name: str, text: str, value: float | Iterable[tuple[str, float]], label: str
+    kind: Kind,
+    name: str,
+    text: str,
+    value: float | Iterable[tuple[str, float]],
+    *,
+    label: str = "",
 ) -> Metric:
     if isinstance(value, int | float):
         return Metric(name, kind, text, (({}, float(value)),))
     return Metric(name, kind, text, tuple(({label: key}, float(it)) for key, it in value))
+
+
+# With one value, or one for each value of `label`.
+gauge = partial(_metric, Kind.GAUGE)
+counter = partial(_metric, Kind.COUNTER)
 
 
 def render(metrics: Iterable[Metric]) -> str:

@@ -1,19 +1,150 @@
-"""A component's options, each declared once: as a field of its `Config`.
+"""A component's options, each declared once, as a field of its `Config`; flags with env twins.
 
 A declaration holds the flag's value, help, default and parser. The command line, the env twins and
-the values of the fields follow from it. Knows no component.
+the values of the fields follow from it. Bad input is one line, and a flag wins over its twin:
+defaults are None to argparse, so that a twin can fill in before the real default. What a pod's
+environment and its service account say beside them is here too. Knows no component.
 """
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
-from edge_sidecars.runtime.flags import Options, Parser, flag, named
 from edge_sidecars.runtime.values import BadInput
 
+# Where kubelet projects the pod's token, CA and namespace.
+SERVICE_ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+T = TypeVar("T")
+Given = Mapping[str, str | list[str] | None]
 Parse = Callable[[str], Any]
 _KEY = "option"
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises `BadInput` from `parse_args`; an unknown flag names the nearest known one."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line instead of argparse's page of usage."""
+        raise BadInput(f"{message}{self._hint(message)}; `{self.prog} --help` lists the flags")
+
+    def twins(self, prefix: str) -> list[str]:
+        """The variable of each flag."""
+        return [prefix + action.dest.upper() for action in self._actions]
+
+    def _hint(self, message: str) -> str:
+        unknown = re.search(r"unrecognized arguments: (--?[\w-]+)", message)
+        if unknown is None:
+            return ""
+        from difflib import get_close_matches
+
+        near = get_close_matches(unknown[1], self._option_string_actions, n=1)
+        return f" (did you mean {near[0]}?)" if near else ""
+
+
+class Options:
+    """One look-up order for every option: flag, env twin, default.
+
+    An empty value is none: manifests leave variables empty rather than out. `prefix` is that of
+    the twins; `given` is what was parsed, with lists for options that may be repeated.
+    """
+
+    def __init__(self, given: Given, environ: Mapping[str, str], *, prefix: str) -> None:
+        self._given = given
+        self._environ = environ
+        self._prefix = prefix
+
+    def text(self, name: str) -> str:
+        """ "" where nothing was said."""
+        value = self._given.get(name)
+        return value if isinstance(value, str) else self._twin(name)
+
+    def texts(self, name: str) -> list[str]:
+        """Of an option that may be repeated; its twin has spaces between."""
+        value = self._given.get(name)
+        texts = value if isinstance(value, list) else self._twin(name).split()
+        return [text for text in texts if text]
+
+    def parsed(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        text = self.text(name)
+        return named(name, parse, text) if text else default
+
+    def choice(self, name: str, *choices: str) -> str:
+        """The first choice is the default."""
+        return self.parsed(name, choice(*choices), choices[0])
+
+    def among(self, *names: str) -> Iterator[str]:
+        """Those of the options about which something was said, as it was said."""
+        for name in names:
+            told = self._given.get(name) or self._twin(name)
+            if told:
+                yield f"{flag(name)} {' '.join(told) if isinstance(told, list) else told}"
+
+    def _twin(self, name: str) -> str:
+        return self._environ.get(self._prefix + name.upper(), "")
+
+
+def is_bare(
+    parser: Parser,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    prefix: str,
+    others: Collection[str] = (),
+) -> bool:
+    """Whether nothing at all says what to do: no flag, no twin, none of `others`, no pod. Prints
+    the usage then, which is what somebody wants who tries an image."""
+    told = {*parser.twins(prefix), *others, "KUBERNETES_SERVICE_HOST"}
+    if arguments or any(environ.get(name) for name in told):
+        return False
+    parser.print_usage(sys.stderr)
+    sys.stderr.write(
+        f"{parser.prog}: no flag and no {prefix} variable says what to do, and this is no pod; "
+        f"`{parser.prog} --help` lists the flags\n"
+    )
+    return True
+
+
+def named(name: str, parse: Callable[[str], T], text: str) -> T:
+    """Raises `BadInput` that begins with the flag."""
+    try:
+        return parse(text)
+    except BadInput as error:
+        raise BadInput(f"{flag(name)} {error}") from error
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def api_server(environ: Mapping[str, str], *, remedy: str) -> str:
+    """The URL of the pod's API server. Raises `BadInput` outside of a pod, which ends in
+    `remedy`."""
+    host = environ.get("KUBERNETES_SERVICE_HOST")
+    port = environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise BadInput(
+            f"no API server: KUBERNETES_SERVICE_HOST is not set, so this is no pod; {remedy}"
+        )
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def pod_namespace(
+    environ: Mapping[str, str], service_account_dir: Path, *, remedy: str = "set POD_NAMESPACE"
+) -> str:
+    """The namespace of this pod; "" outside of a pod. Raises `BadInput`, which ends in `remedy`."""
+    namespace = environ.get("POD_NAMESPACE")
+    if namespace:
+        return namespace
+    file = service_account_dir / "namespace"
+    try:
+        return file.read_text().strip() if file.is_file() else ""
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file}: {error}; {remedy}") from error
 
 
 @dataclasses.dataclass(frozen=True)

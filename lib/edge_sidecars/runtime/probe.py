@@ -1,45 +1,55 @@
-"""One GET of a program on this machine, for probes in images without curl.
+"""One GET of a program on this machine, for probes in images without curl; `<program> livez`.
 
 Imports `socket` and nothing else that costs time: a probe is a new process each few seconds.
 Fails safe: no status for no answer in time, for one that is not HTTP, for a refused connection.
 """
 
 import socket
+import sys
 import time
 
 # A longer answer is none of ours.
 MAX_ANSWER = 65536
+DEFAULT_TIMEOUT = "2s"
+_USAGE = """usage: {program} livez [--url URL] [--timeout {timeout}]
+
+Exit status 0 only if the {program} at URL (default {url}) answers that it
+lives; 1 if not or in doubt; 2 for bad use.
+"""
 
 
-def parse_timeout(text: str) -> float:
-    """Seconds of --timeout. Raises ValueError."""
-    digits = text.removesuffix("s")
-    if not (digits.isascii() and digits.replace(".", "", 1).isdecimal()) or len(digits) > 5:
-        raise ValueError(f"--timeout {text!r} is not in seconds, like 2s or 0.5s")
-    if float(digits) <= 0:
-        raise ValueError(f"--timeout {text!r} must be more than 0")
-    return float(digits)
+def parse_options(
+    arguments: list[str],
+    defaults: dict[str, str],
+    *,
+    more: tuple[str, ...] = (),
+    command: str,
+    usage: str,
+) -> dict[str, str] | None:
+    """The options' texts by name: `defaults`, and which of these or of `more` are given; None where
+    only the usage was asked for, which is shown. Raises ValueError for bad use."""
+    options = dict(defaults)
+    rest = []
+    for word in arguments:
+        rest += word.split("=", 1) if word.startswith("--") else [word]
+    if "-h" in rest or "--help" in rest:
+        sys.stdout.write(usage)
+        return None
+    while rest:
+        name = rest.pop(0)
+        is_known = name in defaults or name in more
+        if not is_known or not rest:
+            problem = "lacks its value" if is_known else f"is not an option of {command}"
+            raise ValueError(f"{name} {problem}\n{usage.rstrip()}")
+        options[name] = rest.pop(0)
+    return options
 
 
-def parse_address(url: str) -> tuple[str, int] | str:
-    """Host and port, or the path of a unix socket. Raises ValueError."""
-    if url.startswith("unix:/"):
-        return url.removeprefix("unix:")
-    rest = url.removeprefix("http://").rstrip("/")
-    host, _, port = rest.rpartition(":")
-    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= 65535
-    if not url.startswith("http://") or not is_port or "/" in rest:
-        raise ValueError(
-            f"--url {url!r} is not like http://127.0.0.1:4040 or unix:/run/elector.sock"
-        )
-    return host.strip("[]"), int(port)
-
-
-def ask(
-    address: tuple[str, int] | str, path: str, *, timeout: float, whom: str
-) -> tuple[str, str, frozenset[str]]:
+def ask(options: dict[str, str], path: str, *, whom: str) -> tuple[str, str, frozenset[str]]:
     """Status code, text and the names of the headers in lower case; the code is "" where there was
-    no answer in time. `whom`: what the text calls who was asked."""
+    no answer in time. `options`: --url and --timeout; `whom`: what the text calls who was asked.
+    Raises ValueError for bad options."""
+    address, timeout = _address(options["--url"]), _seconds(options["--timeout"])
     deadline = time.monotonic() + timeout
     answer = b""
     try:
@@ -66,6 +76,30 @@ def ask(
     return words[1], body.decode("utf-8", "replace").strip(), names
 
 
+def _seconds(text: str) -> float:
+    """Seconds of --timeout. Raises ValueError."""
+    digits = text.removesuffix("s")
+    if not (digits.isascii() and digits.replace(".", "", 1).isdecimal()) or len(digits) > 5:
+        raise ValueError(f"--timeout {text!r} is not in seconds, like 2s or 0.5s")
+    if float(digits) <= 0:
+        raise ValueError(f"--timeout {text!r} must be more than 0")
+    return float(digits)
+
+
+def _address(url: str) -> tuple[str, int] | str:
+    """Host and port, or the path of a unix socket. Raises ValueError."""
+    if url.startswith("unix:/"):
+        return url.removeprefix("unix:")
+    rest = url.removeprefix("http://").rstrip("/")
+    host, _, port = rest.rpartition(":")
+    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= 65535
+    if not url.startswith("http://") or not is_port or "/" in rest:
+        raise ValueError(
+            f"--url {url!r} is not like http://127.0.0.1:4040 or unix:/run/elector.sock"
+        )
+    return host.strip("[]"), int(port)
+
+
 def _connect(address: tuple[str, int] | str, timeout: float) -> socket.socket:
     if not isinstance(address, str):
         return socket.create_connection(address, timeout)
@@ -77,3 +111,29 @@ def _connect(address: tuple[str, int] | str, timeout: float) -> socket.socket:
         connection.close()
         raise
     return connection
+
+
+def livez(arguments: list[str], *, program: str, listen: str) -> int:
+    """The health check of the images, which needs neither curl nor a shell: 0 only if the program
+    on this machine answers its /livez with 200. Whether it leads, is ready or is cut off plays no
+    part; a restart would mend none of these.
+
+    `listen`: where the program does if nothing else is said, as it is told itself."""
+    # Other probes do without.
+    from edge_sidecars.runtime.values import address
+
+    try:
+        url = address(listen).dialled.url
+        usage = _USAGE.format(program=program, timeout=DEFAULT_TIMEOUT, url=url)
+        defaults = {"--url": url, "--timeout": DEFAULT_TIMEOUT}
+        options = parse_options(arguments, defaults, command="livez", usage=usage)
+        if options is None:
+            return 0
+        status, text, _ = ask(options, "/livez", whom=program)
+    except ValueError as error:
+        sys.stderr.write(f"{program} livez: {error}\n")
+        return 2
+    if status == "200":
+        return 0
+    sys.stderr.write(f"{program} livez: {' '.join(filter(None, (status, text)))}\n")
+    return 1

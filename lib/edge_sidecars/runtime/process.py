@@ -1,4 +1,4 @@
-"""What a process owes its surroundings: it obeys signals, keeps memory small, says why it ends.
+"""What a process owes its surroundings: obeys signals, keeps memory small, says why it ends.
 
 Knows no event loop, only what it asks of one. Guarantee: the second signal ends the process,
 whatever it is waiting for.
@@ -10,12 +10,14 @@ import os
 import resource
 import signal
 import sys
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from edge_sidecars.runtime.values import BadInput
 
+# Of this release, in status documents and user agents.
+VERSION = "0.2.0"
 SECOND_SIGNAL = 1
 BAD_INPUT = 2
 # Bytes; smaller ones are used again.
@@ -25,14 +27,8 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
 
-class Loop(Protocol):
-    """The event loop of the process."""
-
-    def add_signal_handler(self, sig: int, callback: Callable[[], object], /) -> None: ...
-
-
 def install_signal_handlers(
-    loop: Loop, stop: Callable[[], None], *, logger: logging.Logger
+    loop: AbstractEventLoop, stop: Callable[[], None], *, logger: logging.Logger
 ) -> None:
     """`stop` is called once, in the loop."""
     is_second = False

@@ -16,16 +16,19 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from edge_sidecars.runtime.flags import Parser
-from edge_sidecars.runtime.values import Address, BadInput
+from edge_sidecars.runtime.options import Options, Parser
+from edge_sidecars.runtime.values import Address, BadInput, address
 from edge_sidecars.runtime.values import url as checked_url
 
 # Seconds; whoever does not answer on this machine within so many does not answer.
 TIMEOUT = 5.0
+# Bytes; a /status document of 10,000 streams, nodes or objects is shorter.
+MAX_STATUS = 16 * 1024 * 1024
 FAILED = 1
 BAD_INPUT = 2
 
 Told = dict[str, Any]
+Rows = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,11 @@ class StatusDocument:
     """Which one is asked for. `noun` and `called` are words for the process: `relay`, `the relay`;
     `fields` of it tell it from another's; `longest` is in bytes."""
 
-    path: str
     noun: str
     called: str
     fields: frozenset[str]
-    longest: int
+    path: str = "/status"
+    longest: int = MAX_STATUS
 
     def ask(self, connection: HTTPConnection, url: str) -> Told:
         """Closes the connection. Raises ValueError, with `url` for people."""
@@ -102,6 +105,15 @@ class StatusCommand:
         return status
 
 
+def listens_at(option: str, default: str, *, prefix: str) -> Callable[[Mapping[str, str]], Address]:
+    """Where a process listens, by the env twin of its option."""
+
+    def listen(environ: Mapping[str, str]) -> Address:
+        return Options({}, environ, prefix=prefix).parsed(option, address, address(default))
+
+    return listen
+
+
 def connection_to(url: str, *, like: str) -> HTTPConnection:
     """Never through a proxy: it is this machine that is asked. Raises `BadInput`, which names what
     a URL is to be `like`."""
@@ -111,7 +123,13 @@ def connection_to(url: str, *, like: str) -> HTTPConnection:
     return HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def page(summary: Rows, *tables: tuple[Sequence[str], Rows]) -> str:
+    """The summary, then each table that has rows, below its titles."""
+    parts = [summary, *([titles, *rows] for titles, rows in tables if rows)]
+    return "\n\n".join("\n".join(aligned(rows)) for rows in parts) + "\n"
+
+
+def aligned(rows: Rows) -> list[str]:
     """A line for each row, with every column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

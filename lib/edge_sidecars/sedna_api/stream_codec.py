@@ -13,25 +13,26 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError, Message
 
 from edge_sidecars.sedna_api import stream_pb2 as wire
+from edge_sidecars.sedna_api.core import messages
 from edge_sidecars.sedna_api.core.api_object import Document, NotADocument
-from edge_sidecars.sedna_api.core.messages import (
-    Ack,
-    Delete,
-    Drain,
-    FromNode,
-    Hello,
-    Pace,
-    Put,
-    ReportRefused,
-    Rewound,
-    SnapshotEnd,
-    ToNode,
-)
+from edge_sidecars.sedna_api.core.messages import FromNode, Hello, Put, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 
 # `rpc Connect` of stream.proto.
 SERVICE = "edgesidecars.sedna.v1.Hub"
 METHOD = f"/{SERVICE}/Connect"
+# Bytes of one message to a node: etcd takes 1.5 MiB, --max-request-bytes; an object is no larger.
+MAX_TO_NODE: Final = 4 * 1024 * 1024
+# https://github.com/grpc/grpc/blob/master/doc/keepalive.md, of both ends. A ping without an answer
+# ends the connection after ping_timeout, which is a minute by default, whatever keepalive_timeout
+# says.
+KEEPALIVE: Final = (
+    ("grpc.keepalive_time_ms", 5000),
+    ("grpc.keepalive_timeout_ms", 5000),
+    ("grpc.http2.ping_timeout_ms", 5000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+)
 
 
 class NotAMessage(ValueError):
@@ -42,13 +43,13 @@ class NotAMessage(ValueError):
 _FROM_NODE: Final = {"hello": Hello, "report": Report}
 _TO_NODE: Final = {
     "put": Put,
-    "delete": Delete,
-    "snapshot_end": SnapshotEnd,
-    "ack": Ack,
-    "refused": ReportRefused,
-    "drain": Drain,
-    "rewound": Rewound,
-    "pace": Pace,
+    "delete": messages.Delete,
+    "snapshot_end": messages.SnapshotEnd,
+    "ack": messages.Ack,
+    "refused": messages.ReportRefused,
+    "drain": messages.Drain,
+    "rewound": messages.Rewound,
+    "pace": messages.Pace,
 }
 _MEMBERS: Final[Mapping[type, str]] = {of: member for member, of in (_FROM_NODE | _TO_NODE).items()}
 _FIELDS: Final = {

@@ -7,6 +7,5 @@ full, read-only or hangs, and when the file is damaged.
 files         who reads and writes the files of a database; what is set aside
 database      one open database: its form, transactions, what SQLite's errors mean
 checkpointer  moving the WAL into the file, on a thread of its own; giving space back
-disk_thread   the thread that touches the disk, and what waits for it
-group_commit  entries that wait become one transaction
+disk_thread   the thread that touches the disk; what waits for it becomes one transaction
 """

@@ -2,7 +2,9 @@
 
 admission            what the web layer asks, and what it learns about a caller
 own                  everyone acts with the relay's rights: on loopback
-caller               each caller with the rights of its own token, which upstream decides about
-access_reviews       how upstream is asked; single_flight: once for all who ask the same
+caller               each caller with the rights of its own token, which upstream decides about: it
+                     is asked once for all who ask the same
+node                 a node by its client certificate, others as `caller`
+access_reviews       how upstream is asked
 authorization_store  what upstream said, persisted
 """

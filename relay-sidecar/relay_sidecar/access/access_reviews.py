@@ -9,8 +9,7 @@ import json
 from typing import Any
 
 from edge_sidecars.kubeapi import ApiError, ApiTransport, Request, TooLong, Unreachable
-from relay_sidecar.core.access.resource_attributes import Attributes
-from relay_sidecar.core.access.verdict import UserInfo
+from relay_sidecar.core.access.authorizer import Attributes, UserInfo
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 WHAT = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

@@ -1,21 +1,24 @@
 """What the web layer asks before it answers, and what it learns about the caller.
 
-Owns the words only. A token is a secret: a `Caller` does not print it, and no message holds one.
+Verifies no token: whose one is, and until when it is good, only upstream can say. A token is a
+secret: a `Caller` does not print it, and no message holds one.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest, RequestKey
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`token` is "" where everybody acts with the relay's rights."""
+    """`token` is "" where everybody acts with the relay's rights; `is_node`: it has shown the
+    certificate of the node for which the relay acts."""
 
     token: str = field(default="", repr=False)
+    is_node: bool = False
 
 
 # Who sent a request, once it has been admitted.
@@ -41,3 +44,13 @@ class Access(Protocol):
         """What replaces the Authorization that the caller sent: without one, the
         relay's own credentials."""
         ...
+
+
+def bearer_token(header: str | None) -> str | None:
+    """The token of an Authorization header that kube-apiserver would look at, None where there is
+    none. Source: k8s.io/apiserver v0.36, pkg/authentication/request/bearertoken/bearertoken.go."""
+    parts = (header or "").strip().split(" ", 2)
+    if len(parts) < 2 or parts[0].lower() != "bearer":
+        return None
+    token = parts[1]
+    return token if token.isascii() and token.isprintable() and token else None

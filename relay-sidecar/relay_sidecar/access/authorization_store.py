@@ -31,18 +31,14 @@ class AuthorizationStore:
         self,
         cache: AuthorizationCache,
         journal: Journal,
-        salt: bytes,
         *,
         heard_at: Callable[[], float],
-        offline_ttl: float,
     ) -> None:
         self.cache = cache
         # By the link's own verdict: false also while there is none yet.
         self.is_up = False
         self._journal = journal
-        self._salt = salt
         self._heard_at = heard_at
-        self._offline_ttl = offline_ttl
         self._clock_saved_at = boottime()
         journal.rewrite_from(self._state)
 
@@ -67,17 +63,17 @@ class AuthorizationStore:
         )
         cache = AuthorizationCache(salt=salt, ttl=ttl, offline_ttl=offline_ttl, clock=clock)
         cache.restore(readable, now=boottime())
-        return cls(cache, journal, salt, heard_at=heard_at, offline_ttl=offline_ttl)
+        return cls(cache, journal, heard_at=heard_at)
 
     async def run(self) -> None:
         """Saves, until it is cancelled, how long upstream has not answered."""
-        interval = min(CLOCK_KEPT_EVERY, max(self._offline_ttl / CLOCK_KEEPS, 1.0))
+        interval = min(CLOCK_KEPT_EVERY, max(self.cache.offline_ttl / CLOCK_KEEPS, 1.0))
         while True:
             await asyncio.sleep(interval)
             now = boottime()
             if self.is_up:
                 self.cache.contact(now=self._heard_at())
-            is_due = now - self._clock_saved_at >= self._offline_ttl / CLOCK_KEEPS
+            is_due = now - self._clock_saved_at >= self.cache.offline_ttl / CLOCK_KEEPS
             if is_due or not self.is_up:
                 await self.save_clock()
 
@@ -102,7 +98,7 @@ class AuthorizationStore:
         await self._journal.commit(*_blobs(self.cache.clock_record(now=self._clock_saved_at)))
 
     def _state(self) -> list[Blob]:
-        return [Blob(SPACE, SALT, self._salt), *_blobs(self.cache.snapshot(now=boottime()))]
+        return [Blob(SPACE, SALT, self.cache.salt), *_blobs(self.cache.snapshot(now=boottime()))]
 
 
 def _blobs(entries: Mapping[str, bytes | None]) -> list[Blob]:

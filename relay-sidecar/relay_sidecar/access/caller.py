@@ -8,30 +8,27 @@ same are asked about once. What is passed on upstream carries the caller's token
 there.
 """
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Mapping
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import hdrs
 
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused, forbidden, unauthorized, unavailable
 from edge_sidecars.kubeapi import ApiError, Forbidden, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
-from relay_sidecar.access.admission import Caller
+from relay_sidecar.access.admission import Caller, bearer_token
 from relay_sidecar.access.authorization_store import AuthorizationStore
-from relay_sidecar.access.single_flight import SingleFlight
-from relay_sidecar.core.access.resource_attributes import Attributes
-from relay_sidecar.core.access.tokens import bearer_token
-from relay_sidecar.core.access.verdict import (
-    Allowed,
+from relay_sidecar.core.access.authorizer import (
+    Attributes,
     Authorization,
-    Denied,
-    NeedsReview,
-    TokenRejected,
+    Decision,
+    Undecided,
     UserInfo,
 )
 from relay_sidecar.core.link import UNAUTHORIZED
@@ -82,11 +79,11 @@ class CallerAccess:
     ) -> float:
         attributes = attributes_of(info, label_selector, field_selector)
         match await self._verdict(caller.token, attributes):
-            case Allowed(until):
+            case Decision(True, until):
                 return time.monotonic() + until - boottime()
-            case Denied(user, reason, _):
+            case Decision(False, _, user, reason):
                 raise Refused(attributes.refusal(user, reason))
-            case TokenRejected():
+            case Undecided.TOKEN_REJECTED:
                 raise Refused(unauthorized())
             case _:
                 raise Refused(
@@ -103,15 +100,15 @@ class CallerAccess:
         try:
             for _ in range(MAX_QUESTIONS):
                 verdict = self._judge(token, attributes, is_online=self._is_up())
-                if not isinstance(verdict, NeedsReview):
-                    return verdict
-                if verdict.who:
+                if verdict is Undecided.NEEDS_IDENTITY:
                     await self._reviews.once(token, lambda: self._ask_who(token))
-                else:
+                elif verdict is Undecided.NEEDS_DECISION:
                     self._ask_beside(token, attributes)
                     await self._reviews.once(
                         (token, attributes), lambda: self._ask(token, attributes)
                     )
+                else:
+                    return verdict
         except Unreachable as error:
             _log(error)
         except ApiError as error:
@@ -154,6 +151,38 @@ class CallerAccess:
                 raise
             self._cache.rejected(token, now=boottime())
         await self._store.save()
+
+
+class SingleFlight:
+    """One question at a time for all who want its answer (golang.org/x/sync/singleflight)."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[Hashable, asyncio.Task[None]] = {}
+
+    async def once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """A caller that leaves does not end the question."""
+        await asyncio.shield(self.begin(key, ask))
+
+    def begin(
+        self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, None]]
+    ) -> asyncio.Task[None]:
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.ensure_future(ask())
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return task
+
+    async def close(self) -> None:
+        """Ends the questions that are open."""
+        tasks = tuple(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, key: Hashable, task: asyncio.Task[None]) -> None:
+        del self._tasks[key]
+        if not task.cancelled():
+            task.exception()  # callers that still wait get it; without any it is dropped
 
 
 def attributes_of(info: RequestInfo, label_selector: str, field_selector: str) -> Attributes:

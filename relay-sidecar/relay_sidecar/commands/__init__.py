@@ -1,1 +1,1 @@
-"""The sub-commands beside `run`: kubeconfig, status."""
+"""The sub-commands beside `run`: in-cluster, kubeconfig, node, status."""

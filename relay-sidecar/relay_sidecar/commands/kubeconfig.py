@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from edge_sidecars.runtime.flags import Options, Parser
-from edge_sidecars.runtime.pod import SERVICE_ACCOUNT_DIR, pod_namespace
+from edge_sidecars.runtime.options import SERVICE_ACCOUNT_DIR, Options, Parser, pod_namespace
 from edge_sidecars.runtime.values import BadInput, address, url
 from relay_sidecar.config import DEFAULT_LISTEN, PREFIX
 

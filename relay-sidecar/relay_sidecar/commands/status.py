@@ -6,20 +6,15 @@ Asks the relay on this machine for its /status document, and shows it as it is.
 from collections.abc import Mapping
 from typing import Any
 
-from edge_sidecars.runtime.flags import Options
-from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, age, aligned
-from edge_sidecars.runtime.values import Address, address
+from edge_sidecars.runtime.status_command import (
+    StatusCommand,
+    StatusDocument,
+    age,
+    listens_at,
+    page,
+)
 from relay_sidecar.config import DEFAULT_STATUS_LISTEN, PREFIX
 
-# Bytes; a /status document of 10,000 streams is shorter.
-MAX_ANSWER = 16 * 1024 * 1024
-_DOCUMENT = StatusDocument(
-    path="/status",
-    noun="relay",
-    called="the relay",
-    fields=frozenset({"version", "uptimeSeconds", "link", "journal", "streams", "watchers"}),
-    longest=MAX_ANSWER,
-)
 _TITLES = ("RESOURCE", "NAMESPACE", "SELECTOR", "STATE", "OBJECTS", "BYTES", "AGE", "WATCHERS")
 
 
@@ -29,25 +24,17 @@ def table(told: Mapping[str, Any]) -> str:
     summary = [
         ("RELAY", f"{told['version']}, up for {age(told['uptimeSeconds'])}"),
         ("READY", "yes" if told["isReady"] else f"no: {told['lack']}"),
-        ("LINK", _link(link)),
+        ("LINK", link_line(link)),
         ("JOURNAL", journal["failure"] or journal["directory"] or "memory"),
         ("OBJECTS", f"{told['objects']} of {told['maxObjects']}"),
         ("WATCHERS", f"{told['watchers']} of {told['maxWatchers']}"),
     ]
     if journal["note"]:
         summary.append(("NOTE", journal["note"]))
-    lines = aligned(summary)
-    if told["streams"]:
-        lines += ["", *aligned([_TITLES, *map(_row, told["streams"])])]
-    return "\n".join(lines) + "\n"
+    return page(summary, (_TITLES, list(map(_row, told["streams"]))))
 
 
-def _listen(environ: Mapping[str, str]) -> Address:
-    options = Options({}, environ, prefix=PREFIX)
-    return options.parsed("status_listen", address, address(DEFAULT_STATUS_LISTEN))
-
-
-def _link(link: Mapping[str, Any]) -> str:
+def link_line(link: Mapping[str, Any]) -> str:
     if link["server"] is None:
         return "none: this relay is the origin"
     if link["state"] == "unauthorized":
@@ -77,8 +64,12 @@ def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:
 
 main = StatusCommand(
     program="relay-sidecar",
-    document=_DOCUMENT,
+    document=StatusDocument(
+        "relay",
+        "the relay",
+        frozenset({"version", "uptimeSeconds", "link", "journal", "streams", "watchers"}),
+    ),
     url_of="--status-listen",
-    listen=_listen,
+    listen=listens_at("status_listen", DEFAULT_STATUS_LISTEN, prefix=PREFIX),
     table=table,
 ).run

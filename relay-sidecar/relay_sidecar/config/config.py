@@ -12,17 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from edge_sidecars.runtime.flags import Options, Parser, flag
 from edge_sidecars.runtime.options import (
+    SERVICE_ACCOUNT_DIR,
+    Options,
+    Parser,
+    api_server,
+    choice,
     command_line,
+    flag,
     log_format_option,
     log_level_option,
     one_of,
     option,
     option_values,
+    pod_namespace,
     setting,
 )
-from edge_sidecars.runtime.pod import SERVICE_ACCOUNT_DIR, api_server, pod_namespace
 from edge_sidecars.runtime.values import (
     Address,
     BadInput,
@@ -43,12 +48,13 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 MIN_TIME = 0.1
 # Bytes; an event of etcd's largest object, 1.5 MiB, is two of these.
 MIN_WATCH_BUFFER = 64 * 1024
+_CERTIFICATE = ("client_certificate", "client_key", "certificate_authority")
 # Without an upstream these would say nothing.
 _UPSTREAM_ONLY = (
     *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
-    *("reads", "preload", "idle_timeout", "retain"),
+    *("reads", "preload", "idle_timeout", "retain", "keep_secrets", *_CERTIFICATE),
 )
-_CALLER_ONLY = ("access_ttl", "access_offline_ttl")
+_CALLER_ONLY = ("access_ttl", "access_offline_ttl", "client_ca_file", "pod_listen")
 _KUBECONFIG_ONLY = ("context",)
 _OWN_ONLY = ("local_token_file", "allowed_host")
 
@@ -67,6 +73,11 @@ class Config:
         address,
         default=DEFAULT_LISTEN,
         group="where clients come",
+    )
+    pod_listen: Address | None = option(
+        "HOST:PORT",
+        "a second one for pods of the pod network, who bring tokens; on a link-local address",
+        address,
     )
     status_listen: Address = option(
         "HOST:PORT",
@@ -92,6 +103,18 @@ class Config:
     service_account_dir: Path = option(
         "DIR", "default {default}", Path, default=SERVICE_ACCOUNT_DIR
     )
+    client_certificate: Path | None = option(
+        "FILE",
+        "with --server: who we are there, like kubelet's kubelet-client-current.pem; read again at "
+        "a change",
+        Path,
+    )
+    client_key: Path | None = option(
+        "FILE", "of --client-certificate; default: the same file", Path
+    )
+    certificate_authority: Path | None = option(
+        "FILE", "who signs the certificate of --server; default: the system's", Path
+    )
     # No upstream: the relay is the API server.
     is_local: bool = one_of(
         "upstream|local",
@@ -111,6 +134,12 @@ class Config:
         _data_dir,
         default="/var/lib/relay-sidecar",
         group="what is kept",
+    )
+    keep_secrets: Path | None = option(
+        "KEYFILE",
+        "Secrets that are watched by name, and a node's tokens, outlast a restart: sealed with "
+        "this key of 32 bytes",
+        Path,
     )
     reads_upstream: bool = one_of(
         "upstream|cache",
@@ -146,6 +175,12 @@ class Config:
     access_offline_ttl: float = setting(
         "24h", "the same while nobody can be asked, in running time", seconds
     )
+    client_ca_file: Path | None = option(
+        "FILE",
+        "with caller: clients of --listen that show the certificate of --client-certificate's node "
+        "act with the relay's rights",
+        Path,
+    )
     local_token_file: Path | None = option(
         "FILE", "with own: the bearer token that callers must bring", Path
     )
@@ -156,7 +191,15 @@ class Config:
         name="allowed_host",
         is_repeated=True,
     )
-    log_format: str = log_format_option(group="logging")
+    log_refusals: bool = option(
+        "true|false",
+        "a line for what the relay itself refuses: each kind of request once in 10 s",
+        choice("true", "false", true="true"),
+        default="false",
+        is_switch=True,
+        group="logging",
+    )
+    log_format: str = log_format_option()
     log_level: str = log_level_option()
     namespace: str  # the pod's own, "" where unknown
     otlp_endpoint: str | None
@@ -164,12 +207,15 @@ class Config:
     def __post_init__(self) -> None:
         self._check_limits()
         self._check_listeners()
+        self._check_node()
         if self.is_local and self.asks_callers:
             raise BadInput(
                 "--access caller has nobody to ask with --origin local: use --access own"
             )
         if self.asks_callers:
             self._check_tokens_stay_secret()
+        if self.server is not None:
+            self.check_upstream(self.server)
         if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
             raise BadInput(
                 f"{self.namespace!r:.80} is not a namespace: check POD_NAMESPACE and the file in "
@@ -213,9 +259,16 @@ class Config:
             )
 
     def _check_listeners(self) -> None:
-        for name, it in (("--listen", self.listen), ("--status-listen", self.status_listen)):
+        pods = self.pod_listen or self.listen
+        for name, it in (
+            ("--listen", self.listen),
+            ("--pod-listen", pods),
+            ("--status-listen", self.status_listen),
+        ):
             if it.path:
                 raise BadInput(f"{name} {it}: clients of Kubernetes need host:port")
+        if self.pod_listen is not None and pods in (self.listen, self.status_listen) and pods.port:
+            raise BadInput(f"--pod-listen {pods} is taken by another listener: choose another")
         if self.listen == self.status_listen and self.listen.port:
             raise BadInput(
                 f"--status-listen {self.status_listen} is --listen: every path there belongs to "
@@ -229,18 +282,52 @@ class Config:
                 "relay's rights: use --access caller, or listen on 127.0.0.1"
             )
 
-    def _check_tokens_stay_secret(self) -> None:
-        if not self.listen.is_loopback and not self.is_tls:
+    def _check_node(self) -> None:
+        if self.keep_secrets is not None and self.data_dir is None:
             raise BadInput(
-                f"--listen {self.listen} without TLS would let callers send their tokens in the "
-                "clear: add --tls-cert-file, or listen on 127.0.0.1"
+                f"--keep-secrets {self.keep_secrets}: --data-dir memory keeps nothing; name a "
+                "directory"
             )
-        if self.server is not None:
-            self.check_upstream(self.server)
+        if self.client_certificate is not None:
+            server = self.server or ""
+            if self.kubeconfig is not None:
+                raise BadInput(
+                    f"--client-certificate {self.client_certificate}: --kubeconfig says who we "
+                    "are; drop one"
+                )
+            if not server.startswith("https:"):
+                raise BadInput(
+                    f"--client-certificate {self.client_certificate} needs TLS: name an https "
+                    "--server"
+                )
+        elif self.client_key is not None or self.certificate_authority is not None:
+            lone = flag("certificate_authority" if self.client_key is None else "client_key")
+            raise BadInput(f"{lone} needs --client-certificate")
+        if self.client_ca_file is not None:
+            missing = "--tls-cert-file" if not self.is_tls else "--client-certificate"
+            if not self.is_tls or self.client_certificate is None:
+                raise BadInput(f"--client-ca-file {self.client_ca_file} needs {missing}")
+
+    def _check_tokens_stay_secret(self) -> None:
+        for name, it in (("--listen", self.listen), ("--pod-listen", self.pod_listen)):
+            if it is not None and not it.is_loopback and not self.is_tls:
+                raise BadInput(
+                    f"{name} {it} without TLS would let callers send their tokens in the clear: "
+                    "add --tls-cert-file, or listen on 127.0.0.1"
+                )
 
     def check_upstream(self, server: str) -> None:
         """`server`: the kubeconfig's, where no flag names one. Raises `BadInput`."""
-        host = urlsplit(server).hostname or ""
+        parts = urlsplit(server)
+        host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+        for it in (self.listen, self.pod_listen):
+            if it is None or it.port != port:
+                continue
+            if it.host == host or (it.is_loopback and Address(host, 0).is_loopback):
+                raise BadInput(
+                    f"upstream {server} is this relay itself: name the API server by --server, or "
+                    "a kubeconfig that leads to it"
+                )
         is_clear = server.startswith("http:") and not Address(host, 0).is_loopback
         if self.asks_callers and is_clear:
             raise BadInput(
@@ -255,8 +342,9 @@ def parser() -> Parser:
         prog="relay-sidecar",
         description="A Kubernetes API endpoint on localhost that lists and watches each thing "
         "once, keeps it, and goes on answering when the link is cut.",
-        epilog="Sub-commands: `relay-sidecar kubeconfig` (prints one that points here), "
-        "`relay-sidecar status` (streams, watchers, link). Every flag has an env twin, "
+        epilog="Sub-commands: `relay-sidecar in-cluster` (leads the clients of a pod to its node's "
+        "relay), `relay-sidecar kubeconfig` (prints one that points here), `relay-sidecar status` "
+        "(streams, watchers, link). Every flag has an env twin, "
         f"{PREFIX}<FLAG>; one that may be repeated takes several values with spaces between.",
     )
 

@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
-from edge_sidecars.apimachinery.selection.labels import BadSelector, LabelSelector
+from edge_sidecars.apimachinery.selection.labels import LabelSelector
+from edge_sidecars.apimachinery.selection.selector import BadSelector
 from edge_sidecars.runtime.values import BadInput
 
 # RFC 1123: a resource is a label, a group a subdomain, a namespace a label.

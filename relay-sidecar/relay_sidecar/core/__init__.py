@@ -2,9 +2,10 @@
 
 stream                one upstream list+watch: what is asked, and what an answer means
 access                who may, with `--access caller`
-link                  is upstream reachable; probe_request: what a probe asks
+link                  is upstream reachable, or another relay that answers from its cache
+probe_request         what a probe asks
 min_resource_version  the lowest resourceVersion of an answer: reads are monotonic
-answer_age            how old an answer of another relay was when it came
+sealed_form           which bytes are a key of --keep-secrets, what a sealed row is bound to
 
 What is common to Kubernetes (objects, selectors, list options, Status) is in
 `edge_sidecars.apimachinery`.

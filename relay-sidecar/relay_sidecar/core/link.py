@@ -12,6 +12,7 @@ of the API server, but it can be asked (`is_relayed`).
 """
 
 import math
+from collections.abc import Container
 from enum import Enum, auto
 from typing import Final
 
@@ -39,6 +40,18 @@ class LinkEvidence(Enum):
     TIMED_OUT = auto()
     RELAYED = auto()
     """Another relay answered, which is cut off from its own upstream."""
+
+
+def is_of_api_server(status: int, headers: Container[str]) -> bool:
+    """Whether an answer shows that the API server is there. What a gateway says when nobody is
+    there is no sign of it; nor is it one of its absence: an API server says the same of what it
+    cannot do now. Another relay that tells an age has not reached the API server."""
+    return status not in NOBODY_THERE and "Age" not in headers
+
+
+def failure_evidence(*, is_late: bool) -> LinkEvidence:
+    """What a request without an answer met with; `is_late`: its time ran out."""
+    return LinkEvidence.TIMED_OUT if is_late else LinkEvidence.REFUSED
 
 
 class UpstreamLink:
@@ -155,3 +168,10 @@ class UpstreamLink:
             self.is_known = True
         elif self._is_up or not self.is_known:
             self._probe_at = now
+
+
+def told_age(text: str | None) -> float:
+    """How old an answer of upstream was when it came, in seconds: another relay sends the age of
+    its cache in the header Age (RFC 9111, 5.1); 0 where there is none, or none that can be read."""
+    is_age = text is not None and text.isascii() and text.isdigit() and len(text) < 10
+    return float(text) if is_age and text is not None else 0.0

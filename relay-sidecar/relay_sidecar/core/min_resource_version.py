@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from edge_sidecars.apimachinery.objects import Key
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.attrs import uid
 from edge_sidecars.apimachinery.store import Collection

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import Struct
 
-from edge_sidecars.apimachinery.accept import Clause, clauses
 from edge_sidecars.apimachinery.discovery import AGGREGATED, parts_of_core, parts_of_groups
 from edge_sidecars.apimachinery.objects import Malformed
+from edge_sidecars.apimachinery.request.accept import Clause, clauses
 from edge_sidecars.runtime.log import fields, logger, sparing
-from relay_sidecar.core.answer_age import told_age
+from relay_sidecar.core.link import told_age
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 

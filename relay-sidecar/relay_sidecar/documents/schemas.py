@@ -18,13 +18,11 @@ from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.apimachinery.openapi import PublishedSchema, read_hashes, read_schemas
-from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.apimachinery.resources import known_fields
+from edge_sidecars.apimachinery.resources import ResourceName, known_fields
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.documents.document_source import DocumentFetcher
+from relay_sidecar.documents.document_source import DocumentSource, openapi_path, refresh
 from relay_sidecar.documents.documents import JSON, CachedDocument, DocumentCache
-from relay_sidecar.documents.prefetch import openapi_path, refresh
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 
@@ -53,7 +51,7 @@ class Schemas:
     def __init__(
         self,
         documents: DocumentCache,
-        upstream: DocumentFetcher,
+        upstream: DocumentSource,
         journal: Journal,
         saved: Mapping[bytes, bytes],
         *,
@@ -159,7 +157,7 @@ class Schemas:
 
     async def _look(self, group_version: str) -> None:
         """Whether the document that is there is another than the one that was looked at."""
-        document = self._document(group_version)
+        document = self._documents.recall(openapi_path(group_version), JSON)
         before = self._known.get(group_version)
         if document is None or (before is not None and before.edition == _edition(document)):
             return
@@ -179,9 +177,6 @@ class Schemas:
             await self._changed(names)
         known = self._known[group_version] = KnownSchemas(_edition(document), schemas)
         await self._journal.commit(_record(group_version, known))
-
-    def _document(self, group_version: str) -> CachedDocument | None:
-        return self._documents.recall(openapi_path(group_version), JSON)
 
 
 def _differing(

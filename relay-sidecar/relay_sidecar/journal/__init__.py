@@ -2,9 +2,8 @@
 
 records   what is given to the journal, and what it returns after a restart
 journal   the asyncio side: who waits, what happens while the disk fails
-writer    the journal on its thread: groups, failures
-database  one open database: its form, transactions, checkpoints
-tables    what a record changes
+database  the journal on its thread: its form, transactions, checkpoints, failures
+tables    what a record changes; checksums
 rows      the tables on disk; reading them back
 
 The files, the thread and the checkpoints themselves are `edge_sidecars.walstore`'s.

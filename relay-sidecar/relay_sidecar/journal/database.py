@@ -1,19 +1,25 @@
-"""The open journal, as the one thread that writes to it sees it.
+"""The journal on its thread: one open database, and what becomes of it when the disk fails.
 
-Guarantees: what `write` returned for survives the end of the process; what it raised for left no
-trace, but ends the use of this object. Where the file is damaged, cut short, of something else or
-of another release, it is set aside and the journal begins empty.
+Guarantees: what was committed survives the end of the process; what failed left no trace. After a
+failure nothing is written any more, so that what is on disk stays one older state, until `rewrite`
+brings the disk up to date with memory. Where the file is damaged, cut short, of something else or
+of another release, it is set aside and the journal begins empty. Knows no event loop.
 """
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from edge_sidecars.walstore.checkpointer import CHECKPOINT_AFTER, Checkpointer, vacuum_step
 from edge_sidecars.walstore.database import Damaged, Layout, WalDatabase, opened_read_only
-from relay_sidecar.journal.records import Saved
+from edge_sidecars.walstore.disk_thread import Commit
+from edge_sidecars.walstore.files import DirectoryInUse
+from relay_sidecar.journal.records import Record, Saved
 from relay_sidecar.journal.rows import SCHEMA, SCHEMA_VERSION, load, read_stream_rows
 from relay_sidecar.journal.tables import OutOfStep, StepCounter, Tables
 
@@ -73,13 +79,25 @@ LAYOUT = Layout(
 )
 
 
+# SQLite's own way to leave nothing of what is deleted in the file.
+OVERWRITING = replace(LAYOUT, settings=(*LAYOUT.settings, "secure_delete = ON"))
+
+
+class DiskState(Struct, frozen=True):
+    """`failure`: what keeps the disk from following, None where it does; `note`: what was set
+    aside."""
+
+    failure: str | None
+    note: str | None = None
+
+
 class JournalDatabase:
     """Of one directory, whose lock it holds until `close`."""
 
-    def __init__(self, directory: Path, steps: StepCounter) -> None:
+    def __init__(self, directory: Path, steps: StepCounter, layout: Layout = LAYOUT) -> None:
         """Raises `DirectoryInUse` and the `FAILURES`."""
         self._steps = steps
-        self._database = WalDatabase(directory, LAYOUT, prepare=self._prepare)
+        self._database = WalDatabase(directory, layout, prepare=self._prepare)
         self._checkpointer = Checkpointer(self._database.path, LAYOUT, FAILURES)
 
     @property
@@ -163,3 +181,96 @@ def read_only(directory: Path) -> Saved | None:
     """What is on a disk that cannot be written to; None for nothing. Raises the `FAILURES`."""
     with opened_read_only(directory / NAME, LAYOUT) as connection:
         return None if connection is None else load(connection)
+
+
+class JournalWriter:
+    def __init__(self, directory: Path, *, overwrites: bool = False) -> None:
+        self._layout = OVERWRITING if overwrites else LAYOUT
+        self.steps = StepCounter()
+        self._directory = directory
+        self._database: JournalDatabase | None = None
+        self._failure: str | None = None
+        # Why the file that is there must not be written to any more.
+        self._damage: str | None = None
+        # Whether what is there is also in memory, so that it may be written over.
+        self._was_read = False
+
+    def open(self) -> DiskState:
+        """Takes the directory. Raises `DirectoryInUse`."""
+        try:
+            self._database = JournalDatabase(self._directory, self.steps, self._layout)
+        except FAILURES as error:
+            self._failure = str(error)
+        return DiskState(self._failure)
+
+    def load(self) -> tuple[Saved, DiskState]:
+        saved = Saved()
+
+        def attempt() -> None:
+            nonlocal saved
+            if self._database is not None:
+                saved = self._database.read()
+                self._was_read = True
+            elif (found := read_only(self._directory)) is not None:
+                saved = found
+                self._was_read = True
+
+        self._attempt(attempt)
+        return saved, DiskState(self._failure, saved.note)
+
+    def commit(self, entries: Sequence[Commit[Sequence[Record]]]) -> DiskState:
+        def work(tables: Tables) -> None:
+            for entry in entries:
+                for record in entry.payload:
+                    tables.apply(record)
+
+        database = self._database
+        if database is not None:
+            self._attempt(lambda: database.write(work))
+        return DiskState(self._failure)
+
+    def rewrite(self, records: Sequence[Record]) -> DiskState:
+        """Makes the disk hold these records and nothing else; ends a failure."""
+        note: str | None = None
+
+        def attempt() -> None:
+            nonlocal note
+            if self._database is None:
+                self._database = JournalDatabase(self._directory, self.steps, self._layout)
+                note = self._database.note
+            if self._damage is None and not self._was_read and self._database.holds_something():
+                self._damage = "it could not be read when the relay started"
+            if self._damage is not None:
+                self._database.renew(self._damage)
+                note, self._damage = self._database.note, None
+            self._was_read = True
+            self._database.write(lambda tables: tables.replace_all(records))
+            self._failure = None
+
+        self._attempt(attempt)
+        return DiskState(self._failure, note)
+
+    def idle_work(self) -> Callable[[], None] | None:
+        database = self._database
+        if database is None or not database.has_freed:
+            return None
+        return lambda: self._attempt(database.tidy)
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """Does it; after one of the `FAILURES` the database is closed and nothing is written."""
+        self.steps.count += 1
+        try:
+            work()
+        except DirectoryInUse as error:
+            self._failure = str(error)
+        except FAILURES as error:
+            self._failure = str(error) or type(error).__name__
+            if isinstance(error, Damaged):
+                self._damage = self._failure
+            self.close()
+        self.steps.count += 1

@@ -7,7 +7,8 @@
 
 Guarantees: while GOOD, what `commit` returned for is there after kill -9. While FAILING, nothing is
 written and no caller waits: what is on disk stays as it was, each stream's objects and cursor
-together, until at once it becomes all that the owners then know. Secrets are never written.
+together, until at once it becomes all that the owners then know. Secrets are never written, but
+as `store_as` has it.
 Whatever the disk does, no commit takes longer than `PATIENCE`.
 """
 
@@ -18,12 +19,12 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Self
 
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.walstore.disk_thread import DiskThread
+from edge_sidecars.walstore.disk_thread import Commit, DiskThread, GroupCommit
 from edge_sidecars.walstore.files import DirectoryInUse
-from edge_sidecars.walstore.group_commit import Commit, GroupCommit
-from relay_sidecar.journal.records import Record, Saved, is_secret
-from relay_sidecar.journal.writer import DiskState, JournalWriter
+from relay_sidecar.journal.database import DiskState, JournalWriter
+from relay_sidecar.journal.records import OfStream, Record, Saved
 
 # Seconds without any progress of the thread, from which on no caller waits for it. Several looks,
 # so that a process that was stopped for a while is not taken for a disk that hangs.
@@ -35,7 +36,11 @@ LAST_RETRY = 60.0
 # Seconds for the last checkpoint; a pod's grace period is 30 by default.
 CLOSE_TIMEOUT = 5.0
 
+# In memory only, whichever component gives them to the journal.
+_SECRETS = ("", "secrets")
+
 Records = Callable[[], Iterable[Record]]
+StoredForm = Callable[[Record], Sequence[Record]]
 
 
 class JournalMode(Enum):
@@ -47,9 +52,10 @@ class JournalMode(Enum):
 class Journal:
     """`failure`: why the disk does not follow, None where it does."""
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path | None, *, overwrites: bool = False) -> None:
         """Made by `open`; with None also without it."""
         self.failure: str | None = None
+        self._stored: StoredForm = without_secrets
         self._mode = JournalMode.GOOD
         self._states: list[Records] = []
         self._retry_delay = FIRST_RETRY
@@ -59,7 +65,7 @@ class Journal:
         if directory is not None:
             self._directory = directory
             self._loop = asyncio.get_running_loop()
-            self._writer = JournalWriter(directory)
+            self._writer = JournalWriter(directory, overwrites=overwrites)
             self._thread = DiskThread(
                 "relay-journal",
                 failures=(DirectoryInUse,),
@@ -70,13 +76,14 @@ class Journal:
             self._thread.on_death.append(self._thread_died)
 
     @classmethod
-    async def open(cls, directory: Path | None) -> Self:
+    async def open(cls, directory: Path | None, *, overwrites: bool = False) -> Self:
         """None: keeps nothing. A directory that cannot be used is a `failure`, to be retried.
+        `overwrites`: what is deleted is overwritten in the file.
 
         Raises `DirectoryInUse`.
         """
         async with AsyncExitStack() as stack:
-            journal = cls(directory)
+            journal = cls(directory, overwrites=overwrites)
             stack.push_async_callback(journal.close)
             if journal._thread is not None:
                 journal._follow(await journal._thread.run(journal._writer.open))
@@ -90,6 +97,10 @@ class Journal:
         saved, state = await self._thread.run(self._writer.load)
         self._follow(state)
         return saved
+
+    def store_as(self, form: StoredForm) -> None:
+        """`form` gives what is written instead of a record; default: Secrets are not."""
+        self._stored = form
 
     def rewrite_from(self, state: Records) -> None:
         """`state` returns all that its owner knows, as records that depend on none before them (no
@@ -135,8 +146,7 @@ class Journal:
         """What to wait for."""
         if self._thread is None or self._mode is JournalMode.FAILING:
             return None
-        if any(map(is_secret, records)):
-            records = [record for record in records if not is_secret(record)]
+        records = [stored for record in records for stored in self._stored(record)]
         if not records:
             return None
         written = self._loop.create_future() if waits else None
@@ -198,7 +208,7 @@ class Journal:
             self._retry_later()
             return
         known = (record for state in self._states for record in state())
-        records = [record for record in known if not is_secret(record)]
+        records = [stored for record in known for stored in self._stored(record)]
         self._mode = JournalMode.REWRITING
         self._groups.add_alone(Commit((), None), lambda: self._writer.rewrite(records))
         self._watch()
@@ -224,3 +234,12 @@ class Journal:
         if strikes == _LOOKS and self._mode is not JournalMode.FAILING:
             self._fail(f"{self._directory}: the disk has not answered for {PATIENCE:g}s")
         self._look_later(min(strikes, _LOOKS - 1))
+
+
+def without_secrets(record: Record) -> Sequence[Record]:
+    resource = record.scope.resource if isinstance(record, OfStream) else record.resource
+    return () if is_secret(resource) else (record,)
+
+
+def is_secret(resource: ResourceName | None) -> bool:
+    return resource is not None and (resource.group, resource.plural) == _SECRETS

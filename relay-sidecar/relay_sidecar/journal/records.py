@@ -9,11 +9,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Item, Key
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
-
-# In memory only, whichever component gives them to the journal.
-_SECRETS = ("", "secrets")
 
 
 class ListChunk(Struct, frozen=True, eq=False):
@@ -81,11 +78,13 @@ class ObjectEvicted(Struct, frozen=True, eq=False):
 
 
 class Blob(Struct, frozen=True, eq=False):
-    """Whatever its owner wants back under `key` of its `space`; None removes it."""
+    """Whatever its owner wants back under `key` of its `space`; None removes it. `resource`: whose
+    objects it tells of, where there are such."""
 
     space: str
     key: bytes
     value: bytes | None
+    resource: ResourceName | None = None
 
 
 OfStream = ListChunk | ListAborted | ListReplaced | EventsApplied | StreamDeleted | StreamTouched
@@ -117,10 +116,3 @@ class Saved(Struct, frozen=True, eq=False):
     seen: Sequence[SavedObject] = ()
     kept: Mapping[str, Mapping[bytes, bytes]] = {}
     note: str | None = None
-
-
-def is_secret(record: Record) -> bool:
-    if isinstance(record, Blob):
-        return False
-    resource = record.scope.resource if isinstance(record, OfStream) else record.resource
-    return (resource.group, resource.plural) == _SECRETS

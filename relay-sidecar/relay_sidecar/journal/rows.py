@@ -6,7 +6,6 @@ that the disk forgot to write is noticed. What was written is read in one pass.
 """
 
 import sqlite3
-import zlib
 from collections import defaultdict
 from sys import intern
 
@@ -14,15 +13,21 @@ import msgspec
 from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Item
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.walstore.database import Damaged, verdict
 from relay_sidecar.journal.records import Saved, SavedObject, SavedStream
+from relay_sidecar.journal.tables import (
+    ARRIVING,
+    StreamRow,
+    item_digest,
+    kept_digest,
+    stream_digest,
+    stream_seal,
+)
 
-# Before the scope of a stream whose first list is not whole yet: no scope begins like this.
-ARRIVING = "arriving "
 # Of these tables; a release that changes them counts on.
 SCHEMA_VERSION = 1
 
@@ -83,50 +88,11 @@ CREATE TABLE kept (
 """
 
 
-class StreamRow(Struct):
-    """A stream on disk. `seal`: checksum of the part of its row that does not change."""
-
-    id: int
-    cursor: int
-    seal: int
-
-
 class _Content(Struct):
     """What of a stream's objects was read up to now."""
 
     items: list[Item]
     digest: int = 0
-
-
-def resource_text(resource: ResourceName) -> str:
-    return f"{resource.group}/{resource.version}/{resource.plural}"
-
-
-def scope_text(scope: ListScope) -> str:
-    resource = scope.resource
-    named = (resource.group, resource.version, resource.plural, scope.namespace)
-    return msgspec.json.encode((*named, str(scope.labels), str(scope.fields))).decode()
-
-
-def arriving_text(scope: ListScope) -> str:
-    return ARRIVING + scope_text(scope)
-
-
-def item_digest(item: Item) -> int:
-    namespace, name = item.key
-    return zlib.crc32(item.raw, zlib.crc32(f"{item.version} {namespace} {name}".encode()))
-
-
-def kept_digest(space: str, key: bytes, value: bytes) -> int:
-    return zlib.crc32(value, zlib.crc32(key, zlib.crc32(space.encode())))
-
-
-def stream_seal(scope: str, kind: str, api_version: str) -> int:
-    return zlib.crc32(f"{scope} {kind} {api_version}".encode())
-
-
-def stream_digest(seal: int, cursor: int, confirmed_at: float) -> int:
-    return zlib.crc32(f"{cursor} {float(confirmed_at)}".encode(), seal)
 
 
 def read_stream_rows(connection: sqlite3.Connection) -> dict[ListScope, StreamRow]:

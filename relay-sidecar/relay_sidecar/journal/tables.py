@@ -6,24 +6,21 @@ when one fails (it is thrown away), are the caller's.
 """
 
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+import msgspec
+from msgspec import Struct
+
 from edge_sidecars.apimachinery.objects import Item, Key
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal import records
 from relay_sidecar.journal.records import Record
-from relay_sidecar.journal.rows import (
-    ARRIVING,
-    StreamRow,
-    arriving_text,
-    item_digest,
-    kept_digest,
-    resource_text,
-    scope_text,
-    stream_digest,
-    stream_seal,
-)
+
+# Before the scope of a stream whose first list is not whole yet: no scope begins like this.
+ARRIVING = "arriving "
 
 _PUT_STREAM = """
 INSERT INTO stream (scope, kind, api_version, cursor, confirmed_at, used_at, digest)
@@ -62,6 +59,14 @@ _RECORD_OVERHEAD = 8192
 
 
 T = TypeVar("T")
+
+
+class StreamRow(Struct):
+    """A stream on disk. `seal`: checksum of the part of its row that does not change."""
+
+    id: int
+    cursor: int
+    seal: int
 
 
 class OutOfStep(Exception):
@@ -280,3 +285,34 @@ def _is_same(item: Item, other: Item | None) -> bool:
     if item is other:
         return True
     return other is not None and item.version == other.version and item.raw == other.raw
+
+
+def resource_text(resource: ResourceName) -> str:
+    return f"{resource.group}/{resource.version}/{resource.plural}"
+
+
+def scope_text(scope: ListScope) -> str:
+    resource = scope.resource
+    named = (resource.group, resource.version, resource.plural, scope.namespace)
+    return msgspec.json.encode((*named, str(scope.labels), str(scope.fields))).decode()
+
+
+def arriving_text(scope: ListScope) -> str:
+    return ARRIVING + scope_text(scope)
+
+
+def item_digest(item: Item) -> int:
+    namespace, name = item.key
+    return zlib.crc32(item.raw, zlib.crc32(f"{item.version} {namespace} {name}".encode()))
+
+
+def kept_digest(space: str, key: bytes, value: bytes) -> int:
+    return zlib.crc32(value, zlib.crc32(key, zlib.crc32(space.encode())))
+
+
+def stream_seal(scope: str, kind: str, api_version: str) -> int:
+    return zlib.crc32(f"{scope} {kind} {api_version}".encode())
+
+
+def stream_digest(seal: int, cursor: int, confirmed_at: float) -> int:
+    return zlib.crc32(f"{cursor} {float(confirmed_at)}".encode(), seal)

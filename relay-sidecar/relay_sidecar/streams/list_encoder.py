@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from edge_sidecars.apimachinery.objects import Item
-from relay_sidecar.streams.view import StreamView
+from relay_sidecar.streams.fanout import StreamView
 
 # k8s.io/apiserver: defaultGzipContentEncodingLevel.
 GZIP_LEVEL = 1

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from edge_sidecars.apimachinery.objects import Item, Key
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 
 
 class SeenObjects:

@@ -14,10 +14,9 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.apimachinery.store import Collection, ObjectChange
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
-from relay_sidecar.core.stream.catch_up import ListEvidence
-from relay_sidecar.streams.fanout import Feed
+from relay_sidecar.core.stream.commands import ListEvidence
+from relay_sidecar.streams.fanout import Feed, StreamView
 from relay_sidecar.streams.list_encoder import ListBody
-from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
 
 # Cached bodies of lists: of few views, since clients choose the selectors, and while the link is
@@ -58,7 +57,7 @@ class Stream:
         # The successor's `turns` then.
         self.successor_turns = 0
         # Called with each version before watchers see it.
-        self.on_told: Callable[[int], None] | None = None
+        self.on_shown: Callable[[int], None] | None = None
         self._counters = counters
         self._feeds: dict[StreamView, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
@@ -168,8 +167,8 @@ class Stream:
             cursor = self.collection.cursor
             feeds = self._feeds.values()
             # A client that has seen a version sees nothing older from another stream.
-            if self.on_told is not None and any(feed.has_listeners for feed in feeds):
-                self.on_told(cursor)
+            if self.on_shown is not None and any(feed.has_listeners for feed in feeds):
+                self.on_shown(cursor)
             for feed in feeds:
                 feed.bookmark(cursor, self.kind, self.api_version)
         self._come_up()
@@ -181,8 +180,8 @@ class Stream:
         self._bodies.clear()
         if changes:
             self._sorted = None
-            if self.on_told is not None and self.watchers:
-                self.on_told(changes[-1].version)
+            if self.on_shown is not None and self.watchers:
+                self.on_shown(changes[-1].version)
             for feed in self._feeds.values():
                 feed.publish(changes)
 

@@ -249,7 +249,7 @@ class Streams:
             window_bytes=self.limits.window_bytes, window_events=self.limits.window_events
         )
         stream = Stream(scope, collection, self.counters, now=now)
-        stream.on_told = partial(self.floor.raise_to, scope.resource)
+        stream.on_shown = partial(self.floor.raise_to, scope.resource)
         self._streams.setdefault(scope.resource, {})[scope] = stream
         return stream
 

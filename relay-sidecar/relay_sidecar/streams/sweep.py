@@ -6,8 +6,10 @@ import asyncio
 import time
 from collections.abc import Iterable
 
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import StreamTouched
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import StreamJournal
+from relay_sidecar.streams.stream_journal import deletion_records
 from relay_sidecar.streams.streams import Streams
 
 # Seconds between rounds.
@@ -23,7 +25,7 @@ class Sweep:
         # Those that are watched as a whole, and since when.
         self._whole_since: dict[Stream, float] = {}
 
-    async def run(self, journal: StreamJournal) -> None:
+    async def run(self, journal: Journal) -> None:
         """Until it is cancelled."""
         streams = self._streams
         persisted: dict[Stream, float] = {}
@@ -36,11 +38,12 @@ class Sweep:
             unused = self._unused(now) if streams.is_up else []
             for stream in unused:
                 streams.drop(stream, None)
-            await journal.deleted(*unused)
+            await journal.commit(*deletion_records(unused))
             before = {stream: persisted.get(stream, -USE_PERSISTED_EVERY) for stream in streams}
             used = [s for s in streams if s.used_at - before[s] >= USE_PERSISTED_EVERY]
             persisted = before | {stream: stream.used_at for stream in used}
-            await journal.touched(*used)
+            at = time.time()
+            await journal.commit(*(StreamTouched(stream.scope, at) for stream in used))
 
     def _unused(self, now: float) -> list[Stream]:
         """Those without a reader for so long that they are to be deleted."""

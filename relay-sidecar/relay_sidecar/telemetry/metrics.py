@@ -21,11 +21,13 @@ MAX_REFUSALS = 500
 
 @dataclass
 class RelayCounters:
-    """`requests`: by method, status code and who answered; `refusals`: streams that were refused,
-    by resource and status code. Events are lines of watches, received from upstream and sent to all
+    """`requests`: by method, status code and who answered; `refused_requests`: those that the relay
+    itself refused, by verb, resource and reason; `refusals`: streams that were refused, by resource
+    and status code. Events are lines of watches, received from upstream and sent to all
     watchers together."""
 
     requests: Counter[tuple[str, int, Source]] = field(default_factory=Counter)
+    refused_requests: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     refusals: Counter[tuple[str, int]] = field(default_factory=Counter)
     events_received: int = 0
     events_sent: int = 0
@@ -33,6 +35,7 @@ class RelayCounters:
     link_changes: int = 0
     relists: int = 0
     slow_watchers: int = 0
+    tokens_replayed: int = 0
 
     def received(self, size: int) -> None:
         self.bytes_received += size
@@ -42,6 +45,12 @@ class RelayCounters:
 
     def answered(self, method: str, code: int, source: Source) -> None:
         self.requests[method if method in METHODS else "other", code, source] += 1
+
+    def request_refused(self, verb: str, resource: str, reason: str) -> None:
+        key = verb, resource, reason
+        if key not in self.refused_requests and len(self.refused_requests) >= MAX_REFUSALS:
+            key = verb, "other", reason
+        self.refused_requests[key] += 1
 
     def refused(self, resource: str, code: int) -> None:
         """A list or watch of the relay's own, by upstream or, 429, for want of room here."""
@@ -121,6 +130,15 @@ def _counted(counters: RelayCounters) -> list[Metric]:
             ),
         ),
         Metric(
+            "relay_requests_refused_total",
+            Kind.COUNTER,
+            "Requests that the relay itself refused, by verb, resource and reason.",
+            tuple(
+                ({"verb": verb, "resource": resource, "reason": reason}, float(count))
+                for (verb, resource, reason), count in sorted(counters.refused_requests.items())
+            ),
+        ),
+        Metric(
             "relay_stream_refusals_total",
             Kind.COUNTER,
             "Streams that upstream refused, by status code; 429: --max-objects was reached.",
@@ -152,6 +170,11 @@ def _counted(counters: RelayCounters) -> list[Metric]:
             "relay_slow_watchers_closed_total",
             "Watches that were ended because their reader fell behind.",
             counters.slow_watchers,
+        ),
+        _counter(
+            "relay_tokens_replayed_total",
+            "TokenRequests that were answered with a kept answer.",
+            counters.tokens_replayed,
         ),
     ]
 

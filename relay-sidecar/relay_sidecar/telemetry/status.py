@@ -1,12 +1,12 @@
 """The state of the relay at one moment: the /status document.
 
 Pure: computed in the request that asks, never stored. Has no object and no token, but names of
-resources and selectors.
+resources and selectors, and for what tokens are kept.
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -113,8 +113,40 @@ class JournalStatus:
     failure: str | None
     note: str | None
 
+
+@dataclass(frozen=True, kw_only=True)
+class SecretsStatus:
+    """`is_kept`: what is watched by name now, and each answer to a TokenRequest, outlasts a
+    restart. `failure`: why not, although --keep-secrets is set, or why what was kept before is
+    unknown."""
+
+    is_kept: bool = False
+    failure: str | None = None
+
     def document(self) -> dict[str, Any]:
-        return {"directory": self.directory, "failure": self.failure, "note": self.note}
+        return {"isKept": self.is_kept, "failure": self.failure}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptTokenStatus:
+    """For what an answer to a TokenRequest is kept; nothing of the answer."""
+
+    namespace: str
+    service_account: str
+    pod_name: str
+    pod_uid: str
+    audiences: Sequence[str]
+    expiration_seconds: int | None
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "namespace": self.namespace,
+            "serviceAccount": self.service_account,
+            "podName": self.pod_name,
+            "podUID": self.pod_uid,
+            "audiences": list(self.audiences),
+            "expirationSeconds": self.expiration_seconds,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +163,8 @@ class RelayStatus:
     watchers: int
     max_watchers: int
     max_objects: int
+    secrets: SecretsStatus = SecretsStatus()
+    tokens: Sequence[KeptTokenStatus] = ()
 
     @property
     def objects(self) -> int:
@@ -144,7 +178,9 @@ class RelayStatus:
             "lack": self.lack or None,
             "access": self.access,
             "link": self.link.document(),
-            "journal": self.journal.document(),
+            "journal": asdict(self.journal),
+            "secrets": self.secrets.document(),
+            "tokens": [token.document() for token in self.tokens],
             "objects": self.objects,
             "maxObjects": self.max_objects,
             "watchers": self.watchers,

@@ -13,10 +13,17 @@ from contextlib import suppress
 from yarl import URL
 
 from edge_sidecars.kubeapi import ApiTransport, Request, TooLong, Unreachable
-from edge_sidecars.kubeapi.request import Identity
+from edge_sidecars.kubeapi.messages import Identity
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
-from relay_sidecar.core.link import NOBODY_THERE, SERVER, UNAUTHORIZED, LinkEvidence, UpstreamLink
+from relay_sidecar.core.link import (
+    NOBODY_THERE,
+    SERVER,
+    UNAUTHORIZED,
+    LinkEvidence,
+    UpstreamLink,
+    failure_evidence,
+)
 from relay_sidecar.core.probe_request import ProbeReply, ProbeRequests
 from relay_sidecar.telemetry.status import LinkState, Outage
 
@@ -38,7 +45,6 @@ class LinkProbe:
         self.link = link
         # Behind a path there is a gateway.
         self._probing = ProbeRequests(may_be_brief=URL(transport.url).path == "/")
-        self._told: bool | None = None
         self._told_state: LinkState | None = None
         # Upstream answers the relay's own credentials with 401.
         self._is_unauthorized = False
@@ -47,7 +53,6 @@ class LinkProbe:
         self._outages: deque[Outage] = deque(maxlen=OUTAGES_KEPT)
         self._kick = asyncio.Event()
         self._known = asyncio.Event()
-        self.changes = 0
         # Unix time of the latest answer.
         self.answered_at = 0.0
 
@@ -81,11 +86,6 @@ class LinkProbe:
         return "relayed" if self.is_relayed else "down"
 
     @property
-    def heard_at(self) -> float:
-        """When upstream answered last, by the boot clock."""
-        return self.link.heard_at
-
-    @property
     def down_for(self) -> float | None:
         """Seconds; None while it is up, or without a verdict yet."""
         now = boottime()
@@ -96,10 +96,6 @@ class LinkProbe:
     def outages(self) -> tuple[Outage, ...]:
         """Those that are over, the newest last."""
         return tuple(self._outages)
-
-    @property
-    def is_known(self) -> bool:
-        return self.link.is_known
 
     async def known(self, timeout: float) -> None:
         """Returns when there is a first verdict, or after `timeout` seconds."""
@@ -144,11 +140,9 @@ class LinkProbe:
             self._look_back()
             delay = self.link.wake_at - boottime()
             if delay > 0:
-                try:
+                with suppress(TimeoutError):
                     async with asyncio.timeout(delay):
                         await self._kick.wait()
-                except TimeoutError:
-                    pass
                 continue
             self.link.probing(boottime())
             outcome = await self._probe()
@@ -172,8 +166,7 @@ class LinkProbe:
         except TimeoutError:
             return LinkEvidence.TIMED_OUT
         except (Unreachable, TooLong) as error:
-            is_late = isinstance(error, Unreachable) and error.is_late
-            return LinkEvidence.TIMED_OUT if is_late else LinkEvidence.REFUSED
+            return failure_evidence(is_late=isinstance(error, Unreachable) and error.is_late)
 
     async def _ask(self) -> LinkEvidence:
         if self._probing.is_brief(in_doubt=self._is_in_doubt or self._is_unauthorized):
@@ -201,25 +194,25 @@ class LinkProbe:
             return ProbeReply(answer.status, answer.headers, answer.peer_names)
 
     def _tell(self) -> None:
-        is_up = self.is_up
         if not self.link.is_known:
             return
-        self._tell_state(is_up=is_up)
-        if is_up == self._told:
+        is_up = self.is_up
+        state: LinkState = "up" if is_up else "relayed" if self.is_relayed else "down"
+        before, self._told_state = self._told_state, state
+        if state == before:
             return
-        if self._told is not None:
-            self.changes += 1
-        self._told = is_up
+        self._log(state)
+        if before == "relayed" and state == "down":
+            # What was asked of the relay above waits in vain.
+            self._transport.abort()
+        if before is not None and is_up == (before == "up"):
+            return
         self._known.set()
         self._note_outage(is_up=is_up)
         for observer in self.on_change:
             observer(is_up)
 
-    def _tell_state(self, *, is_up: bool) -> None:
-        state: LinkState = "up" if is_up else "relayed" if self.is_relayed else "down"
-        before, self._told_state = self._told_state, state
-        if state == before:
-            return
+    def _log(self, state: LinkState) -> None:
         told = fields(server=self._transport.url)
         match state:
             case "up":
@@ -228,9 +221,6 @@ class LinkProbe:
                 logger.info("upstream is a relay that is cut off itself", extra=told)
             case _:
                 logger.info("upstream is out of reach", extra=told)
-        if before == "relayed" and state == "down":
-            # What was asked of the relay above waits in vain.
-            self._transport.abort()
 
     def _note_outage(self, *, is_up: bool) -> None:
         now = boottime()

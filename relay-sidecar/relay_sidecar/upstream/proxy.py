@@ -6,6 +6,8 @@ off upstream breaks off here; a client that leaves takes the exchange along. Whi
 nothing is tried. Looks into no body.
 """
 
+import socket
+import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -13,6 +15,7 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from aiohttp import hdrs
+from aiohttp.http import HttpVersion11
 from multidict import CIMultiDict
 
 from edge_sidecars.apimachinery.status import (
@@ -33,17 +36,18 @@ from edge_sidecars.kubeapi import (
 )
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
-from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
+from relay_sidecar.core.link import LinkEvidence, failure_evidence, is_of_api_server
 from relay_sidecar.upstream import tunnel
-from relay_sidecar.upstream.buffered_response import BufferedResponse
-from relay_sidecar.upstream.client_request import Upload, headers_upstream, upload_of
-from relay_sidecar.upstream.streaming import (
-    PATIENCE,
-    StreamedResponse,
-    StreamObserver,
-    begun,
-    broken_off,
+from relay_sidecar.upstream.messages import (
+    BufferedResponse,
+    ClientRequest,
+    Upload,
+    asks_for_upgrade,
+    end_to_end,
+    headers_upstream,
+    upload_of,
 )
+from relay_sidecar.upstream.streaming import PATIENCE, StreamedResponse, StreamObserver
 
 # Set on a request that upstream was asked about.
 IS_PASSED_ON = web.RequestKey("is_passed_on", bool)
@@ -57,6 +61,8 @@ MAX_KEPT_BODY = 8 * 1024 * 1024
 SHORT_BODY = 256 * 1024
 # Seconds; kube-apiserver's --request-timeout, which what is not a watch never exceeds by itself.
 LONGEST_REQUEST = 60.0
+# struct linger {on, seconds}, socket(7): closing sends a reset.
+RESET = struct.pack("ii", 1, 0)
 
 
 class CallerCredentials(Protocol):
@@ -104,35 +110,25 @@ class Proxy:
     def is_relayed(self) -> bool:
         return self._link.is_relayed
 
-    async def fetch(
-        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> BufferedResponse:
+    async def fetch(self, asked: ClientRequest) -> BufferedResponse:
         """The whole answer to a read. Raises `Unreachable`, and `Refused` for what is too long."""
-        return await self._whole(
-            request,
-            None,
-            accept=accept,
-            header_timeout=header_timeout,
-            idle_timeout=header_timeout,
-        )
+        return await self._whole(asked, None, idle_timeout=asked.header_timeout)
+
+    async def ask(self, asked: ClientRequest, body: bytes) -> BufferedResponse:
+        """The whole answer to a request with this body. Raises as `fetch`."""
+        return await self._whole(asked, body, idle_timeout=asked.header_timeout)
 
     async def stream(
-        self,
-        request: web.BaseRequest,
-        observer: StreamObserver,
-        *,
-        accept: str | None,
-        header_timeout: float,
+        self, asked: ClientRequest, observer: StreamObserver
     ) -> web.StreamResponse | BufferedResponse:
         """The answer to a read as it comes, where `observer` says so of its first bytes, else the
         whole answer. Over the link it is compressed, whatever the client accepts.
 
         Raises `Unreachable` where nothing was handed on, and `Refused` for what is too long.
         """
-        headers = self._headers(request, accept)
         response: web.StreamResponse | None = None
         try:
-            async with self._asked(request, headers, None, header_timeout=header_timeout) as answer:
+            async with self._asked(asked, self._headers(asked), None) as answer:
                 streamed = StreamedResponse(answer)
                 beginning = await streamed.beginning()
                 if answer.status != HTTPStatus.OK or not observer.may_pass(beginning):
@@ -141,27 +137,19 @@ class Proxy:
                     return await BufferedResponse.of(answer, body, limit=MAX_ANSWER)
                 # A probe that is late on a busy machine breaks nothing off that still comes.
                 answer.outlast_abort()
-                response = begun(request, answer)
-                await streamed.send(request, response, observer)
+                response = _begun(asked.request, answer)
+                await streamed.send(asked.request, response, observer)
                 return response
         except Unreachable as error:
-            return broken_off(request, response, error)
+            return _broken_off(asked.request, response, error)
 
-    async def write(
-        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> BufferedResponse:
+    async def write(self, asked: ClientRequest) -> BufferedResponse:
         """The whole answer to a write. Raises `Refused`."""
-        body = upload_of(request)
+        body = upload_of(asked.request)
         try:
             self._check_link()
             whole = None if body is None else await body.whole(limit=MAX_KEPT_BODY)
-            answer = await self._whole(
-                request,
-                whole,
-                accept=accept,
-                header_timeout=header_timeout,
-                idle_timeout=LONGEST_REQUEST,
-            )
+            answer = await self._whole(asked, whole, idle_timeout=LONGEST_REQUEST)
             return replace(answer, asked=whole or b"")
         except Unreachable as error:
             raise Refused(_of_write(error)) from error
@@ -188,11 +176,10 @@ class Proxy:
         """Raises `Unreachable` where nothing was answered."""
         response: web.StreamResponse | None = None
         headers = headers_upstream(request, self._access.headers_for_upstream(request[CALLER]))
+        asked = ClientRequest(request, None, LONGEST_REQUEST)
         try:
-            async with self._asked(
-                request, headers, body, header_timeout=LONGEST_REQUEST
-            ) as answer:
-                response = begun(request, answer)
+            async with self._asked(asked, headers, body) as answer:
+                response = _begun(request, answer)
                 await response.prepare(request)
                 if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
                     await tunnel.run(request, answer)
@@ -202,40 +189,29 @@ class Proxy:
                 await response.write_eof()
                 return response
         except Unreachable as error:
-            return broken_off(request, response, error)
+            return _broken_off(request, response, error)
 
     async def _whole(
-        self,
-        request: web.BaseRequest,
-        body: bytes | None,
-        *,
-        accept: str | None,
-        header_timeout: float,
-        idle_timeout: float,
+        self, asked: ClientRequest, body: bytes | None, *, idle_timeout: float
     ) -> BufferedResponse:
-        headers = self._headers(request, accept)
-        async with self._asked(request, headers, body, header_timeout=header_timeout) as answer:
+        async with self._asked(asked, self._headers(asked), body) as answer:
             content = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
             return await BufferedResponse.of(answer, content, limit=MAX_ANSWER)
 
     @asynccontextmanager
     async def _asked(
-        self,
-        request: web.BaseRequest,
-        headers: CIMultiDict[str],
-        body: bytes | Upload | None,
-        *,
-        header_timeout: float,
+        self, asked: ClientRequest, headers: CIMultiDict[str], body: bytes | Upload | None
     ) -> AsyncIterator[Response]:
         """Raises `Unreachable`, and `Refused` for what cannot be asked or is too long."""
+        request = asked.request
         if not request.raw_path.startswith("/"):
             raise Refused(bad_request("the request's target is not a path"))
         self._check_link()
         request[IS_PASSED_ON] = True
-        asked = Request(
+        passed_on = Request(
             request.method,
             request.raw_path,
-            header_timeout=header_timeout,
+            header_timeout=asked.header_timeout,
             connect_timeout=self._connect_timeout,
             headers=headers.items(),
             body=body,
@@ -245,19 +221,18 @@ class Proxy:
         try:
             async with AsyncExitStack() as stack:
                 try:
-                    answer = await stack.enter_async_context(self._transport.send(asked))
+                    answer = await stack.enter_async_context(self._transport.send(passed_on))
                 except StaleConnection:
                     if request.method not in READS or body is not None:
                         raise
-                    again = self._transport.send(replace(asked, connection="fresh"))
+                    again = self._transport.send(replace(passed_on, connection="fresh"))
                     answer = await stack.enter_async_context(again)
-                # Another relay whose answer has an Age has not reached the API server.
-                if answer.status not in NOBODY_THERE and hdrs.AGE not in answer.headers:
+                if is_of_api_server(answer.status, answer.headers):
                     self._link.met(LinkEvidence.ANSWERED)
                 yield answer
         except Unreachable as error:
             if not isinstance(body, Upload) or body.failure is None:
-                self._link.met(_outcome(error))
+                self._link.met(failure_evidence(is_late=error.is_late))
             raise
         except TooLong as error:
             raise Refused(_too_long(request, error)) from error
@@ -266,13 +241,49 @@ class Proxy:
         if not self.is_up:
             raise NotSent("the link is down")
 
-    def _headers(self, request: web.BaseRequest, accept: str | None) -> CIMultiDict[str]:
+    def _headers(self, asked: ClientRequest) -> CIMultiDict[str]:
         """The headers of a request whose answer is read here."""
-        ours = self._access.headers_for_upstream(request[CALLER])
-        headers = headers_upstream(request, {**ours, hdrs.ACCEPT_ENCODING: "gzip"})
-        if accept is not None:
-            headers[hdrs.ACCEPT] = accept
+        ours = self._access.headers_for_upstream(asked.request[CALLER])
+        headers = headers_upstream(asked.request, {**ours, hdrs.ACCEPT_ENCODING: "gzip"})
+        if asked.accept is not None:
+            headers[hdrs.ACCEPT] = asked.accept
         return headers
+
+
+def _begun(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+    """The answer's head; as aiohttp frames it, the length or else chunks."""
+    response = web.StreamResponse(status=answer.status, reason=answer.reason)
+    response.headers.extend(end_to_end(answer.headers))
+    if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
+        if not asks_for_upgrade(request.headers):
+            raise Unreachable("upstream changes the protocol, which nobody asked for")
+        response.headers[hdrs.CONNECTION] = "Upgrade"
+        response.headers.extend(
+            (hdrs.UPGRADE, each) for each in answer.headers.getall(hdrs.UPGRADE, [])
+        )
+        response.force_close()
+    return response
+
+
+def _broken_off(
+    request: web.BaseRequest, response: web.StreamResponse | None, error: Unreachable
+) -> web.StreamResponse:
+    """What was begun cannot be taken back: the client is to see that it is not whole. Raises the
+    error where nothing was sent."""
+    if response is None or not response.prepared:
+        raise error
+    transport = request.transport
+    if transport is None:
+        return response
+    if request.version >= HttpVersion11:
+        # Without the last chunk, or short of its length; what is there still arrives.
+        transport.close()
+    else:
+        # It takes any end for the end, but not a reset.
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        transport.abort()
+    return response
 
 
 def _of_write(error: Unreachable) -> Status:
@@ -285,7 +296,3 @@ def _too_long(request: web.BaseRequest, error: TooLong) -> Status:
     """Without Retry-After: it would be as long again."""
     message = f"the answer to {request.path} is {error}"
     return Status(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="InternalError", message=message)
-
-
-def _outcome(error: Unreachable) -> LinkEvidence:
-    return LinkEvidence.TIMED_OUT if error.is_late else LinkEvidence.REFUSED

@@ -9,20 +9,16 @@ here, and so does gzip that is corrupt or truncated.
 
 import asyncio
 import socket
-import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from http import HTTPStatus
 from typing import Protocol
 
 from aiohttp import hdrs
-from aiohttp.http import HttpVersion11
 
-from edge_sidecars.apimachinery.accept import is_gzip, takes_gzip
+from edge_sidecars.apimachinery.request.accept import is_gzip, takes_gzip
 from edge_sidecars.kubeapi import Response, Unreachable
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.upstream.client_request import asks_for_upgrade, end_to_end
 
 # Seconds for some hundred KiB, to a process on this machine; a connection that is dead takes as
 # long to be noticed (TCP_USER_TIMEOUT).
@@ -41,8 +37,6 @@ LONG = 128 * 1024
 # Seconds between two pieces of a long answer that is passed on: an API server makes a MiB of a list
 # in some milliseconds.
 GATHER = 0.002
-# struct linger {on, seconds}, socket(7): closing sends a reset.
-RESET = struct.pack("ii", 1, 0)
 
 
 async def send_long(
@@ -185,42 +179,6 @@ class Inflation:
 
 def _member() -> "zlib._Decompress":
     return zlib.decompressobj(16 + zlib.MAX_WBITS)
-
-
-def begun(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
-    """The answer's head; as aiohttp frames it, the length or else chunks."""
-    response = web.StreamResponse(status=answer.status, reason=answer.reason)
-    response.headers.extend(end_to_end(answer.headers))
-    if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
-        if not asks_for_upgrade(request.headers):
-            raise Unreachable("upstream changes the protocol, which nobody asked for")
-        response.headers[hdrs.CONNECTION] = "Upgrade"
-        response.headers.extend(
-            (hdrs.UPGRADE, each) for each in answer.headers.getall(hdrs.UPGRADE, [])
-        )
-        response.force_close()
-    return response
-
-
-def broken_off(
-    request: web.BaseRequest, response: web.StreamResponse | None, error: Unreachable
-) -> web.StreamResponse:
-    """What was begun cannot be taken back: the client is to see that it is not whole. Raises the
-    error where nothing was sent."""
-    if response is None or not response.prepared:
-        raise error
-    transport = request.transport
-    if transport is None:
-        return response
-    if request.version >= HttpVersion11:
-        # Without the last chunk, or short of its length; what is there still arrives.
-        transport.close()
-    else:
-        # It takes any end for the end, but not a reset.
-        sock = transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        transport.abort()
-    return response
 
 
 async def _write_part(request: web.BaseRequest, response: web.StreamResponse, part: bytes) -> None:

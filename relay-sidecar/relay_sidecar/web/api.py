@@ -1,29 +1,35 @@
 """The Kubernetes API on localhost: who may, what is asked, and which part of the relay answers.
 
-Every path belongs to Kubernetes. What is neither kept nor shared goes upstream as it is. Whatever
-goes wrong is a Status object.
+Every path belongs to Kubernetes. What is neither kept nor shared goes upstream as it is. A write is
+sent once or refused, never faked; one whose outcome is unknown is answered as such, and never sent
+again. Whatever goes wrong is a Status object.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs
 from multidict import MultiMapping
 
-from edge_sidecars.apimachinery.request_info import ListOptions, RequestInfo, representation
+from edge_sidecars.apimachinery.request.accept import accept_header
+from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.link import SERVER
-from relay_sidecar.upstream.client_request import asks_for_upgrade
-from relay_sidecar.upstream.proxy import IS_PASSED_ON
+from relay_sidecar.documents.documents import DocumentCache
+from relay_sidecar.upstream.messages import ClientRequest, asks_for_upgrade
+from relay_sidecar.upstream.proxy import IS_PASSED_ON, LONGEST_REQUEST
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead
+from relay_sidecar.web.refusals import Refusals
 from relay_sidecar.web.responses import status_answer
 from relay_sidecar.web.upstream import Upstream
-from relay_sidecar.web.writes import Writes
+
+if TYPE_CHECKING:
+    from relay_sidecar.web.token_requests import TokenRequests
 
 # A cached Lease breaks any elector; the others are questions about the caller or for once.
 NEVER_KEPT: Final = frozenset(
@@ -46,22 +52,28 @@ class Api:
         discovery: Discovery,
         *,
         link_known: Callable[[], Awaitable[None]],
+        logs_refusals: bool = False,
+        tokens: "TokenRequests | None" = None,
     ) -> None:
         self._access = access
         self._upstream = upstream
         self._reads = reads
-        self._writes = Writes(upstream, reads.freshness)
         self._discovery = discovery
         self._link_known = link_known
+        self._tokens = tokens
+        self._refusals = Refusals(reads.streams.counters, are_logged=logs_refusals)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer: web.StreamResponse
         try:
             answer = await self._answer(request)
         except Refused as refused:
+            self._refusals.refused(request, refused.status)
             answer = status_answer(refused.status)
         except Unreachable as error:
-            answer = status_answer(unavailable(f"upstream is out of reach: {error}"))
+            status = unavailable(f"upstream is out of reach: {error}")
+            self._refusals.refused(request, status)
+            answer = status_answer(status)
             # A relay before this one is to know who says so.
             answer.headers[hdrs.SERVER] = SERVER
         self._reads.streams.counters.answered(
@@ -74,21 +86,39 @@ class Api:
         info = RequestInfo.parse(request.method, request.raw_path)
         await self._link_known()
         if not info.is_resource:
-            if request.method == "GET" and self._discovery.is_kept(info.path):
+            if request.method == "GET" and DocumentCache.is_kept(info.path):
                 await self._access.may(caller, info, label_selector="", field_selector="")
                 return await self._discovery.answer(request, info.path)
             return await self._upstream.forward(request)
+        if self._tokens is not None and self._tokens.takes(request, info):
+            return await self._tokens.answer(request, info)
         if info.verb in WRITES and is_learned_from(info, request.headers):
-            return await self._writes.answer(request, info)
+            return await self._write(request, info)
         if not is_kept(info, request.headers):
             return await self._upstream.forward(request)
-        read = ClientRead(request, info, caller, representation(request.headers.get("Accept", "")))
+        read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if info.verb == "get":
             return await self._reads.get(read)
         options = ListOptions.parse(info.query)
         if options.shard_selector:
             return await self._upstream.forward(request)
         return await self._reads.list_or_watch(read, options)
+
+    async def _write(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
+        """Raises `Refused` where upstream is out of reach, or its answer was lost."""
+        if "dryRun" in info.query:
+            return await self._upstream.forward(request)
+        fresh = self._reads.freshness
+        wanted = representation(request.headers.get("Accept", ""))
+        are_many = info.verb == "deletecollection"
+        timeout = LONGEST_REQUEST if are_many else fresh.settings.write_timeout
+        asked_at = fresh.wall()
+        answer = await self._upstream.write(
+            ClientRequest(request, accept_header(wanted, is_list=are_many), timeout)
+        )
+        if answer.status in (200, 201, 202):
+            await fresh.written(info, wanted, answer, asked_at)
+        return await answer.send(request)
 
 
 def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:

@@ -4,12 +4,13 @@ import time
 
 from aiohttp import hdrs
 
-from edge_sidecars.apimachinery.accept import takes_gzip
+from edge_sidecars.apimachinery.request.accept import takes_gzip
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.documents.documents import CachedDocument, DocumentCache
+from relay_sidecar.upstream.messages import ClientRequest
 from relay_sidecar.web.responses import age_headers
 from relay_sidecar.web.upstream import Upstream
 
@@ -22,17 +23,12 @@ class Discovery:
         self._upstream = upstream
         self._timeout = timeout
 
-    def is_kept(self, path: str) -> bool:
-        return self._documents.is_kept(path)
-
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Raises `Refused` where the document is not cached."""
         accept = request.headers.get(hdrs.ACCEPT, "")
         if self._upstream.is_up:
             try:
-                fetched = await self._upstream.fetch(
-                    request, accept=None, header_timeout=self._timeout
-                )
+                fetched = await self._upstream.fetch(ClientRequest(request, None, self._timeout))
             except Unreachable:
                 pass  # the cached answer is given
             else:

@@ -1,13 +1,19 @@
-"""The relay's sockets: how many connections they hold, and what Kubernetes' clients expect of one.
+"""The relay's sockets: how many connections they hold, what Kubernetes' clients expect of one, and
+the certificate that it shows.
 
-Guarantee: clients can never use up the file descriptors that upstream, the journal and the other
-listener need; a client that watches or waits for its answer keeps its connection.
+Guarantees: clients can never use up the file descriptors that upstream, the journal and the other
+listener need; a client that watches or waits for its answer keeps its connection; a new connection
+gets the newest certificate and key that could be read and belong together: a pair half replaced
+leaves the last good one in use.
 """
 
 import ssl
+from functools import partial
+from pathlib import Path
 
-from edge_sidecars.runtime.values import Address
-from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.kubeapi.credentials import WatchedFiles, describe_failure, verify_clients
+from edge_sidecars.runtime.values import Address, BadInput
+from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 
 # Kept for connections to upstream, the journal and the runtime itself.
@@ -46,3 +52,51 @@ def connection_limit(descriptors: int, *, wanted: int, others: int) -> int:
     that is passed on another to upstream."""
     share = (descriptors - RESERVED_DESCRIPTORS - others) // 2
     return max(min(wanted, share), MIN_CONNECTIONS)
+
+
+class ServingCertificate:
+    """`client_ca_file`: who signs the certificates that clients may show; None: they show none.
+    Raises `BadInput` where the files cannot be used."""
+
+    def __init__(self, cert_file: Path, key_file: Path, client_ca_file: Path | None = None) -> None:
+        if client_ca_file is not None:
+            _check_authorities(client_ca_file)
+        loaded = partial(_loaded, cert_file, key_file, client_ca_file)
+        files = [cert_file, key_file, *([] if client_ca_file is None else [client_ca_file])]
+        self._newest = WatchedFiles(files, loaded)
+        try:
+            self._newest.get()
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise BadInput(
+                f"--tls-cert-file {cert_file} with --tls-private-key-file {key_file}: "
+                f"{describe_failure(error)}; name a PEM certificate with its chain, and its key"
+            ) from error
+        self.context = loaded()
+        self.context.sni_callback = self._choose
+
+    def _choose(
+        self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
+    ) -> None:
+        """At each handshake, whether the client names a server or not."""
+        connection.context = self._newest.get()
+
+
+def _loaded(cert_file: Path, key_file: Path, client_ca_file: Path | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    # A key with a passphrase would be asked for on a terminal, which is not there.
+    context.load_cert_chain(cert_file, key_file, password="")
+    if client_ca_file is not None:
+        verify_clients(context, client_ca_file.read_bytes())
+    return context
+
+
+def _check_authorities(client_ca_file: Path) -> None:
+    try:
+        verify_clients(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), client_ca_file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"--client-ca-file {client_ca_file}: {describe_failure(error)}; name the PEM file of "
+            "kubelet's own kubeconfig"
+        ) from error

@@ -8,8 +8,8 @@ source.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edge_sidecars.apimachinery.request_info import ListOptions, RequestInfo, representation
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldRequirement, FieldSelector
 from edge_sidecars.apimachinery.status import Refused, bad_request, expired, not_acceptable
@@ -18,9 +18,9 @@ from edge_sidecars.local_apiserver.local_apiserver import LocalApiServer
 from edge_sidecars.local_apiserver.response import Answer
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
-from relay_sidecar.core.stream.catch_up import ListEvidence
+from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.upstream.client_request import upload_of
+from relay_sidecar.upstream.messages import upload_of
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead, takes_whole
 from relay_sidecar.web.responses import status_answer
@@ -56,7 +56,7 @@ class NoReflectors:
     def confirm(self, stream: Stream) -> None:
         """It is what it is."""
 
-    def told(self, stream: Stream, told: ListEvidence) -> None:
+    def compare(self, stream: Stream, listed: ListEvidence) -> None:
         """No list comes from elsewhere."""
 
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
@@ -88,11 +88,11 @@ class LocalApi:
             return status_answer(refused.status)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        caller = request[CALLER] = await self._access.admit(request)
+        request[CALLER] = await self._access.admit(request)
         info = RequestInfo.parse(request.method, request.raw_path)
         if is_read(info) and self._has(info.resource):
             wanted = representation(request.headers.get("Accept", ""))
-            return await self._read(ClientRead(request, info, caller, wanted))
+            return await self._read(ClientRead(request, info, wanted))
         if not info.is_resource and request.method == "GET":
             found = await self._origin.document(info.path, request.headers.get("Accept", ""))
             if found is not None:

@@ -9,7 +9,7 @@ from email.utils import formatdate
 
 from aiohttp import hdrs
 
-from edge_sidecars.apimachinery.accept import takes_gzip
+from edge_sidecars.apimachinery.request.accept import takes_gzip
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.list_encoder import PART, ListBody
@@ -26,10 +26,6 @@ def status_answer(status: Status, extra: Mapping[str, str] | None = None) -> web
     if status.retry_after is not None:
         headers["Retry-After"] = str(status.retry_after)
     return web.Response(status=status.code, body=status.body(), headers=headers)
-
-
-def object_answer(raw: bytes, headers: Mapping[str, str]) -> web.Response:
-    return web.Response(body=raw, headers={**JSON, **headers})
 
 
 async def send_list(

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.upstream.buffered_response import BufferedResponse
+from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.upstream.streaming import StreamObserver
 
 
@@ -18,24 +18,15 @@ class Upstream(Protocol):
         """The API server is offline: upstream is another relay, which answers from its cache."""
         ...
 
-    async def fetch(
-        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> BufferedResponse: ...
+    async def fetch(self, asked: ClientRequest) -> BufferedResponse: ...
 
     async def stream(
-        self,
-        request: web.BaseRequest,
-        observer: StreamObserver,
-        *,
-        accept: str | None,
-        header_timeout: float,
+        self, asked: ClientRequest, observer: StreamObserver
     ) -> web.StreamResponse | BufferedResponse:
         """As it comes, where `observer` says so of how it begins; else whole."""
         ...
 
-    async def write(
-        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> BufferedResponse:
+    async def write(self, asked: ClientRequest) -> BufferedResponse:
         """Raises `Refused` with what is known of the outcome."""
         ...
 

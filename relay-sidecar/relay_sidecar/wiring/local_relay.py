@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, NoReturn
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.local_apiserver.core.api_errors import not_served
 from edge_sidecars.local_apiserver.local_apiserver import LocalApiServer
 from edge_sidecars.local_apiserver.storage import Unusable
@@ -14,7 +14,6 @@ from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import (
@@ -38,8 +37,7 @@ class LocalRelay:
         )
         fields, settings = _LocalFields(origin), settings_of(config)
         # All objects are in the origin.
-        journal = StreamJournal(Journal(None))
-        reads = Reads(access, _NoUpstream(), streams, fields, journal, settings)
+        reads = Reads(access, _NoUpstream(), streams, fields, Journal(None), settings)
         self.api = LocalApi(access, reads, origin)
         self.report = RelayReport(
             config,

@@ -4,20 +4,17 @@ Each part gets what it needs when it is made; what several hear of is one line o
 Answers before the first contact with upstream: what the last run persisted is there at once.
 """
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
+from edge_sidecars.runtime.process import VERSION
 from edge_sidecars.runtime.values import BadInput
-from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.walstore.files import DirectoryInUse
 from relay_sidecar.access.admission import Access
-from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
@@ -27,11 +24,11 @@ from relay_sidecar.documents.documents import DocumentCache
 from relay_sidecar.documents.schemas import Schemas
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
-from relay_sidecar.streams.stream_journal import StreamJournal, everything, restore
+from relay_sidecar.streams.stream_journal import everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.telemetry.status import UpstreamLinkStatus
+from relay_sidecar.telemetry.status import SecretsStatus, UpstreamLinkStatus
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.upstream.reflector.reflectors import Reflectors
@@ -39,16 +36,18 @@ from relay_sidecar.upstream.reflector.source import UpstreamSource
 from relay_sidecar.web.api import Api
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
+from relay_sidecar.wiring.access import OpenedAccess, Spawn, open_access
 from relay_sidecar.wiring.limits import limits_of, settings_of
 from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.upkeep import DocumentRefresh, keep_preloaded
+
+if TYPE_CHECKING:
+    from relay_sidecar.sealing.sealed_secrets import SealedSecrets
 
 # Seconds for which the first requests wait to learn whether there is an upstream.
 FIRST_VERDICT = 0.3
 # Seconds; the limit of one probe.
 PROBE_TIMEOUT = 0.9
-
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Relay:
@@ -59,17 +58,19 @@ class Relay:
         config: Config,
         transport: ApiTransport,
         probe: LinkProbe,
-        access: Access,
+        opened: OpenedAccess,
         journal: Journal,
         saved: Saved,
         *,
+        secrets: "SealedSecrets | None" = None,
         spawn: Spawn,
     ) -> None:
+        access = opened.access
         self._config = config
         self._spawn = spawn
         self._probe = probe
-        self._stream_journal = StreamJournal(journal)
-        self._streams = streams = _streams(config, transport, probe, self._stream_journal, spawn)
+        self._journal = journal
+        self._streams = streams = _streams(config, transport, probe, journal, spawn)
         restore(streams, saved, now=time.monotonic(), wall=time.time())
         self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
         document_source = DocumentSource(
@@ -89,12 +90,21 @@ class Relay:
             changed=partial(_list_again, streams, config.request_timeout),
         )
         proxy = Proxy(transport, access, probe, connect_timeout=config.request_timeout)
+        self._tokens = None
+        if secrets is not None and opened.clock is not None and opened.node:
+            from relay_sidecar.wiring.kept_secrets import NodeTokens
+
+            self._tokens = NodeTokens(
+                config, opened.node, journal, secrets.sealer, opened.clock, streams.counters
+            )
         self.api = Api(
             access,
             proxy,
-            Reads(access, proxy, streams, self._schemas, self._stream_journal, settings_of(config)),
+            Reads(access, proxy, streams, self._schemas, journal, settings_of(config)),
             Discovery(self._documents, proxy, timeout=config.request_timeout),
             link_known=partial(probe.known, FIRST_VERDICT),
+            logs_refusals=config.log_refusals,
+            tokens=None if self._tokens is None else self._tokens.requests(proxy),
         )
         self.report = RelayReport(
             config,
@@ -102,6 +112,8 @@ class Relay:
             link=partial(_link_status, transport, probe),
             disk_failure=lambda: journal.failure,
             disk_note=saved.note,
+            secrets=partial(_secrets_status, secrets),
+            tokens=tuple if self._tokens is None else self._tokens.statuses,
         )
         self._subscribe(transport, access, journal)
 
@@ -116,6 +128,8 @@ class Relay:
             access.link,
             streams.link,
         )
+        if self._tokens is not None:
+            probe.on_change.append(self._tokens.kept.link)
         probe.on_standstill.append(streams.reflectors.doubt)
         streams.on_start.append(lambda stream: self._schemas.started(stream.scope.resource))
         journal.rewrite_from(lambda: everything(streams))
@@ -128,35 +142,48 @@ class Relay:
     ) -> "Relay":
         """Raises `BadInput`."""
         try:
-            journal = await Journal.open(config.data_dir)
+            overwrites = config.keep_secrets is not None
+            journal = await Journal.open(config.data_dir, overwrites=overwrites)
         except DirectoryInUse as error:
             raise BadInput(f"--data-dir {config.data_dir}: {error}") from error
         stack.push_async_callback(journal.close)
         saved = await journal.load()
+        secrets = None
+        if config.keep_secrets is not None:
+            from relay_sidecar.wiring.kept_secrets import unseal
+
+            secrets, saved = unseal(config, config.keep_secrets, journal, saved)
         transport = ApiTransport(credentials, user_agent=f"relay-sidecar/{VERSION}")
         stack.push_async_callback(transport.close)
         link = UpstreamLink(probe_interval=config.probe_interval, probe_timeout=PROBE_TIMEOUT)
         probe = LinkProbe(transport, link)
-        access = await _access(config, transport, journal, saved, probe, stack, spawn)
-        return cls(config, transport, probe, access, journal, saved, spawn=spawn)
+        opened = await open_access(
+            config, transport, credentials, journal, saved, probe, stack, spawn=spawn
+        )
+        relay = cls(config, transport, probe, opened, journal, saved, secrets=secrets, spawn=spawn)
+        if relay._tokens is not None:
+            await relay._tokens.restore(saved)
+        return relay
 
     def start(self) -> None:
         """The listener is open."""
         self.report.lack = ""
         self._spawn(self._probe.run())
-        self._spawn(Sweep(self._streams).run(self._stream_journal))
+        self._spawn(Sweep(self._streams).run(self._journal))
         self._spawn(self._document_refresh.run())
         self._spawn(self._schemas.run())
+        if self._tokens is not None:
+            self._spawn(self._tokens.run(self._streams))
         for wanted in self._config.preload:
             self._spawn(keep_preloaded(self._streams, self._documents, wanted))
 
 
 def _streams(
-    config: Config, transport: ApiTransport, probe: LinkProbe, journal: StreamJournal, spawn: Spawn
+    config: Config, transport: ApiTransport, probe: LinkProbe, journal: Journal, spawn: Spawn
 ) -> Streams:
     counters = RelayCounters()
     source = UpstreamSource(
-        transport, met=probe.met, authenticated=probe.authenticated, received=counters.received
+        transport, met=probe.met, authenticated=probe.authenticated, counters=counters
     )
 
     def connect(owner: Streams) -> Reflectors:
@@ -173,6 +200,14 @@ def _link_status(transport: ApiTransport, probe: LinkProbe) -> UpstreamLinkStatu
     )
 
 
+def _secrets_status(secrets: "SealedSecrets | None") -> SecretsStatus:
+    if secrets is None:
+        return SecretsStatus()
+    from relay_sidecar.wiring.kept_secrets import secrets_status
+
+    return secrets_status(secrets)
+
+
 def _end_requests(transport: ApiTransport, probe: LinkProbe, is_up: bool) -> None:
     """A connection that was open before the link went would wait for its time-outs."""
     if not is_up and not probe.is_relayed:
@@ -184,34 +219,3 @@ async def _list_again(streams: Streams, timeout: float, resources: frozenset[Res
     lacking = await streams.list_again(resources, timeout=timeout)
     if lacking is not None:
         raise Unreachable(f"{lacking.scope} could not be listed again")
-
-
-async def _access(
-    config: Config,
-    transport: ApiTransport,
-    journal: Journal,
-    saved: Saved,
-    probe: LinkProbe,
-    stack: AsyncExitStack,
-    spawn: Spawn,
-) -> Access:
-    if not config.asks_callers:
-        return OwnAccess(
-            config.listen, allowed_hosts=config.allowed_hosts, token_file=config.local_token_file
-        )
-    from relay_sidecar.access.access_reviews import Reviews
-    from relay_sidecar.access.authorization_store import SPACE, AuthorizationStore
-    from relay_sidecar.access.caller import CallerAccess
-
-    store = await AuthorizationStore.open(
-        journal,
-        saved.kept.get(SPACE, {}),
-        heard_at=lambda: probe.heard_at,
-        ttl=config.access_ttl,
-        offline_ttl=config.access_offline_ttl,
-    )
-    reviews = Reviews(transport, timeout=config.request_timeout)
-    access = CallerAccess(reviews, store, is_up=lambda: probe.may_be_up)
-    stack.push_async_callback(access.close)
-    spawn(store.run())
-    return access

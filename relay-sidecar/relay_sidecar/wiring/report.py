@@ -1,17 +1,19 @@
 """What `/status`, `/metrics` and OpenTelemetry show about a relay, as of now."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from edge_sidecars.runtime.metrics import Metric
-from edge_sidecars.runtime.version import VERSION
+from edge_sidecars.runtime.process import VERSION
 from relay_sidecar.config.config import Config
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import measure
 from relay_sidecar.telemetry.status import (
     JournalStatus,
+    KeptTokenStatus,
     RelayStatus,
+    SecretsStatus,
     StreamState,
     StreamStatus,
     UpstreamLinkStatus,
@@ -29,6 +31,8 @@ class RelayReport:
         link: Callable[[], UpstreamLinkStatus],
         disk_failure: Callable[[], str | None],
         disk_note: str | None = None,
+        secrets: Callable[[], SecretsStatus] = SecretsStatus,
+        tokens: Callable[[], Sequence[KeptTokenStatus]] = tuple,
     ) -> None:
         self.lack = "starting"
         self.counters = streams.counters
@@ -37,6 +41,8 @@ class RelayReport:
         self._link = link
         self._disk_failure = disk_failure
         self._disk_note = disk_note
+        self._secrets = secrets
+        self._tokens = tokens
         self._started_at = time.monotonic()
 
     def measured(self) -> list[Metric]:
@@ -59,6 +65,8 @@ class RelayReport:
             watchers=self._streams.watchers,
             max_watchers=self._config.max_watchers,
             max_objects=self._config.max_objects,
+            secrets=self._secrets(),
+            tokens=self._tokens(),
         )
 
     def _stream_status(self, stream: Stream) -> StreamStatus:

@@ -12,9 +12,8 @@ from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.config.preload import Preload
-from relay_sidecar.documents.document_source import DocumentFetcher
+from relay_sidecar.documents.document_source import DocumentSource, prefetch
 from relay_sidecar.documents.documents import JSON, DocumentCache
-from relay_sidecar.documents.prefetch import prefetch
 from relay_sidecar.streams.streams import Streams
 
 # Seconds between two looks at which version of a group upstream prefers.
@@ -50,7 +49,7 @@ class DocumentRefresh:
     """The documents that kubectl needs while upstream cannot be reached."""
 
     def __init__(
-        self, documents: DocumentCache, upstream: DocumentFetcher, streams: Streams
+        self, documents: DocumentCache, upstream: DocumentSource, streams: Streams
     ) -> None:
         self._documents = documents
         self._upstream = upstream

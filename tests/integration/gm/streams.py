@@ -22,10 +22,11 @@ from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import METHOD
-from gm.cache.node_listener import NodeListener
+from gm.cache.informers import NodeListener
+from gm.hub.core.sedna_messages import Unresolved
 from gm.hub.credentials import ServerTls
 from gm.hub.hub import Hub
-from gm.hub.ports import TokenReviewer, Unresolved
+from gm.hub.ports import TokenReviewer
 from gm.hub.stream_server import StreamServer
 from lc.store import Store, open_store
 from lc.stream.stream_link import ClientTls, StreamLink

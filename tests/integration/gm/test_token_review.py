@@ -6,8 +6,8 @@ import pytest
 
 from edge_sidecars.kubeapi import ApiClient, Plain
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+from gm.hub.credentials import TokenReviews
 from gm.hub.ports import ReviewUnavailable
-from gm.hub.token_review import TokenReviews
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.settling import connections_closed

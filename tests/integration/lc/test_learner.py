@@ -1,17 +1,17 @@
 """Learning jobs while their objects come, change and leave; on a real store and real files."""
 
 import asyncio
-import dataclasses
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from edge_sidecars.sedna_api.core.api_object import Document
 from lc.core.learning.state import LastReport, State
 from lc.core.worker_info import WorkerInfo
-from lc.files.host_files import HostFiles
-from lc.files.mounted_secrets import MountedSecrets
+from lc.files.node_files import FileSources, HostFiles, MountedSecrets
 from lc.files.remote_files import Remote
 from lc.learning.learner import Learner
 from lc.store import Store, open_store
@@ -52,10 +52,8 @@ class Desk:
         self.spool = root / "spool"
         self.learner = Learner(
             store,
+            FileSources(HostFiles(root), Remote(), MountedSecrets(None)),
             node="edge-a",
-            host=HostFiles(root),
-            remote=Remote(),
-            secrets=MountedSecrets(None),
             folder=self.spool,
         )
         ObjectManagers(store, [self.learner]).start()
@@ -303,7 +301,7 @@ def test_a_worker_that_hangs_up_before_its_answer_is_not_forgotten(tmp_path: Pat
         while not report.done():
             await asyncio.sleep(0)
             report.cancel()
-        failure = dataclasses.replace(SUCCESS, name="il1-eval-1-0", kind="eval", status="failed")
+        failure = replace(SUCCESS, name="il1-eval-1-0", kind="eval", status="failed")
         await desk.put(job(condition("Eval", "Running", 1), version=2))
         await desk.learner.worker_reported(failure, running)
         state = State.decode(desk.store.learning_state("uid-il1"))

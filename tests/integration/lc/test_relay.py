@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB, MODEL, NODE_REPORT
-from edge_sidecars.sedna_api.core.node_label import node_label
+from edge_sidecars.sedna_api.core.kinds import (
+    DATASET,
+    FEDERATED_LEARNING_JOB,
+    MODEL,
+    NODE_REPORT,
+    node_label,
+)
 from edge_sidecars.sedna_api.core.stored_report import AppliedReport, applied_json
 from tests.integration.lc.edge import Cloud, Edge
 from tools.harness.controlplane.cluster import ControlPlane

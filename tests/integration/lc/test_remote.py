@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from lc.files.remote_files import Remote, RemoteError, is_remote, shown
+from lc.core.learning.paths import is_remote
+from lc.files.remote_files import Remote, RemoteError, shown
 from tests.integration.lc.stocked import stocked
 from tests.unit.lc.documents import document
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edge_sidecars.sedna_api.core.kinds import FEDERATED_LEARNING_JOB
-from edge_sidecars.sedna_api.core.node_label import node_label
+from edge_sidecars.sedna_api.core.kinds import FEDERATED_LEARNING_JOB, node_label
 from lc.core.unknown_jobs import MAX_REPORTS
 from tests.integration.gm.shop import Shop, template
 from tests.integration.gm.test_reports import node_report

@@ -12,6 +12,7 @@ import yaml
 
 from tests.integration.manifests.gm_and_lc import rules
 from tests.unit.manifests.built import MANIFESTS, OVERLAYS, Json, workload, write_kustomization
+from tests.unit.manifests.node_addons import flannel, kube_proxy
 from tools.harness.controlplane import sedna_kinds
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.answer import exchange
@@ -23,6 +24,13 @@ from tools.harness.controlplane.reservation import LOOPBACK
 # Seconds on a busy machine.
 TIMEOUT = 120.0
 FLOW_CONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
+# What Pod Security asks of a container at this level.
+RESTRICTED = {
+    "runAsNonRoot": True,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
@@ -51,7 +59,9 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
     return control_plane
 
 
-@pytest.mark.parametrize("name", [*(f"overlays/{it}" for it in OVERLAYS), "flow-control"])
+@pytest.mark.parametrize(
+    "name", [*(f"overlays/{it}" for it in (*OVERLAYS, "node")), "flow-control"]
+)
 def test_an_overlay_is_taken_field_by_field(plane: ControlPlane, name: str) -> None:
     done = _apply(plane, MANIFESTS / name)
     assert done.returncode == 0, done.stderr
@@ -74,6 +84,79 @@ def test_whatever_has_pods_is_taken_with_both_sidecars(
         plane, write_kustomization(tmp_path, [body], components=components), "-n", namespace
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_whatever_has_pods_is_taken_with_a_nodes_relay(
+    plane: ControlPlane, namespace: str, tmp_path: Path, kind: str
+) -> None:
+    components = ["elector-sidecar", "keep-on-cut-nodes", "in-cluster"]
+    body = workload(kind, serviceAccountName="shop")
+    done = _apply(
+        plane, write_kustomization(tmp_path, [body], components=components), "-n", namespace
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("level", ["restricted", "baseline", "privileged"])
+def test_a_nodes_relay_needs_the_level_privileged_for_its_host_path_alone(
+    plane: ControlPlane, namespace: str, tmp_path: Path, level: str
+) -> None:
+    enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}}
+    expect(plane.admin.patch(f"/api/v1/namespaces/{namespace}", enforced))
+    main = {"name": "main", "image": "example.com/shop:1", "securityContext": RESTRICTED}
+    folder = write_kustomization(tmp_path, [workload(containers=[main])], components=["in-cluster"])
+    [found] = kustomize(folder)
+    template = found["spec"]["template"]
+    body = {"metadata": {**template["metadata"], "name": "shop-0"}, "spec": template["spec"]}
+    status, told = plane.admin.post(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", body)
+    if level == "privileged":
+        assert status == HTTPStatus.CREATED
+        return
+    assert status == HTTPStatus.FORBIDDEN
+    _, _, violations = told["message"].partition(": ")
+    of_host_path = {
+        "baseline": 'hostPath volumes (volume "relay-public")',
+        "restricted": 'restricted volume types (volume "relay-public" uses restricted volume type '
+        '"hostPath")',
+    }
+    assert of_host_path[level] in violations
+    assert "in-cluster" not in violations
+
+
+def test_kube_proxy_and_flannel_of_nodes_with_a_relay_are_taken(
+    plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    for name, objects in (("kube-proxy", kube_proxy()), ("kube-flannel", flannel(namespace))):
+        folder = write_kustomization(
+            tmp_path / name, objects, components=[f"../overlays/node/{name}"]
+        )
+        done = _apply(plane, folder)
+        assert done.returncode == 0, done.stderr
+        assert "Warning" not in done.stderr, done.stderr
+
+
+def test_the_daemons_of_other_nodes_are_kept_off_those_with_a_relay(
+    plane: ControlPlane, namespace: str
+) -> None:
+    for body in (*kube_proxy(namespace), *flannel(namespace)):
+        if body["kind"] != "DaemonSet":
+            continue
+        path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
+        expect(plane.admin.post(path, body))
+        name = body["metadata"]["name"]
+        patch = MANIFESTS / "overlays/node/other-nodes.yaml"
+        done = _kubectl(
+            plane, "patch", "daemonset", name, "-n", namespace, "--patch-file", str(patch)
+        )
+        assert done.returncode == 0, done.stderr
+        spec = expect(plane.admin.get(f"{path}/{name}"))["spec"]["template"]["spec"]
+        affinity = spec["affinity"]["nodeAffinity"]
+        [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert [(it["key"], it["operator"]) for it in term["matchExpressions"]] == [
+            ("kubernetes.io/os", "In"),
+            ("edge-sidecars.io/relay", "DoesNotExist"),
+        ]
 
 
 def test_a_misspelt_field_is_refused(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ TIMEOUT = 10.0
 T = TypeVar("T")
 
 
-class Asked:
+class Asked(DocumentSource):
     """`asked`: path and status of each request so far; `received`: bytes of bodies."""
 
     def __init__(self, transport: ApiTransport) -> None:
@@ -28,7 +28,7 @@ class Asked:
         self.asked: list[tuple[str, int]] = []
         self.received = 0
         self.outcomes: list[LinkEvidence] = []
-        self._source = DocumentSource(
+        super().__init__(
             transport,
             timeout=TIMEOUT,
             met=self.outcomes.append,
@@ -37,7 +37,7 @@ class Asked:
         )
 
     async def fetch(self, path: str, headers: Mapping[str, str]) -> FetchedDocument:
-        answer = await self._source.fetch(path, headers)
+        answer = await super().fetch(path, headers)
         self.asked.append((path, answer.status))
         return answer
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from aiohttp import web
 
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import ApiTransport, Credentials
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.access.access_reviews import Reviews
 from relay_sidecar.access.admission import Access
 from relay_sidecar.access.authorization_store import SPACE, AuthorizationStore

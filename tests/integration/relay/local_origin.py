@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.store import Collection
 from edge_sidecars.local_apiserver import LocalApiServer
 

@@ -10,7 +10,7 @@ import sys
 from http import HTTPStatus
 from pathlib import Path
 
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.local_apiserver import Answer, LocalApiServer
 
 PATH = "/api/v1/namespaces/default/configmaps"

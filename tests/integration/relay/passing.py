@@ -11,9 +11,10 @@ from aiohttp import web
 
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import ApiTransport, Credentials, NotSent, Plain, Unreachable
-from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import LinkEvidence
+from relay_sidecar.upstream.messages import ClientRequest
 from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.web.responses import status_answer
 from tests.integration.relay.hosted import Hosted
@@ -90,17 +91,18 @@ class Passing:
             await asyncio.sleep(0)
 
     async def _pass(self, proxy: Proxy, request: web.BaseRequest) -> web.StreamResponse:
+        asked = ClientRequest(request, None, TIMEOUT)
         match request.headers.get(MODE, "forward"):
             case "fetch":
-                fetched = await proxy.fetch(request, accept=None, header_timeout=TIMEOUT)
+                fetched = await proxy.fetch(asked)
                 return await fetched.send(request)
             case "stream":
-                answer = await proxy.stream(request, self, accept=None, header_timeout=TIMEOUT)
+                answer = await proxy.stream(asked, self)
                 if isinstance(answer, web.StreamResponse):
                     return answer
                 return await answer.send(request)
             case "write":
-                fetched = await proxy.write(request, accept=None, header_timeout=TIMEOUT)
+                fetched = await proxy.write(asked)
                 return await fetched.send(request)
             case _:
                 return await proxy.forward(request)

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from edge_sidecars.apimachinery.discovery import AGGREGATED
-from relay_sidecar.documents.document_source import FetchedDocument
+from relay_sidecar.documents.document_source import ACCEPT, FetchedDocument, prefetch
 from relay_sidecar.documents.documents import JSON, SPACE, CachedDocument, DocumentCache
-from relay_sidecar.documents.prefetch import ACCEPT, prefetch
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from tests.integration.relay.asked import Asked, with_upstream

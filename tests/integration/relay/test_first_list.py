@@ -12,7 +12,7 @@ from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 import pytest
 from aiohttp import web
 
-from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.upstream.reflector.list_phase import KEPT_TOGETHER
 from tests.integration.relay.hosted import Hosted
 from tools.harness.controlplane.reservation import LOOPBACK

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from edge_sidecars.apimachinery.accept import Form
+from edge_sidecars.apimachinery.request.accept import Form
 from edge_sidecars.apimachinery.resource_version import response_version
 from tests.integration.relay.oracle import assert_same_refusal
 from tests.integration.relay.place import Place

@@ -16,9 +16,8 @@ import pytest
 from aiohttp import web
 
 from edge_sidecars.runtime.values import BadInput
-from edge_sidecars.runtime.web.connection_limit import Handler
-from relay_sidecar.web.certificate import ServingCertificate
-from relay_sidecar.web.listener import MIN_CONNECTIONS, connection_limit
+from edge_sidecars.runtime.web.connections import Handler
+from relay_sidecar.web.listener import MIN_CONNECTIONS, ServingCertificate, connection_limit
 from tests.integration.relay.hosted import Hosted, Opened
 from tools.harness.controlplane.certificates import Authority, CertificateFiles
 from tools.harness.controlplane.reservation import LOOPBACK

@@ -15,10 +15,10 @@ import pytest
 import uvloop
 from aiohttp import web
 
-from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.upstream import streaming
 from relay_sidecar.upstream.streaming import PIECE, in_parts, send_long
-from relay_sidecar.web.certificate import ServingCertificate
+from relay_sidecar.web.listener import ServingCertificate
 from tests.integration.relay.hosted import Hosted, NewEventLoop
 from tools.harness.controlplane.certificates import Authority
 from tools.harness.controlplane.reservation import LOOPBACK

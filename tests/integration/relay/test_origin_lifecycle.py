@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from edge_sidecars.apimachinery.request_info import RequestInfo
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.store import Expired, ObjectChange
 from edge_sidecars.apimachinery.watch_events import EventType
 from edge_sidecars.local_apiserver.storage import SqliteStorage

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import pytest
 
-from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import JournalStatus, RelayStatus, UpstreamLinkStatus
 from relay_sidecar.web.own_endpoints import OwnEndpoints

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edge_sidecars.apimachinery.accept import Form, representation
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.accept import Form, representation
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from tests.examples import examples
 from tests.integration.relay.asking import Answered, KeptCaller
 from tests.integration.relay.questions import clauses, targets

@@ -111,6 +111,9 @@ def test_r1_of_a_crd_that_was_deleted_nothing_is_left(one_relay: Place, contents
     version = contents.version(widgets.resource)
     caller.get(path, {"resourceVersion": version}).expect()
     with caller.watch(path, {**LONG, "resourceVersion": version}) as watching:
+        # To a watch that comes after the deletion kube-apiserver says 404, and the relay 410 to
+        # those that it has accepted before: its own is to be open.
+        wait_for(lambda: is_live(one_relay, widgets), timeout=CHANGED, what="its own watch")
         widgets.delete()
         watching.wait_for(lambda it: ("DELETED", "w") in it.told(), what="the deletion")
 
@@ -118,3 +121,8 @@ def test_r1_of_a_crd_that_was_deleted_nothing_is_left(one_relay: Place, contents
         return {caller.get(path, query).status for query in ({}, ANY)} == {404}
 
     wait_for(is_gone, timeout=CHANGED, what="not found", interval=0.2)
+
+
+def is_live(place: Place, widgets: Widgets) -> bool:
+    streams = place.relay.status()["streams"]
+    return {"live"} == {each["state"] for each in streams if each["resource"] == widgets.resource}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.documents.documents import SPACE as DOCUMENTS
 from relay_sidecar.documents.documents import DocumentCache

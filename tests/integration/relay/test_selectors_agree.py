@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edge_sidecars.apimachinery.list_options import ListOptions
 from edge_sidecars.apimachinery.objects import read_page
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.list_options import ListOptions
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.resources import check_fields
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import Refused

@@ -1,4 +1,4 @@
-"""R4: what answers to lists and watches say of the link."""
+"""R4: what answers to lists, watches and requests for documents say of the link."""
 
 import asyncio
 from contextlib import suppress
@@ -7,6 +7,8 @@ import pytest
 
 from edge_sidecars.kubeapi import ApiError, ApiTransport, Plain
 from relay_sidecar.core.link import LinkEvidence
+from relay_sidecar.documents.document_source import DocumentSource
+from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.reflector.source import UpstreamSource
 from tools.harness.pods.raw_server import Connection, RawServer
 
@@ -14,7 +16,7 @@ TIMEOUT = 5.0
 
 
 def met_with(status: str, headers: str = "") -> list[LinkEvidence]:
-    """What the link hears of a list and a watch that are answered like this."""
+    """What the link hears of a list, a watch and a document that are answered like this."""
     met: list[LinkEvidence] = []
 
     def serve(connection: Connection) -> None:
@@ -27,24 +29,32 @@ def met_with(status: str, headers: str = "") -> list[LinkEvidence]:
             transport,
             met=met.append,
             authenticated=lambda status: None,
-            received=lambda size: None,
+            counters=RelayCounters(),
         )
         with suppress(ApiError):
             await source.page("/api/v1/pods", {}, timeout=TIMEOUT)
         with suppress(ApiError):
             async for _ in source.batches("/api/v1/pods", {}, open_timeout=TIMEOUT):
                 break
+        documents = DocumentSource(
+            transport,
+            timeout=TIMEOUT,
+            met=met.append,
+            authenticated=lambda status: None,
+            received=lambda size: None,
+        )
+        await documents.fetch("/version", {})
         await transport.close()
 
     with RawServer(serve) as server:
         asyncio.run(ask())
-        assert len(server.requests) == 2
+        assert len(server.requests) == 3
     return met
 
 
 @pytest.mark.parametrize("status", ["200 OK", "401 X", "403 X", "404 X", "410 X", "429 X", "500 X"])
 def test_r4_what_an_api_server_says_is_a_sign_of_it(status: str) -> None:
-    assert met_with(status) == [LinkEvidence.ANSWERED] * 2
+    assert met_with(status) == [LinkEvidence.ANSWERED] * 3
 
 
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 X", "504 Gateway Timeout"])

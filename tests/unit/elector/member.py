@@ -9,16 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from elector_sidecar.core.candidacy import ElectionView
-from elector_sidecar.core.commands import (
-    Command,
-    Intent,
-    Purpose,
-    ReadLease,
-    WatchLease,
-    WriteLease,
-)
-from elector_sidecar.core.election import Election
-from elector_sidecar.core.lease_writes import Candidate
+from elector_sidecar.core.election import Command, Election
+from elector_sidecar.core.handover import Intent
+from elector_sidecar.core.lease_watch import ReadLease, WatchLease
+from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease
 from elector_sidecar.core.timing import Timing
 from tests.unit.elector.apiserver import NAME, NAMESPACE, Answer, Change
 from tests.unit.elector.world import Clock, Link, World

@@ -7,8 +7,9 @@ a candidate's clock between two steps of it, so comparing all at each step of an
 import math
 from typing import Protocol
 
-from elector_sidecar.core.commands import Intent, Purpose, WriteLease
+from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease, Spec, wall_seconds
+from elector_sidecar.core.lease_writes import Purpose, WriteLease
 from tests.unit.elector.apiserver import Change
 from tests.unit.elector.member import Process
 from tests.unit.elector.world import World

@@ -11,7 +11,7 @@ from enum import Enum
 
 from hypothesis import strategies as st
 
-from elector_sidecar.core.commands import Intent
+from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease_watch import IDLE_PERIOD
 from elector_sidecar.core.timing import FOREIGN_FACTOR, Timing
 from tests.unit.elector.clientgo import ClientGo

@@ -2,14 +2,10 @@
 
 import pytest
 
-from elector_sidecar.core.commands import (
-    Command,
-    Intent,
-    Purpose,
-    ReadLease,
-    WatchLease,
-    WriteLease,
-)
+from elector_sidecar.core.election import Command
+from elector_sidecar.core.handover import Intent
+from elector_sidecar.core.lease_watch import ReadLease, WatchLease
+from elector_sidecar.core.lease_writes import Purpose, WriteLease
 from elector_sidecar.core.timing import TAKEOVER_JITTER
 from tests.unit.elector.member import Process
 from tests.unit.elector.scenario import RATES, TIMINGS, Member, Run, Scenario

@@ -5,18 +5,17 @@ Reads as the specification of `Election`; `test_model.py` proves it in combinati
 
 import pytest
 
-from elector_sidecar.core.commands import (
-    Command,
-    Intent,
-    Purpose,
+from elector_sidecar.core.election import Command, Election
+from elector_sidecar.core.handover import Intent
+from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, parse_lease, wall_seconds
+from elector_sidecar.core.lease_watch import (
+    IDLE_PERIOD,
+    SILENT_PERIODS,
+    STANDBY_RETRY,
     ReadLease,
     WatchLease,
-    WriteLease,
 )
-from elector_sidecar.core.election import Election
-from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, parse_lease, wall_seconds
-from elector_sidecar.core.lease_watch import IDLE_PERIOD, SILENT_PERIODS, STANDBY_RETRY
-from elector_sidecar.core.lease_writes import Candidate
+from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease
 from elector_sidecar.core.timing import HEDGE_DELAY, RETRY_DELAY, TAKEOVER_JITTER, Timing
 from tests.unit.elector.records import WALL, ours, record
 

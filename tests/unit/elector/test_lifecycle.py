@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from elector_sidecar.core.commands import Intent
-from elector_sidecar.core.handover import Backoff, Contending, Gated, HandoverCause
-from elector_sidecar.core.health_gate import Health
+from elector_sidecar.core.handover import Backoff, Contending, Gated, HandoverCause, Intent
 from elector_sidecar.core.lifecycle import (
     UNCLAIMED_LIMIT,
+    Health,
     LeaseFacts,
     Lifecycle,
     LifecyclePolicy,

@@ -8,7 +8,7 @@ import pytest
 
 from elector_sidecar.config.config import load
 from elector_sidecar.core.candidacy import ElectionView
-from elector_sidecar.core.commands import Intent
+from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lifecycle import LifecyclePlan
 from elector_sidecar.status import ElectorStatus, describe
 

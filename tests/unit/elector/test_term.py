@@ -1,7 +1,6 @@
 """When a term begins, how long it lasts, and which writes prove it (P2, P3)."""
 
-from elector_sidecar.core.commands import Purpose, WriteLease
-from elector_sidecar.core.lease_writes import OpenWrites
+from elector_sidecar.core.lease_writes import OpenWrites, Purpose, WriteLease
 from elector_sidecar.core.term import AppliedWrite, LeadershipTerm, extended, is_valid
 
 VALIDITY = 14.0

@@ -29,8 +29,8 @@ from edge_sidecars.sedna_api.core.stored_report import AppliedReport, StoredRepo
 from gm.hub.core.session import EndCause, HubSession
 from lc.core import outbox
 from lc.core import session as lc_session
-from lc.core.outbox import Queue, ReportBody
-from lc.core.send_window import SendWindow
+from lc.core.outbox import Queue
+from lc.core.session import SendWindow
 
 NODE = "edge-a"
 KIND = "incrementallearningjob"
@@ -250,7 +250,9 @@ class Lc:
 
     def report(self, document: Document, *, body: bytes, is_event: bool, now: float) -> None:
         queue = self.queues.get(document.uid, Queue(document.uid))
-        said = ReportBody(KIND, document.namespace, document.name, is_event, "w", body)
+        said = Report(
+            "", 0, document.uid, KIND, document.namespace, document.name, is_event, "w", body
+        )
         self.queues[document.uid] = outbox.enqueue(
             queue, said, store_id=self.store_id, now=now
         ).queue

@@ -12,8 +12,7 @@ from gm.cache.informers import Informers
 from gm.controller import controller
 from gm.controller.applier import ChildRefused
 from gm.controller.controller import Controller
-from gm.core.engine.plan import ReconcilePlan
-from gm.core.engine.view import ChildRefusal
+from gm.core.engine.plan import ChildRefusal, ReconcilePlan
 from gm.core.kind import WorkerSettings
 from tests.unit.gm.documents import document
 

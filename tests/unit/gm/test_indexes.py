@@ -4,9 +4,7 @@ from typing import Any
 
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Report
-from gm.cache.children import ChildIndex
-from gm.cache.node_reports import NodeReportIndex
-from gm.cache.state_counts import StateCounts
+from gm.cache.indexes import ChildIndex, NodeReportIndex, StateCounts
 from tests.unit.gm.documents import NAMESPACE, document
 
 # ── children ──

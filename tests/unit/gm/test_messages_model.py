@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from edge_sidecars.sedna_api.core.node_report import NodeReport
-from lc.core.send_window import RESEND_AFTER
+from lc.core.session import RESEND_AFTER
 from tests.examples import examples
 from tests.unit.gm.message_world import KIND, Api, Fold, Gm, Lc, fold
 

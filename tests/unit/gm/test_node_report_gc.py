@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
-from gm.reports import node_report_gc
-from gm.reports.node_report_gc import NodeReportGc
+from gm.reports import node_report_writer
+from gm.reports.node_report_writer import NodeReportGc
 
 NODES = ("a", "b", "c")
 
@@ -49,5 +49,5 @@ def test_one_that_is_refused_keeps_no_other_from_being_pruned(
         await asyncio.wait({running})
         return set(writer.asked)
 
-    monkeypatch.setattr(node_report_gc, "INTERVAL", 0.02)
+    monkeypatch.setattr(node_report_writer, "INTERVAL", 0.02)
     assert asyncio.run(run()) == asked

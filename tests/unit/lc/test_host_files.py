@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lc.files.host_files import HostFiles
+from lc.files.node_files import HostFiles
 
 
 def test_a_path_is_one_below_the_mount(tmp_path: Path) -> None:

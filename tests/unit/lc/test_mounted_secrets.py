@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lc.files.mounted_secrets import MountedSecrets
+from lc.files.node_files import MountedSecrets
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_sidecars.sedna_api.core.report import Report
 from lc.core.outbox import (
     MAX_WORKERS,
     Queue,
-    ReportBody,
     acknowledged,
     enqueue,
     in_line,
@@ -20,11 +20,11 @@ STORE = "store-1"
 NOTHING = Queue("uid-1")
 
 
-def said(body: str, *, worker: str = "w", is_event: bool = False) -> ReportBody:
-    return ReportBody("dataset", "shop", "d1", is_event, worker, body.encode())
+def said(body: str, *, worker: str = "w", is_event: bool = False) -> Report:
+    return Report("", 0, "uid-1", "dataset", "shop", "d1", is_event, worker, body.encode())
 
 
-def after(queue: Queue, *words: ReportBody) -> Queue:
+def after(queue: Queue, *words: Report) -> Queue:
     for each in words:
         queue = enqueue(queue, each, store_id=STORE, now=0.0).queue
     return queue
@@ -125,7 +125,7 @@ WORDS = st.builds(
 
 
 @given(st.lists(st.one_of(WORDS, st.integers(0, 30)), max_size=40))
-def test_numbers_only_grow_and_nothing_that_waits_is_lost(steps: list[ReportBody | int]) -> None:
+def test_numbers_only_grow_and_nothing_that_waits_is_lost(steps: list[Report | int]) -> None:
     queue, acked = NOTHING, 0
     for step in steps:
         if isinstance(step, int):

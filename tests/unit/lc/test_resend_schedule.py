@@ -1,12 +1,12 @@
 """What came to nothing is told again, seldom and ever more seldom."""
 
-from lc.core.resend_schedule import FIRST, LONGEST, ResendSchedule
+from lc.core.outbox import FIRST_RESEND, LONGEST_RESEND, ResendSchedule
 
 
 def test_nothing_is_repeated_soon() -> None:
     begun = ResendSchedule.begun(100.0)
-    assert not begun.is_due(100.0 + FIRST - 1)
-    assert begun.is_due(100.0 + FIRST)
+    assert not begun.is_due(100.0 + FIRST_RESEND - 1)
+    assert begun.is_due(100.0 + FIRST_RESEND)
 
 
 def test_pauses_double_up_to_the_longest() -> None:
@@ -15,4 +15,11 @@ def test_pauses_double_up_to_the_longest() -> None:
         pauses.append(it.due_at - now)
         now = it.due_at
         it = it.repeated(now)
-    assert pauses == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, LONGEST, LONGEST]
+    assert pauses == [
+        FIRST_RESEND,
+        2 * FIRST_RESEND,
+        4 * FIRST_RESEND,
+        8 * FIRST_RESEND,
+        LONGEST_RESEND,
+        LONGEST_RESEND,
+    ]

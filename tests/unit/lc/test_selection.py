@@ -1,7 +1,7 @@
 """What concerns a node is selected by a field where one names it, else by GM's label."""
 
-from edge_sidecars.sedna_api.core.node_label import node_label
-from lc.relay.selection import selections
+from edge_sidecars.sedna_api.core.kinds import node_label
+from lc.relay.relay_link import selections
 
 
 def test_every_kind_that_lc_works_for_is_selected_once() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from edge_sidecars.sedna_api.core.report import Report
-from lc.core.send_window import RESEND_AFTER, SendWindow
+from lc.core.session import RESEND_AFTER, SendWindow
 
 FIRST = Report("store-1", 1, "u1", "dataset", "shop", "d1", False, "monitor", b"{}")
 SECOND = replace(FIRST, seq=2, is_event=True, previous=1)

@@ -183,7 +183,7 @@ def test_a_state_and_its_report_are_saved_both_or_neither(tmp_path: Path) -> Non
         answers = await asyncio.gather(*last, return_exceptions=True)
         assert isinstance(answers[-1], OutboxFull)
         with pytest.raises(OutboxFull):
-            await store.save_learning_state(dataset("a"), b"after", is_event=True, report=big)
+            await store.save_learning_state(dataset("a"), b"after", report=big)
         assert store.learning_state("uid-a") == b"before"
 
     async def look(store: Store) -> None:
@@ -191,7 +191,7 @@ def test_a_state_and_its_report_are_saved_both_or_neither(tmp_path: Path) -> Non
         waiting = len(list(store.pending()))
         # What is acknowledged makes room, also in a new process.
         await store.acked("uid-a", 1)
-        await store.save_learning_state(dataset("a"), b"after", is_event=True, report=big)
+        await store.save_learning_state(dataset("a"), b"after", report=big)
         assert len(list(store.pending())) == waiting
         assert store.learning_state("uid-a") == b"after"
 

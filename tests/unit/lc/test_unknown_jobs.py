@@ -52,7 +52,7 @@ def test_reports_are_bounded_in_bytes_too() -> None:
 
 def test_invented_jobs_push_out_those_of_their_own_namespace() -> None:
     jobs = UnknownJobs().taken(key("real"), "w", b"{}").taken(key("real"), "w", LARGE)
-    for index in range(MAX_REPORTS * 2):
+    for index in range(MAX_REPORTS + 100):
         jobs = jobs.taken(key(f"j{index}", "stranger"), "w", b"{}")
     for index in range(12):
         jobs = jobs.taken(key(f"j{index}", "stranger"), "w", LARGE)

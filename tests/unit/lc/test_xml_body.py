@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lc.core.xml_body import MAX_DEPTH, MAX_ELEMENTS, UnfitXml, parse
+from lc.core.worker_info import UnusableReport
+from lc.core.xml_body import MAX_DEPTH, MAX_ELEMENTS, parse
 
 BOMB = b"""<!DOCTYPE a [<!ENTITY b "xxxxxxxxxx"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>
 <a><Name>&c;</Name></a>"""
@@ -43,7 +44,7 @@ def test_owner_info_has_numbers_and_texts() -> None:
     ],
 )
 def test_what_could_hurt_or_says_nothing_is_refused(body: bytes) -> None:
-    with pytest.raises(UnfitXml):
+    with pytest.raises(UnusableReport):
         parse(body)
 
 
@@ -51,6 +52,6 @@ def test_what_could_hurt_or_says_nothing_is_refused(body: bytes) -> None:
 def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
     try:
         found = parse(b"<a>" + body + b"</a>")
-    except UnfitXml:
+    except UnusableReport:
         return
     assert all(isinstance(key, str) for key in found)

@@ -17,7 +17,8 @@ from tools.harness.controlplane.kustomize import kustomize
 Json = dict[str, Any]
 
 MANIFESTS = ROOT / "manifests"
-OVERLAYS = tuple(sorted(it.name for it in (MANIFESTS / "overlays").iterdir() if it.is_dir()))
+# Of GM and LC: those with a mode.
+OVERLAYS = tuple(sorted(it.parent.name for it in (MANIFESTS / "overlays").glob("*/ha-mode.yaml")))
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")
 
 

@@ -18,7 +18,7 @@ SOURCES = (
     "elector-sidecar/elector_sidecar/metrics.py",
     "relay-sidecar/relay_sidecar/telemetry/metrics.py",
     "gm/gm/telemetry/metrics.py",
-    "lc/lc/telemetry/metrics.py",
+    "lc/lc/status.py",
 )
 
 

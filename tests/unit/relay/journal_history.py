@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from edge_sidecars.apimachinery.objects import Item, Key
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import EventsApplied, ListReplaced, Saved

@@ -8,25 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay_sidecar.access.admission import bearer_token
 from relay_sidecar.core.access.authorization import (
     MAX_TOKENS,
     REJECTED_TTL,
     AuthorizationCache,
     saved_clock,
 )
-from relay_sidecar.core.access.expiring_map import KEEPS_PER_LIFE, ExpiringMap
-from relay_sidecar.core.access.offline_clock import OfflineClock
-from relay_sidecar.core.access.resource_attributes import Attributes
-from relay_sidecar.core.access.tokens import bearer_token
-from relay_sidecar.core.access.verdict import (
-    Allowed,
+from relay_sidecar.core.access.authorizer import (
+    Attributes,
     Authorization,
-    Denied,
-    NeedsReview,
-    TokenRejected,
-    Unverifiable,
+    Decision,
+    Undecided,
     UserInfo,
 )
+from relay_sidecar.core.access.expiring_map import KEEPS_PER_LIFE, ExpiringMap
+from relay_sidecar.core.access.offline_clock import OfflineClock
 
 TTL, OFFLINE_TTL = 60.0, 86400.0
 SALT = b"salt"
@@ -84,28 +81,28 @@ def world() -> World:
 
 
 def is_allowed(verdict: Authorization) -> bool:
-    return isinstance(verdict, Allowed)
+    return isinstance(verdict, Decision) and verdict.allowed
 
 
 # ── online ──
 
 
 def test_of_an_unknown_caller_both_is_asked(world: World) -> None:
-    assert world.judge() == NeedsReview(who=True)
+    assert world.judge() == Undecided.NEEDS_IDENTITY
 
 
 def test_what_upstream_said_stands_for_the_ttl_and_no_longer(world: World) -> None:
     world.learn()
     asked_at = world.now
     world.pass_time(TTL - 1)
-    assert world.judge() == Allowed(until=asked_at + TTL)
+    assert world.judge() == Decision(True, until=asked_at + TTL)
     world.pass_time(1)
-    assert world.judge() == NeedsReview(who=True)
+    assert world.judge() == Undecided.NEEDS_IDENTITY
 
 
 def test_a_denial_stands_as_long_and_tells_its_reason(world: World) -> None:
     world.learn(allowed=False, reason="policy")
-    assert world.judge() == Denied("anna", "policy", until=world.now + TTL)
+    assert world.judge() == Decision(False, world.now + TTL, "anna", "policy")
 
 
 def test_a_denial_ends_an_earlier_permission_at_once(world: World) -> None:
@@ -119,18 +116,18 @@ def test_the_older_of_both_facts_counts(world: World) -> None:
     world.learn()
     world.pass_time(TTL / 2)
     world.decisions.decided(TOKEN, LIST_PODS, allowed=True, reason="", now=world.now)
-    assert world.judge() == Allowed(until=world.now + TTL / 2)
+    assert world.judge() == Decision(True, until=world.now + TTL / 2)
 
 
 def test_of_a_known_caller_only_the_new_action_is_asked(world: World) -> None:
     world.learn()
-    assert world.judge(attributes=replace(LIST_PODS, verb="watch")) == NeedsReview(who=False)
+    assert world.judge(attributes=replace(LIST_PODS, verb="watch")) == Undecided.NEEDS_DECISION
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Attributes)])
 def test_a_decision_is_about_exactly_one_action(world: World, name: str) -> None:
     world.learn()
-    assert world.judge(attributes=replace(LIST_PODS, **{name: "other"})) == NeedsReview(who=False)
+    assert world.judge(attributes=replace(LIST_PODS, **{name: "other"})) == Undecided.NEEDS_DECISION
 
 
 @pytest.mark.parametrize(
@@ -146,7 +143,7 @@ def test_a_decision_is_about_exactly_one_action(world: World, name: str) -> None
 def test_a_decision_is_about_exactly_one_user(world: World, other: UserInfo) -> None:
     world.learn()
     world.decisions.identified("another", other, now=world.now)
-    assert world.judge(token="another") == NeedsReview(who=False)
+    assert world.judge(token="another") == Undecided.NEEDS_DECISION
 
 
 def test_two_tokens_of_one_user_share_decisions(world: World) -> None:
@@ -158,23 +155,23 @@ def test_two_tokens_of_one_user_share_decisions(world: World) -> None:
 def test_a_token_that_changed_hands_takes_no_decision_with_it(world: World) -> None:
     world.learn()
     world.decisions.identified(TOKEN, UserInfo("bert"), now=world.now)
-    assert world.judge() == NeedsReview(who=False)
+    assert world.judge() == Undecided.NEEDS_DECISION
 
 
 def test_a_decision_about_nobody_is_none(world: World) -> None:
     world.decisions.decided(TOKEN, LIST_PODS, allowed=True, reason="", now=world.now)
-    assert world.judge() == NeedsReview(who=True)
-    assert world.judge(is_online=False) == Unverifiable()
+    assert world.judge() == Undecided.NEEDS_IDENTITY
+    assert world.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_a_refused_token_is_out_at_once_and_asked_about_again_later(world: World) -> None:
     world.learn()
     world.decisions.rejected(TOKEN, now=world.now)
-    assert world.judge() == TokenRejected()
-    assert world.judge(is_online=False) == TokenRejected()
+    assert world.judge() == Undecided.TOKEN_REJECTED
+    assert world.judge(is_online=False) == Undecided.TOKEN_REJECTED
     world.pass_time(REJECTED_TTL)
-    assert world.judge() == NeedsReview(who=True)
-    assert world.judge(is_online=False) == Unverifiable()
+    assert world.judge() == Undecided.NEEDS_IDENTITY
+    assert world.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_a_token_that_is_accepted_again_is_no_longer_out(world: World) -> None:
@@ -187,35 +184,35 @@ def test_a_token_that_is_accepted_again_is_no_longer_out(world: World) -> None:
 
 
 def test_a_token_never_seen_is_unverifiable_while_cut_off(world: World) -> None:
-    assert world.judge(is_online=False) == Unverifiable()
+    assert world.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_an_action_never_seen_is_unverifiable_while_cut_off(world: World) -> None:
     world.learn()
     unseen = replace(LIST_PODS, namespace="other")
-    assert world.judge(is_online=False, attributes=unseen) == Unverifiable()
+    assert world.judge(is_online=False, attributes=unseen) == Undecided.UNVERIFIABLE
 
 
 def test_while_cut_off_a_decision_stands_for_the_offline_ttl(world: World) -> None:
     world.learn()
     world.pass_time(OFFLINE_TTL - 1)
-    assert world.judge(is_online=False) == Allowed(until=world.now + 1)
-    assert world.judge() == NeedsReview(who=True)
+    assert world.judge(is_online=False) == Decision(True, until=world.now + 1)
+    assert world.judge() == Undecided.NEEDS_IDENTITY
     world.pass_time(1)
-    assert world.judge(is_online=False) == Unverifiable()
+    assert world.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_while_cut_off_it_is_looked_at_again_after_each_ttl(world: World) -> None:
     """An open watch asks again then: the link may be back, and the answer another."""
     world.learn()
-    assert world.judge(is_online=False) == Allowed(until=world.now + TTL)
+    assert world.judge(is_online=False) == Decision(True, until=world.now + TTL)
 
 
 def test_what_was_said_long_before_the_cut_does_not_stand_in_it(world: World) -> None:
     world.learn()
     world.pass_time(OFFLINE_TTL)
     world.decisions.contact(now=world.now)
-    assert world.judge(is_online=False) == Unverifiable()
+    assert world.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_the_offline_ttl_counts_from_the_last_answer_of_upstream(world: World) -> None:
@@ -225,7 +222,7 @@ def test_the_offline_ttl_counts_from_the_last_answer_of_upstream(world: World) -
     world.pass_time(OFFLINE_TTL - 1)
     assert is_allowed(world.judge(is_online=False))
     world.pass_time(1)
-    assert world.judge(is_online=False) == Unverifiable()
+    assert world.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_the_first_answer_of_upstream_makes_all_be_asked_again(world: World) -> None:
@@ -234,7 +231,7 @@ def test_the_first_answer_of_upstream_makes_all_be_asked_again(world: World) -> 
     world.decisions.contact(now=world.now)
     world.pass_time(1)
     world.decisions.connected(now=world.now)
-    assert world.judge() == NeedsReview(who=True)
+    assert world.judge() == Undecided.NEEDS_IDENTITY
     assert is_allowed(world.judge(is_online=False))
 
 
@@ -251,7 +248,7 @@ def test_a_decision_without_a_name_covers_names_only_while_cut_off(
 ) -> None:
     world.learn(attributes=known)
     assert is_allowed(world.judge(attributes=GET_POD, is_online=False))
-    assert world.judge(attributes=GET_POD) == NeedsReview(who=False)
+    assert world.judge(attributes=GET_POD) == Undecided.NEEDS_DECISION
 
 
 @pytest.mark.parametrize(
@@ -267,13 +264,13 @@ def test_a_decision_without_a_name_covers_names_only_while_cut_off(
 )
 def test_it_covers_nothing_else(world: World, wanted: Attributes) -> None:
     world.learn(attributes=GET_PODS)
-    assert world.judge(attributes=wanted, is_online=False) == Unverifiable()
+    assert world.judge(attributes=wanted, is_online=False) == Undecided.UNVERIFIABLE
 
 
 @pytest.mark.parametrize("known", [LIST_PODS, replace(GET_POD, name="b")])
 def test_to_list_or_to_get_another_is_not_to_get(world: World, known: Attributes) -> None:
     world.learn(attributes=known)
-    assert world.judge(attributes=GET_POD, is_online=False) == Unverifiable()
+    assert world.judge(attributes=GET_POD, is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_a_denial_of_the_name_wins_whichever_came_first(world: World) -> None:
@@ -287,13 +284,13 @@ def test_a_name_that_is_denied_refutes_that_all_are_allowed(world: World) -> Non
     world.learn(attributes=replace(GET_PODS, namespace=""))
     world.learn(attributes=GET_POD, allowed=False)
     other = replace(GET_POD, name="b")
-    assert world.judge(attributes=other, is_online=False) == Unverifiable()
+    assert world.judge(attributes=other, is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_a_denial_without_a_name_denies_no_name(world: World) -> None:
     """RBAC may allow some by name."""
     world.learn(attributes=GET_PODS, allowed=False)
-    assert world.judge(attributes=GET_POD, is_online=False) == Unverifiable()
+    assert world.judge(attributes=GET_POD, is_online=False) == Undecided.UNVERIFIABLE
     world.learn(attributes=GET_POD)
     assert is_allowed(world.judge(attributes=GET_POD, is_online=False))
 
@@ -338,9 +335,9 @@ def test_a_restart_while_cut_off_forgets_nothing_and_prolongs_nothing(world: Wor
     world.learn()
     after = survived(world, world.kept(), downtime=3600)
     assert is_allowed(after.judge(is_online=False))
-    assert after.judge() == NeedsReview(who=True)
+    assert after.judge() == Undecided.NEEDS_IDENTITY
     after.pass_time(OFFLINE_TTL - 3600)
-    assert after.judge(is_online=False) == Unverifiable()
+    assert after.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_many_restarts_while_cut_off_add_up(world: World) -> None:
@@ -351,7 +348,7 @@ def test_many_restarts_while_cut_off_add_up(world: World) -> None:
         world.pass_time(OFFLINE_TTL / 48)
         kept |= world.decisions.clock_record(now=world.now)
         world = survived(world, kept, downtime=OFFLINE_TTL / 48)
-    assert world.judge(is_online=False) == Unverifiable()
+    assert world.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_time_without_power_is_not_counted_but_what_was_before_it_is(world: World) -> None:
@@ -364,7 +361,7 @@ def test_time_without_power_is_not_counted_but_what_was_before_it_is(world: Worl
     after.pass_time(OFFLINE_TTL / 2 - 10)
     assert is_allowed(after.judge(is_online=False))
     after.pass_time(10)
-    assert after.judge(is_online=False) == Unverifiable()
+    assert after.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_what_was_learnt_after_the_clock_was_kept_for_the_last_time_is_taken_for_new(
@@ -376,7 +373,7 @@ def test_what_was_learnt_after_the_clock_was_kept_for_the_last_time_is_taken_for
     after = survived(world, {**world.kept(), **early}, downtime=0, boot="b")
     assert is_allowed(after.judge(is_online=False))
     after.pass_time(OFFLINE_TTL)
-    assert after.judge(is_online=False) == Unverifiable()
+    assert after.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 @pytest.mark.parametrize("clock", [None, b"", b"[1]", b'["a",-1,-1,-1]'])
@@ -384,7 +381,7 @@ def test_without_the_clock_nothing_that_was_kept_stands(world: World, clock: byt
     world.learn()
     kept = world.kept() | {"clock": clock}
     after = survived(world, kept, downtime=0)
-    assert after.judge(is_online=False) == Unverifiable()
+    assert after.judge(is_online=False) == Undecided.UNVERIFIABLE
     assert {key for key, value in after.kept().items() if value is None} == {*kept} - {"clock"}
 
 
@@ -400,14 +397,15 @@ def test_what_0_1_0_kept_with_wall_times_is_deleted() -> None:
 def test_a_denial_survives_as_one(world: World) -> None:
     world.learn(allowed=False, reason="policy")
     verdict = survived(world, world.kept(), downtime=10).judge(is_online=False)
-    assert isinstance(verdict, Denied)
+    assert isinstance(verdict, Decision)
+    assert not verdict.allowed
     assert verdict.reason == "policy"
 
 
 def test_with_another_salt_nothing_is_known(world: World) -> None:
     world.learn()
     kept = {key: value for key, value in world.kept().items() if value is not None}
-    assert World(salt=b"other", kept=kept).judge(is_online=False) == Unverifiable()
+    assert World(salt=b"other", kept=kept).judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 @pytest.mark.parametrize("garbage", [b"", b"{}", b"[1]", b'[1,{"allowed":1,"reason":""}]', b"\xff"])
@@ -416,7 +414,7 @@ def test_what_cannot_be_read_is_left_out(world: World, garbage: bytes) -> None:
     kept = world.kept()
     clock = {"clock": kept.pop("clock") or b""}
     after = World(kept=dict.fromkeys(kept, garbage) | clock)
-    assert after.judge(is_online=False) == Unverifiable()
+    assert after.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
 def test_neither_tokens_nor_groups_nor_actions_can_be_read_from_what_is_kept(world: World) -> None:
@@ -475,10 +473,10 @@ def test_a_flood_of_tokens_is_bounded(world: World) -> None:
         world.decisions.identified(f"token-{number}", ANNA, now=world.now)
         world.decisions.rejected(f"bad-{number}", now=world.now)
     world.decisions.decided(f"token-{MAX_TOKENS}", LIST_PODS, allowed=True, reason="", now=0)
-    assert world.judge(token="token-0") == NeedsReview(who=True)
-    assert world.judge(token=f"token-{MAX_TOKENS + 9}") != NeedsReview(who=True)
-    assert world.judge(token="bad-0") == NeedsReview(who=True)
-    assert world.judge(token=f"bad-{MAX_TOKENS + 9}") == TokenRejected()
+    assert world.judge(token="token-0") == Undecided.NEEDS_IDENTITY
+    assert world.judge(token=f"token-{MAX_TOKENS + 9}") != Undecided.NEEDS_IDENTITY
+    assert world.judge(token="bad-0") == Undecided.NEEDS_IDENTITY
+    assert world.judge(token=f"bad-{MAX_TOKENS + 9}") == Undecided.TOKEN_REJECTED
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), st.integers(0, 40))))

@@ -4,17 +4,14 @@ import asyncio
 
 import pytest
 
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import ApiError
 from relay_sidecar.access import authorization_store, caller
 from relay_sidecar.access.admission import Caller
 from relay_sidecar.access.authorization_store import AuthorizationStore
 from relay_sidecar.access.caller import CallerAccess
-from relay_sidecar.core.access.resource_attributes import Attributes
-from relay_sidecar.core.access.verdict import (
-    UserInfo,
-)
+from relay_sidecar.core.access.authorizer import Attributes, UserInfo
 from relay_sidecar.journal.journal import Journal
 
 HOUR = 3600.0

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from edge_sidecars.apimachinery.objects import Item
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (

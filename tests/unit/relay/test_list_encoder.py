@@ -3,8 +3,8 @@
 import pytest
 
 from edge_sidecars.apimachinery.objects import Item
+from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.list_encoder import PART, Comparison, ListBody
-from relay_sidecar.streams.view import StreamView
 from tests.unit.relay.samples import item
 
 

@@ -1,9 +1,9 @@
 """Lists that clients read page by page, put together again."""
 
 from edge_sidecars.apimachinery.objects import Page
-from edge_sidecars.apimachinery.request_info import Form
+from edge_sidecars.apimachinery.request.request_info import Form
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
-from relay_sidecar.web.reads.list_pages import PageSets
+from relay_sidecar.web.reads.upstream_lists import PageSets
 from tests.unit.relay.samples import item
 
 PODS = ListScope(ResourceName("", "v1", "pods"))

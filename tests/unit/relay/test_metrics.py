@@ -168,6 +168,14 @@ def test_refused_streams_are_counted_by_resource_and_code() -> None:
     assert told['relay_stream_refusals_total{resource="pods.v1.",code="429"}'] == 1
 
 
+def test_requests_for_what_does_not_exist_do_not_grow_the_metrics() -> None:
+    counters = RelayCounters()
+    for number in range(2 * MAX_REFUSALS):
+        counters.request_refused("list", f"things-{number}", "Forbidden")
+    assert len(counters.refused_requests) == MAX_REFUSALS + 1
+    assert counters.refused_requests["list", "other", "Forbidden"] == MAX_REFUSALS
+
+
 @pytest.mark.parametrize("code", [401, 403, 404, 405, 429])
 def test_each_stream_that_is_refused_is_counted_whether_or_not_it_is_dropped(code: int) -> None:
     streams = unread_streams()

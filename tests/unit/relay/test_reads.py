@@ -11,25 +11,24 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from edge_sidecars.apimachinery.objects import Item, Page
-from edge_sidecars.apimachinery.request_info import (
+from edge_sidecars.apimachinery.objects import Page
+from edge_sidecars.apimachinery.request.request_info import (
     ListOptions,
     RequestInfo,
     get_version,
     representation,
 )
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import expired
-from relay_sidecar.access.admission import Caller
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.stream.catch_up import ListEvidence
+from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import ObjectSeen, Record
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.upstream.buffered_response import BufferedResponse
+from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.upstream.streaming import StreamObserver
 from relay_sidecar.web.local_api import NoReflectors
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
@@ -83,15 +82,15 @@ class Reflectors(NoReflectors):
         self.confirmed += 1
 
 
-class RecordingJournal(StreamJournal):
+class RecordingJournal(Journal):
     """Keeps the versions of objects that outlast a restart."""
 
     def __init__(self) -> None:
-        super().__init__(Journal(None))
+        super().__init__(None)
         self.seen: list[int] = []
 
-    async def object_seen(self, resource: ResourceName, item: Item) -> None:
-        self.seen.append(item.version)
+    async def commit(self, *records: Record) -> None:
+        self.seen += [record.item.version for record in records if isinstance(record, ObjectSeen)]
 
 
 class World:
@@ -107,9 +106,9 @@ class World:
         self.while_asked: Callable[[], object] = lambda: None
         self.journal = RecordingJournal()
         self.freshness = Freshness(self.streams, self, self.journal, SETTINGS, wall=self._wall)
-        self.gets = Gets(self, self.streams, self.freshness)
+        self.gets = Gets(self.freshness)
         selection = Selection(self, self)
-        self.lists = Lists(self, self.streams, selection, self.freshness)
+        self.lists = Lists(selection, self.freshness)
         self.watches = Watches(self, self.streams, selection, self.freshness, chance=lambda: 0.0)
 
     def _wall(self) -> float:
@@ -124,9 +123,7 @@ class World:
 
     is_relayed = False
 
-    async def fetch(
-        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> BufferedResponse:
+    async def fetch(self, asked: ClientRequest) -> BufferedResponse:
         self.asked += 1
         await asyncio.sleep(0)
         version, headers = self.answers.pop(0)
@@ -134,18 +131,11 @@ class World:
         self.while_asked()
         return BufferedResponse(200, "OK", CIMultiDictProxy(CIMultiDict(headers)), body, body)
 
-    async def write(
-        self, request: web.BaseRequest, *, accept: str | None, header_timeout: float
-    ) -> BufferedResponse:
+    async def write(self, asked: ClientRequest) -> BufferedResponse:
         raise NotImplementedError
 
     async def stream(
-        self,
-        request: web.BaseRequest,
-        observer: StreamObserver,
-        *,
-        accept: str | None,
-        header_timeout: float,
+        self, asked: ClientRequest, observer: StreamObserver
     ) -> web.StreamResponse | BufferedResponse:
         raise NotImplementedError
 
@@ -180,7 +170,6 @@ def reading(target: str) -> ClientRead:
     return ClientRead(
         make_mocked_request("GET", target),
         RequestInfo.parse("GET", target),
-        Caller(),
         representation("application/json"),
     )
 

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from edge_sidecars.apimachinery.objects import Event
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import expired
-from edge_sidecars.kubeapi import ApiError
+from edge_sidecars.kubeapi import ApiError, ApiTransport, Plain
+from relay_sidecar.core.link import LinkEvidence, UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.streams.fanout import Watcher
+from relay_sidecar.journal.records import EventsApplied, Record
+from relay_sidecar.streams.fanout import StreamView, Watcher
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.streams.sweep import Sweep
-from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
+from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector.reflectors import Reflectors
-from tests.unit.relay.link import FixedLink
+from relay_sidecar.upstream.reflector.source import UpstreamSource
 from tests.unit.relay.samples import line, pod
 
 PODS = ListScope(ResourceName("", "v1", "pods"))
@@ -38,7 +38,7 @@ def pods(version: int, *objects: bytes) -> bytes:
 
 
 @dataclass
-class FakeSource:
+class FakeSource(UpstreamSource):
     """`answer` makes a body of what is accepted, and the number of lists before."""
 
     answer: Callable[[str, int], bytes]
@@ -72,21 +72,24 @@ class FakeSource:
             yield [told]
 
 
-class SlowJournal(StreamJournal):
+class SlowJournal(Journal):
     """Commits events while `gate` is open."""
 
     def __init__(self) -> None:
-        super().__init__(Journal(None))
+        super().__init__(None)
         self.gate, self.is_committing = asyncio.Event(), asyncio.Event()
 
-    async def events_applied(self, stream: Stream, events: Sequence[Event]) -> None:
-        self.is_committing.set()
-        await self.gate.wait()
+    async def commit(self, *records: Record) -> None:
+        if any(isinstance(record, EventsApplied) for record in records):
+            self.is_committing.set()
+            await self.gate.wait()
 
 
-class FakeObservedLink:
-    link = FixedLink()
-    answered_at = 1.0
+def link_that_is_up() -> LinkProbe:
+    transport = ApiTransport(Plain("http://127.0.0.1"), user_agent="relay-sidecar/test")
+    probe = LinkProbe(transport, UpstreamLink(probe_interval=1e6, probe_timeout=1.0))
+    probe.met(LinkEvidence.ANSWERED)
+    return probe
 
 
 class Scene:
@@ -97,7 +100,7 @@ class Scene:
             lambda owner: Reflectors(
                 source,
                 self.journal,
-                FakeObservedLink(),
+                link_that_is_up(),
                 owner,
                 spawn=asyncio.create_task,
                 request_timeout=5.0,

@@ -11,10 +11,9 @@ from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.stream.catch_up import ListEvidence
-from relay_sidecar.streams.fanout import Watcher
+from relay_sidecar.core.stream.commands import ListEvidence
+from relay_sidecar.streams.fanout import StreamView, Watcher
 from relay_sidecar.streams.stream import MAX_BODIES, Stream
-from relay_sidecar.streams.view import StreamView
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.samples import bookmark, event, item
 
@@ -96,7 +95,7 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
             asyncio.BaseProtocol, os.fdopen(write, "wb")
         )
         watched = stream()
-        watched.on_told = told.append
+        watched.on_shown = told.append
         watched.apply([event("ADDED", "b", 50)])
         assert told == [], "nobody watches"
         watcher = Watcher(transport, is_chunked=False, allows_bookmarks=True, limit=1000)

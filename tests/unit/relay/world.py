@@ -14,9 +14,9 @@ from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from edge_sidecars.apimachinery.watch_events import EventType
-from relay_sidecar.core.stream.catch_up import ListEvidence
 from relay_sidecar.core.stream.commands import (
     CloseRequest,
+    ListEvidence,
     ListRequest,
     Trouble,
     Wait,

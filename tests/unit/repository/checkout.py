@@ -24,6 +24,7 @@ TYPED = {
         "tests/integration/manifests/test_document.py"
     ),
     ("docs/manifests.md", "Choosing an HA mode"): "tests/integration/manifests/test_document.py",
+    ("docs/relay.md", "On a node"): "tests/integration/relay/test_node_access.py",
     ("docs/operations.md", "Backup and restore"): "tests/integration/repository/test_commands.py",
     ("docs/operations.md", "Upgrade and roll back"): "tests/integration/manifests/test_moving.py",
     ("docs/migration.md", "From contrib's leader-elector"): (

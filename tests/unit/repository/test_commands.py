@@ -14,12 +14,12 @@ from tests.unit.repository.checkout import DOCUMENTS, TYPED, document, fences, t
 
 PROGRAMS = {"ELECTOR": elector(), "RELAY": relay(), "GM": gm(), "LC": lc()}
 # Sub-commands, benchmarks, demo and ordeals: flags stand in them in so many words.
-COMMANDS = re.compile(r"(_command|check|__main__)\.py$")
+COMMANDS = re.compile(r"((_command|check|__main__|commands/\w+)\.py|cni/command\.go)$")
 # Of kubectl, tar, curl and keepalived, each of which some document names.
 FOREIGN = {
     *("--container", "--namespace", "--server-side", "--force-conflicts", "--replicas", "--for"),
     *("--selector", "--all-namespaces", "--cascade", "--timeout", "--field-selector"),
-    *("--create", "--extract", "--file", "--fail", "--config-test"),
+    *("--create", "--extract", "--file", "--fail", "--config-test", "--patch-file"),
 }
 LANGUAGES = {"sh", "console", "yaml", "python", ""}
 # Of workers, not of ours.
@@ -51,6 +51,8 @@ def _flags() -> set[str]:
     for path, text in tracked_texts():
         if COMMANDS.search(path):
             options |= set(re.findall(r'"(--[a-z][a-z-]+)"', text))
+            # Of Go's package flag.
+            options |= {f"--{name}" for name in re.findall(r'flags\.\w+\("([a-z-]+)"', text)}
     return options
 
 

@@ -15,6 +15,7 @@ from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
 from relay_sidecar.config.config import Config, load, parser
 from relay_sidecar.telemetry.status import (
     JournalStatus,
+    KeptTokenStatus,
     Outage,
     RelayStatus,
     StreamStatus,
@@ -80,6 +81,16 @@ def _status() -> RelayStatus:
         watchers=0,
         max_watchers=1,
         max_objects=1,
+        tokens=[
+            KeptTokenStatus(
+                namespace="shop",
+                service_account="default",
+                pod_name="web-0",
+                pod_uid="1",
+                audiences=["vault"],
+                expiration_seconds=3607,
+            )
+        ],
     )
 
 
@@ -89,7 +100,7 @@ def _status() -> RelayStatus:
 def test_no_document_names_a_flag_that_is_not_there() -> None:
     texts = [document(MANUAL), section("README.md", "relay-sidecar")]
     named = {flag for text in texts for flag in re.findall(r"(?<![\w#-])--[a-z][a-z-]+", text)}
-    commands = {"--url", "--output", "--certificate-authority", "--namespace", "--only"}
+    commands = {"--url", "--output", "--certificate-authority", "--namespace", "--only", "--once"}
     # Of kubectl, docker and pip in the examples.
     foreign = {"--no-cache-dir"}
     assert named - commands - foreign <= _flags()

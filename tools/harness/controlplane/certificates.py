@@ -56,9 +56,12 @@ class Authority:
         names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         return self._issue(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
-    def issue_client(self, name: str, *, user: str, group: str) -> CertificateFiles:
+    def issue_client(
+        self, name: str, *, user: str, group: str, validity: datetime.timedelta = VALIDITY
+    ) -> CertificateFiles:
         """A client certificate that kube-apiserver reads as `user` in `group`."""
-        return self._issue(name, _name(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, None)
+        usage = ExtendedKeyUsageOID.CLIENT_AUTH
+        return self._issue(name, _name(user, group), usage, None, validity=validity)
 
     def _issue(
         self,
@@ -66,11 +69,13 @@ class Authority:
         subject: x509.Name,
         usage: x509.ObjectIdentifier,
         names: x509.SubjectAlternativeName | None,
+        *,
+        validity: datetime.timedelta = VALIDITY,
     ) -> CertificateFiles:
         key = ec.generate_private_key(ec.SECP256R1())
         issuer_key = self._key.public_key()
         builder = (
-            _builder(subject, self._subject, key.public_key())
+            _builder(subject, self._subject, key.public_key(), validity)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
@@ -108,7 +113,10 @@ def write_private_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    validity: datetime.timedelta = VALIDITY,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -118,7 +126,7 @@ def _builder(
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(now + VALIDITY)
+        .not_valid_after(now + validity)
     )
 
 

@@ -89,7 +89,9 @@ class ControlPlane:
         write_private_key(self.folder / "service-account.key", self._signing_key)
         policy = json.dumps(POLICY)
         (self.folder / "audit-policy.json").write_text(policy, encoding="utf-8")
-        self._admin_files = Authority(self.folder, "client-ca").issue_client(
+        # Signs whoever comes with a certificate.
+        self.client_authority = Authority(self.folder, "client-ca")
+        self._admin_files = self.client_authority.issue_client(
             "admin", user=ADMIN_USER, group="system:masters"
         )
         self._generation = 0

@@ -28,4 +28,5 @@ def kustomize(folder: Path) -> list[Json]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     if done.returncode:
         raise NotBuilt(done.stderr)
-    return list(yaml.safe_load_all(done.stdout))
+    # libyaml's parser: CRDs are long.
+    return list(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))

@@ -59,11 +59,14 @@ class State:
 
 
 class InformerProcess:
-    """Informers of `specs`, `count` of each; starts as a context manager or with `start`."""
+    """Informers of `specs`, `count` of each; starts as a context manager or with `start`.
+
+    `kubeconfig`: None for the in-cluster configuration; `prefix`: a command that becomes the
+    program."""
 
     def __init__(
         self,
-        kubeconfig: Path,
+        kubeconfig: Path | None,
         specs: Sequence[str],
         *,
         count: int = 1,
@@ -71,10 +74,12 @@ class InformerProcess:
         user_agent: str = "informer",
         accept: str = "",
         environ: dict[str, str] | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
         self._command = [
+            *prefix,
             str(informer_binary()),
-            f"--kubeconfig={kubeconfig}",
+            f"--kubeconfig={kubeconfig or ''}",
             f"--count={count}",
             f"--watch-list={str(watch_list).lower()}",
             f"--user-agent={user_agent}",

@@ -9,14 +9,14 @@ object's plan never touches another's children or status (a Model's metrics apar
 from collections.abc import Callable
 from datetime import datetime
 
-from edge_sidecars.sedna_api.core.node_label import node_label
+from edge_sidecars.sedna_api.core.kinds import node_label
+from gm.core.engine.conditions import READY
 from gm.core.engine.merge_reports import merge_reports
-from gm.core.engine.plan import ReconcilePlan
+from gm.core.engine.plan import ObjectView, ReconcilePlan
 from gm.core.engine.reconcile_context import ReconcileContext
-from gm.core.engine.view import ObjectView
 from gm.core.kind import Rule, SednaKind, WorkerSettings
 from gm.core.references import WORKER_NODES, models, nodes, references
-from gm.core.rules import job, record, service, staged, stages
+from gm.core.rules import job, service, staged, stages
 from gm.core.tree import mapping, text
 from gm.core.validation import problems
 from gm.core.workers.children import is_leaving, stands_for
@@ -64,8 +64,20 @@ def _annotate(context: ReconcileContext) -> None:
         context.annotations[WORKER_NODES] = wanted
 
 
+def _act_record(context: ReconcileContext) -> None:
+    """Rule record: an object without children. It is valid or not, and that is all.
+
+    no condition --problem--> Failed --repaired--> Ready
+    """
+    if context.problems:
+        context.stand(context.problems)
+    elif context.log.is_repaired and not context.log.added:
+        context.log.append(READY, reason="Repaired", message="nothing is wrong with it any more")
+        context.note("Repaired", "Nothing is wrong with it any more")
+
+
 _RULES: dict[Rule, Callable[[ReconcileContext], None]] = {
-    Rule.RECORD: record.act,
+    Rule.RECORD: _act_record,
     Rule.JOB: job.act,
     Rule.SERVICE: service.act,
     Rule.STAGED: staged.act,

@@ -1,20 +1,54 @@
-"""What is to be done about one object: the commands that the engine hands to the shell.
+"""What is known about one object at one moment, and the plan that follows from it.
 
-Owns the words only. The shell performs `actions` in order, then Events, labels and annotations, and
-writes `status` last, only if every action succeeded, with the resourceVersion that the plan was
-read at. So a status never tells of a child that could not be made, and a plan that was
-performed by half is simply decided again.
+Owns the words only: the view is all that a plan depends on, and is only read; two that are equal,
+at the same `now`, decide the same. The plan has the commands that the engine hands to the shell,
+which performs `actions` in order, then Events, labels and annotations, and writes `status` last,
+only if every action succeeded, with the resourceVersion that the plan was read at. So a status
+never tells of a child that could not be made, and a plan that was performed by half is simply
+decided again.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TypeAlias
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.stored_report import StoredReport
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+# Kinds of ObjectKey beside Sedna's own.
+SECRET = "secret"
+NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRefusal:
+    """The API server refused a child as it was asked for (400, 403, 422), with this message.
+
+    The shell keeps it beside the object's key until the retry that `again_in` of the plan asks for.
+    A refusal of another spec hash than the one wanted now has no effect.
+    """
+
+    kind: str
+    name: str
+    spec_hash: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectView:
+    """`children`: pods, Deployments, Services and HorizontalPodAutoscalers whose controller the
+    object is (by uid), each with its `kind`. `pending`: by node, what NodeReports say of it, in
+    order; what was applied already is ignored. `references`: at least what `references()` asks for;
+    None: does not exist; Secrets and Nodes as metadata. `concerned`: nodes that it concerns because
+    of other objects (a Model: the nodes of the jobs that name it).
+    """
+
+    object: Json
+    children: tuple[Json, ...] = ()
+    pending: Mapping[str, tuple[StoredReport, ...]] = field(default_factory=dict)
+    references: Mapping[ObjectKey, Json | None] = field(default_factory=dict)
+    refusals: tuple[ChildRefusal, ...] = ()
+    concerned: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +121,7 @@ class ReconcilePlan:
     actions: tuple[Action, ...] = ()
     events: tuple[EventNote, ...] = ()
     labels: frozenset[str] = frozenset()
-    annotations: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     again_in: float | None = None
     folded: int = 0
     refused: tuple[ReportWithoutEffect, ...] = ()

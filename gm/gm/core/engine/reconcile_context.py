@@ -9,9 +9,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.engine.conditions import Log, timestamp
-from gm.core.engine.plan import Action, CreateChild, EventNote, ReconcilePlan, ReportWithoutEffect
-from gm.core.engine.view import ObjectView
+from gm.core.engine.conditions import MISSING_REFERENCE, Log, timestamp
+from gm.core.engine.plan import (
+    Action,
+    CreateChild,
+    EventNote,
+    ObjectView,
+    ReconcilePlan,
+    ReportWithoutEffect,
+)
 from gm.core.kind import Problem, SednaKind, WorkerSettings
 from gm.core.tree import copied, mapping, number, text
 
@@ -58,6 +64,11 @@ class ReconcileContext:
     def timestamp(self) -> str:
         return timestamp(self.now)
 
+    @property
+    def lacks_references_only(self) -> bool:
+        """What is missing does no harm to what has begun."""
+        return all(it.reason == MISSING_REFERENCE for it in self.problems)
+
     def again(self, seconds: float) -> None:
         """Decide again after so long, or earlier if something else asks for it."""
         seconds = max(seconds, 0.0)
@@ -65,13 +76,6 @@ class ReconcileContext:
 
     def note(self, reason: str, message: str, *, is_warning: bool = False) -> None:
         self.events.append(EventNote(reason, message, is_warning))
-
-    def set_or_drop(self, field_: str, value: object) -> None:
-        """In the status; None: without the field."""
-        if value is None:
-            self.status.pop(field_, None)
-        else:
-            self.status[field_] = value
 
     def stand(self, problems: Sequence[Problem]) -> None:
         """These are why nothing is made of the object."""

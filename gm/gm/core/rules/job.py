@@ -12,7 +12,6 @@ generation it is. An unfinished job whose pod was deleted gets it back.
 from collections.abc import Sequence
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.engine.conditions import MISSING_REFERENCE
 from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.rules.pods import PodPhase, failure, phase
 from gm.core.tree import number, text
@@ -46,7 +45,7 @@ def act(context: ReconcileContext) -> None:
     is_made = all(children.get(slot.kind, slot.name) for slot in slots)
     if is_finished(context):
         _begin_anew(context)
-    elif context.problems and _are_overlooked(context, is_made=is_made):
+    elif context.problems and is_made and context.lacks_references_only:
         _count(
             context, [it for slot in slots if (it := children.get("Pod", slot.name))], slots_=slots
         )
@@ -66,11 +65,6 @@ def act(context: ReconcileContext) -> None:
     ]
     there = reconcile(context, wanted, unwanted=unwanted)
     _count(context, [it for it in there if text(it, "kind") == "Pod"], slots_=slots)
-
-
-def _are_overlooked(context: ReconcileContext, *, is_made: bool) -> bool:
-    """What is missing does no harm to pods that have begun."""
-    return is_made and all(it.reason == MISSING_REFERENCE for it in context.problems)
 
 
 def _count(context: ReconcileContext, pods: list[Json], *, slots_: Sequence[Slot]) -> None:
@@ -111,7 +105,7 @@ def _finish(
 
 def _begin_anew(context: ReconcileContext) -> None:
     context.status["phase"] = PENDING
-    context.set_or_drop("completionTime", None)
+    context.status.pop("completionTime", None)
     context.status["startTime"] = context.timestamp
     context.status |= {"active": 0, "succeeded": 0, "failed": 0}
     context.note("Restarted", "The spec was edited after the job had finished: it begins anew")

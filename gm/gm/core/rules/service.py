@@ -11,7 +11,6 @@ made again, one whose pod ended begins anew.
 from enum import Enum
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.engine.conditions import MISSING_REFERENCE
 from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.kind import Workload
 from gm.core.rules.pods import PodPhase, failure, is_ready, phase, restart
@@ -34,8 +33,7 @@ def act(context: ReconcileContext) -> None:
     context.status["observedGeneration"] = context.generation
     context.status.setdefault("startTime", context.timestamp)
     is_made = all(children.get(slot.kind, slot.name) for slot in slots)
-    is_overlooked = is_made and all(it.reason == MISSING_REFERENCE for it in context.problems)
-    if context.problems and not is_overlooked:
+    if context.problems and not (is_made and context.lacks_references_only):
         context.stand(context.problems)
     elif not context.problems:
         _make(context, assembled(context, [(slot, {}) for slot in slots]), children)

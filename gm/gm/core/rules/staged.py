@@ -11,7 +11,7 @@ logs, older ones go.
 from typing import Final
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.engine.conditions import MISSING_REFERENCE, READY, REPLACED, REPLACING, instant, left
+from gm.core.engine.conditions import READY, REPLACED, REPLACING, instant, left
 from gm.core.engine.reconcile_context import ReconcileContext
 from gm.core.references import STAGE_NODES
 from gm.core.rules import stages
@@ -65,9 +65,7 @@ def deployed_round(context: ReconcileContext) -> int:
 
 
 def _are_overlooked(context: ReconcileContext) -> bool:
-    """What is missing does no harm to a stage that has begun."""
-    is_in_flight = stages.type_(context) in stages.IN_FLIGHT
-    return is_in_flight and all(it.reason == MISSING_REFERENCE for it in context.problems)
+    return stages.type_(context) in stages.IN_FLIGHT and context.lacks_references_only
 
 
 def _step(context: ReconcileContext, children: Children) -> None:

@@ -71,28 +71,20 @@ def pod(kind: SednaKind, slot: Slot, site: Site, *, generation: int = 0) -> Json
         metadata["labels"][ROUND_LABEL] = str(slot.round)
     if generation:
         metadata["annotations"][GENERATION] = str(generation)
-    return _hashed(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": metadata,
-            "spec": _pod_spec(template, worker, site, is_deployed=False),
-        }
-    )
+    return _child("v1", "Pod", metadata, _pod_spec(template, worker, site, is_deployed=False))
 
 
 def deployment(kind: SednaKind, slot: Slot, site: Site) -> Json:
     worker = slot.worker
     template = mapping(slot.part, "template")
-    labels = _labels(kind, site, worker)
+    selected = _selected(kind, site, worker)
     app = {APP_LABEL: label_value(f"{site.job}-{worker.type}-svc")}
     inner = {
-        "labels": {**mapping(template, "metadata", "labels"), **labels, **app},
+        "labels": {**mapping(template, "metadata", "labels"), **_labels(kind, site, worker), **app},
         "annotations": dict(mapping(template, "metadata", "annotations")),
     }
-    selected = worker_labels(kind.resource, site.job, _uid(site), worker.type) | app
     spec: Json = {
-        "selector": {"matchLabels": selected},
+        "selector": {"matchLabels": selected | app},
         "template": {
             "metadata": inner,
             "spec": _pod_spec(template, worker, site, is_deployed=True),
@@ -105,9 +97,7 @@ def deployment(kind: SednaKind, slot: Slot, site: Site) -> Json:
         spec["replicas"] = number(slot.part, "replicas", default=1)
     metadata = _metadata(kind, site, worker, slot.name, {})
     metadata["labels"] |= app
-    return _hashed(
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
-    )
+    return _child("apps/v1", "Deployment", metadata, spec)
 
 
 def service(kind: SednaKind, slot: Slot, site: Site) -> Json:
@@ -115,12 +105,12 @@ def service(kind: SednaKind, slot: Slot, site: Site) -> Json:
     worker = slot.worker
     port = {"name": "tcp-0", "protocol": "TCP", "port": worker.port, "targetPort": worker.port}
     spec = {
-        "selector": worker_labels(kind.resource, site.job, _uid(site), worker.type),
+        "selector": _selected(kind, site, worker),
         "ports": [port],
     }
     name = service_name(site.job, worker.type)
     metadata = _metadata(kind, site, worker, name, {})
-    return _hashed({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+    return _child("v1", "Service", metadata, spec)
 
 
 def autoscaler(kind: SednaKind, slot: Slot, site: Site) -> Json:
@@ -129,14 +119,7 @@ def autoscaler(kind: SednaKind, slot: Slot, site: Site) -> Json:
     spec: Json = {key: wanted[key] for key in fields if wanted.get(key) is not None}
     spec["scaleTargetRef"] = {"apiVersion": "apps/v1", "kind": "Deployment", "name": slot.name}
     metadata = _metadata(kind, site, slot.worker, f"hpa-{slot.name}", {})
-    return _hashed(
-        {
-            "apiVersion": "autoscaling/v2",
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": metadata,
-            "spec": spec,
-        }
-    )
+    return _child("autoscaling/v2", "HorizontalPodAutoscaler", metadata, spec)
 
 
 def slot_name(job: str, worker: WorkerSpec, index: int, round_: int | None) -> str:
@@ -151,9 +134,13 @@ def _uid(site: Site) -> str:
     return text(site.object, "metadata", "uid")
 
 
+def _selected(kind: SednaKind, site: Site, worker: WorkerSpec) -> dict[str, str]:
+    """The labels by which Services and Deployments select the worker's pods."""
+    return worker_labels(kind.resource, site.job, _uid(site), worker.type)
+
+
 def _labels(kind: SednaKind, site: Site, worker: WorkerSpec) -> dict[str, str]:
-    labels = worker_labels(kind.resource, site.job, _uid(site), worker.type)
-    return labels | {MANAGED_BY: MANAGER}
+    return _selected(kind, site, worker) | {MANAGED_BY: MANAGER}
 
 
 def _metadata(kind: SednaKind, site: Site, worker: WorkerSpec, name: str, template: Json) -> Json:
@@ -209,8 +196,9 @@ def _equipped(container: Json, given: WorkerStorage) -> Json:
     return equipped
 
 
-def _hashed(manifest: Json) -> Json:
+def _child(api_version: str, kind: str, metadata: Json, spec: Json) -> Json:
+    """With the hash of all the rest among its annotations."""
+    manifest = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
     encoded = msgspec.json.encode(manifest, order="deterministic")
-    annotations = manifest["metadata"]["annotations"]
-    annotations[SPEC_HASH] = hashlib.sha256(encoded).hexdigest()[:_DIGITS]
+    metadata["annotations"][SPEC_HASH] = hashlib.sha256(encoded).hexdigest()[:_DIGITS]
     return manifest

@@ -16,10 +16,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
-from gm.core.engine.view import SECRET
+from gm.core.engine.plan import SECRET
 from gm.core.kind import DataSource, HotUpdate, Mounted, Setting, Value
 from gm.core.names import digest
-from gm.core.tree import text
+from gm.core.tree import mapping, text
 
 DOWNLOADED_SCHEMES: Final = ("s3", "http", "https")
 _DATA: Final = "/home/data"
@@ -131,7 +131,7 @@ def storage(
         given.mounts[_DOWNLOADS] = {"name": _VOLUME, "mountPath": _DOWNLOADS, "readOnly": True}
     environment = [{"name": name, "value": value} for name, value in given.values.items()]
     own = [it.secret for it in given.places if not it.is_downloaded and it.secret]
-    environment += _secret_environment(own[:1], object_, references)
+    environment += _secret_environment(own, object_, references)
     return WorkerStorage(
         environment=tuple(environment),
         volumes=tuple(given.volumes.values()),
@@ -193,7 +193,7 @@ def _initializer(
     if not arguments:
         return None
     secrets = [place.secret for place in given.places if place.download_from and place.secret]
-    environment = _secret_environment(secrets[:1], object_, references)
+    environment = _secret_environment(secrets, object_, references)
     environment.append({"name": "INDIRECT_URL_MARK", "value": _INDIRECT})
     downloads = {"name": _VOLUME, "mountPath": _DOWNLOADS}
     return {
@@ -211,22 +211,22 @@ def _initializer(
 def _secret_environment(
     secrets: Sequence[str], object_: Json, references: Mapping[ObjectKey, Json | None]
 ) -> list[Json]:
-    """What the S3 client of Sedna's library reads; the endpoint is in the Secret's annotations."""
+    """What the S3 client of Sedna's library reads, of the first one; the endpoint is in the
+    Secret's annotations."""
+    if not secrets:
+        return []
+    name = secrets[0]
+    key = ObjectKey(SECRET, text(object_, "metadata", "namespace"), name)
+    annotations = mapping(references.get(key), "metadata", "annotations")
     environment: list[Json] = []
-    for name in secrets:
-        key = ObjectKey(SECRET, text(object_, "metadata", "namespace"), name)
-        secret = references.get(key)
-        endpoint = text(secret, "metadata", "annotations", "s3-endpoint")
-        if endpoint:
-            is_plain = text(secret, "metadata", "annotations", "s3-usehttps") == "0"
-            scheme = "http" if is_plain else "https"
-            url = endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
-            environment.append({"name": "S3_ENDPOINT_URL", "value": url})
-        environment += [
-            {"name": field, "valueFrom": {"secretKeyRef": {"name": name, "key": field}}}
-            for field in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
-        ]
-    return environment
+    if endpoint := text(annotations, "s3-endpoint"):
+        scheme = "http" if text(annotations, "s3-usehttps") == "0" else "https"
+        url = endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
+        environment.append({"name": "S3_ENDPOINT_URL", "value": url})
+    return environment + [
+        {"name": field, "valueFrom": {"secretKeyRef": {"name": name, "key": field}}}
+        for field in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+    ]
 
 
 def _host_volume(name: str, directory: str, type_: str) -> Json:

@@ -28,11 +28,11 @@ from edge_sidecars.sedna_api.core.kinds import (
     LIFELONG_LEARNING_JOB,
     MODEL,
     kind_named,
+    kind_of,
 )
 from edge_sidecars.sedna_api.core.messages import Delete, Put, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 from gm.core.tree import objects, part
-from gm.hub.ports import Unresolved
 
 INSERT: Final = "insert"
 DELETE: Final = "delete"
@@ -53,6 +53,21 @@ _ROUND_DIRECTORY: Final = re.compile(r"/(?:train|eval|deploy)/([0-9]{1,9})/?$")
 
 class NotASednaMessage(ValueError):
     """A frame that no LC of Sedna sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A report whose sender names its object without a uid (Sedna's own LCs); `report.uid` is "".
+    It has no number either: there is no other copy of it, and it is never sent again."""
+
+    report: Report
+    completed: Callable[[Report, Document], Report]
+    # Whether the connection that it came by has ended.
+    is_over: Callable[[], bool] = lambda: False
+
+    def about(self, document: Document) -> Report:
+        """The report, once its object is known."""
+        return replace(self.completed(self.report, document), is_late=self.is_over())
 
 
 class Translator:
@@ -83,7 +98,7 @@ class Translator:
         status = _status(text)
         if status is None:
             return None
-        key, content = status.key, status.content
+        key, content = status
         is_staged = key.kind in _STAGED
         if is_staged and str(content.get("status", "")).lower() == "running":
             # Sedna's GM takes it for an error; GM sees by itself that the pod runs.
@@ -163,13 +178,8 @@ def _stage_node(job: Json, stage: str) -> NodeRef:
     return NodeRef(node=str(annotated or template or ""))
 
 
-@dataclass(frozen=True, slots=True)
-class _Status:
-    key: ObjectKey
-    content: Json
-
-
-def _status(text: str) -> _Status | None:
+def _status(text: str) -> tuple[ObjectKey, Json] | None:
+    """About which object an LC reports, and what."""
     try:
         message = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -187,7 +197,7 @@ def _status(text: str) -> _Status | None:
     if not isinstance(content, dict):
         raise NotASednaMessage("the content is no JSON object")
     namespace, name = str(header.get("namespace", "")), str(header.get("resourceName", ""))
-    return _Status(ObjectKey(kind.singular, namespace, name), content)
+    return ObjectKey(kind.singular, namespace, name), content
 
 
 def _as_it_is(report: Report, document: Document) -> Report:
@@ -217,8 +227,7 @@ def _round(content: Json, document: Document) -> int | None:
 def _frame(document: Document, operation: str) -> str:
     content = document.json()
     content.pop("apiVersion", None)
-    kind = kind_named(document.kind)
-    content["kind"] = document.kind if kind is None else kind.kind
+    content["kind"] = kind_of(document.kind).kind
     header = {
         "namespace": document.namespace,
         "resourceKind": document.kind,

@@ -1,40 +1,29 @@
 """What the shell is to do for a job, and what is told to GM once it is done.
 
 Each task can be done again after a kill, with the same result: a file is written under another
-name and takes its place when it is whole. Only after all tasks of a `Begin` are done, its event is
-saved, and the report with it.
+name and takes its place when it is whole. Only after all tasks of an `Advance` are done, its event
+is saved, and the report with it.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
-from lc.core.learning.events import Event
-from lc.core.learning.objects.stage import Stage
+from lc.core.learning.job import FileLocation, Stage
 from lc.core.learning.samples import Cursor, Segment
+from lc.core.learning.state import Event
 
 Body = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class FileLocation:
-    """A path below the node's root, or an address; `credential`: the Secret that opens it."""
-
-    url: str
-    credential: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSamples:
+class WriteSamples(msgspec.Struct, frozen=True):
     """Their header first, if they have one."""
 
     segments: tuple[Segment, ...]
     target: FileLocation
 
 
-@dataclass(frozen=True, slots=True)
-class WriteIndex:
+class WriteIndex(msgspec.Struct, frozen=True):
     """The files that samples name, one a line, after `prefix`, where these lie."""
 
     segments: tuple[Segment, ...]
@@ -42,19 +31,16 @@ class WriteIndex:
     target: FileLocation
 
 
-@dataclass(frozen=True, slots=True)
-class MakeFolder:
+class MakeFolder(msgspec.Struct, frozen=True):
     place: FileLocation
 
 
-@dataclass(frozen=True, slots=True)
-class CopyModel:
+class CopyModel(msgspec.Struct, frozen=True):
     source: FileLocation
     target: FileLocation
 
 
-@dataclass(frozen=True, slots=True)
-class WriteHotUpdate:
+class WriteHotUpdate(msgspec.Struct, frozen=True):
     """The file by which an inference worker learns of a new model: `model_path` as it sees it."""
 
     target: FileLocation
@@ -65,8 +51,7 @@ class WriteHotUpdate:
 Task = WriteSamples | WriteIndex | MakeFolder | CopyModel | WriteHotUpdate
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(msgspec.Struct, frozen=True):
     """Nothing to do until something changes, or for `seconds`; `note` for people.
 
     `judged_round`: the train trigger of this round was judged just now, and did not fire.
@@ -77,8 +62,7 @@ class Idle:
     judged_round: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gather:
+class Gather(msgspec.Struct, frozen=True, kw_only=True):
     """Take what is new in the dataset into the spool.
 
     `train`, `evaluation`: what waits already; `named`: how new spool files begin.
@@ -93,37 +77,25 @@ class Gather:
     train_probability: float
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something to remember, and perhaps to tell."""
+class Advance(msgspec.Struct, frozen=True):
+    """Do the tasks in order, if any, then save the event and the report together."""
 
     event: Event
     reason: str
     report: Body | None = None
+    tasks: tuple[Task, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Do the tasks in order, then save the event and the report together."""
-
-    tasks: tuple[Task, ...]
-    event: Event
-    reason: str
-    report: Body | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(msgspec.Struct, frozen=True):
     """Tell GM again what it seems to have lost."""
 
     report: bytes
 
 
-Command = Idle | Gather | Note | Begin | Repeat
+Command = Idle | Gather | Advance | Repeat
 
 
-@dataclass(frozen=True, slots=True)
-class LoopPace:
+class LoopPace(msgspec.Struct, frozen=True):
     """When this process looked last: at the data, and at the train trigger of a round.
 
     `told`: when GM was told something last, or this process began; `repeats`: how often since.

@@ -15,34 +15,27 @@ begun once, however often (Waiting) is told.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from edge_sidecars.runtime.backoff import exponential
 from lc.core.learning import stages
-from lc.core.learning.commands import Command, Gather, Idle, LoopPace, Note, Repeat
-from lc.core.learning.events import Returned
-from lc.core.learning.metrics import training_numbers
-from lc.core.learning.objects.dataset import Dataset
-from lc.core.learning.objects.job import Job, JobCondition
-from lc.core.learning.objects.model import Model
-from lc.core.learning.objects.stage import Stage
-from lc.core.learning.objects.trigger import TriggerVerdict
+from lc.core.learning.commands import Advance, Command, Gather, Idle, LoopPace, Repeat
+from lc.core.learning.job import Dataset, Job, JobCondition, Model, Stage
 from lc.core.learning.paths import is_remote
 from lc.core.learning.samples import Cursor, counted, of_one_header
-from lc.core.learning.state import State
+from lc.core.learning.state import Returned, State
+from lc.core.learning.trigger import TriggerVerdict, training_numbers
+from lc.core.outbox import FIRST_RESEND, LONGEST_RESEND
 
 # Seconds; Sedna's DatasetHandlerIntervalSeconds.
 GATHER_PERIOD = 10.0
-# Seconds without an answer after which GM is told again, and at most: GM may be away for a while.
-FIRST_REPEAT = 300.0
-LONGEST_REPEAT = 3600.0
 # Seconds; a training that fails again and again is tried no less often.
 LONGEST_BACKOFF = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class JobInputs:
+class JobInputs(msgspec.Struct, frozen=True):
     """What else this node knows: the job's Dataset if it is this node's, and its Models by name.
 
     `is_acked`: all that was said of the job has arrived somewhere.
@@ -159,12 +152,14 @@ def _has_failed(job: Job, state: State, number: int) -> bool:
     return completed is None or completed.round != state.lent.round
 
 
-def _give_back(job: Job, state: State, now: datetime) -> Note:
+def _give_back(job: Job, state: State, now: datetime) -> Advance:
     assert state.lent is not None
     period = job.train_trigger.check_period
     wait = exponential(state.failures, first=period, longest=LONGEST_BACKOFF)
     event = Returned(state.lent.round, now.timestamp() + wait)
-    return Note(event, f"the training of round {state.lent.round} failed: its samples wait again")
+    return Advance(
+        event, f"the training of round {state.lent.round} failed: its samples wait again"
+    )
 
 
 def _is_lost(
@@ -172,13 +167,13 @@ def _is_lost(
 ) -> bool:
     if not known.is_acked or state.said is None or pace.told is None:
         return False
-    wait = exponential(pace.repeats, first=FIRST_REPEAT, longest=LONGEST_REPEAT)
+    wait = exponential(pace.repeats, first=FIRST_RESEND, longest=LONGEST_RESEND)
     is_said = (state.said.stage, state.said.round) == (condition.stage.value, condition.round)
     return is_said and _is_due(pace.told, wait, now)
 
 
 def _next_look(known: JobInputs) -> float:
-    return GATHER_PERIOD if known.dataset is not None else FIRST_REPEAT
+    return GATHER_PERIOD if known.dataset is not None else FIRST_RESEND
 
 
 def _is_due(last: datetime | None, period: float, now: datetime) -> bool:

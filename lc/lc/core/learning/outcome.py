@@ -7,30 +7,25 @@ that is over, or one that was heard before changes nothing and goes nowhere; "ru
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from lc.core.learning.commands import Body
-from lc.core.learning.events import Reported, Worker
-from lc.core.learning.objects.job import Job
-from lc.core.learning.objects.model import models_in
-from lc.core.learning.objects.stage import Stage
-from lc.core.learning.state import State
+import msgspec
+
+from lc.core.learning.commands import Body, report_of
+from lc.core.learning.job import Job, Stage, models_in
+from lc.core.learning.state import Reported, State, Worker
 from lc.core.worker_info import WorkerInfo
 
 _ENDS = {"completed": "Completed", "failed": "Failed"}
 _ORDER = (Stage.TRAIN, Stage.EVAL, Stage.DEPLOY)
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True):
     event: Reported
     report: Body
 
 
-@dataclass(frozen=True, slots=True)
-class Unheard:
+class Unheard(msgspec.Struct, frozen=True):
     """It changes nothing; `reason` for the log."""
 
     reason: str
@@ -57,7 +52,7 @@ def hear(job: Job, state: State, info: WorkerInfo) -> Heard | Unheard:
     if status == "Completed":
         results = tuple(dict(each) for each in info.results)
     event = Reported(Worker(info.name, stage.value, number), results)
-    return Heard(event, _report(stage, number, status, info))
+    return Heard(event, report_of(stage, number, status) | {"output": info.output})
 
 
 def _round(job: Job, state: State, stage: Stage, worker: str) -> int | None:
@@ -81,9 +76,3 @@ def _is_over(job: Job, stage: Stage, number: int) -> bool:
     if condition.round > number or _ORDER.index(condition.stage) > _ORDER.index(stage):
         return True
     return condition.stage is stage and condition.type in ("Completed", "Failed")
-
-
-def _report(stage: Stage, number: int, status: str, info: WorkerInfo) -> Body:
-    owner_info: Mapping[str, object] | None = info.owner_info
-    output = {"models": list(info.results), "ownerInfo": owner_info}
-    return {"phase": stage.value, "status": status, "round": number, "output": output}

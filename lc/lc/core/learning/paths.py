@@ -7,7 +7,7 @@
 
 from urllib.parse import urlsplit
 
-from lc.core.learning.objects.stage import Stage
+from lc.core.learning.job import Stage
 
 _REMOTE = ("http", "https", "s3")
 
@@ -41,5 +41,5 @@ def name_of(url: str) -> str:
 
 
 def is_remote(url: str) -> bool:
-    """Not on the node's disk."""
+    """A path on the node is not, nor is a file URL."""
     return urlsplit(url).scheme.lower() in _REMOTE

@@ -8,7 +8,8 @@ dataset that is truncated or rotated loses none that was taken.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 # Sedna's capacity of evaluation samples: this round's version and the four before.
 VERSIONS_KEPT = 5
@@ -17,8 +18,7 @@ VERSIONS_KEPT = 5
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(msgspec.Struct, frozen=True):
     """How far a dataset's file was read; `head` and `tail` prove that it is the same file still.
 
     They are digests of its first bytes and of those before `offset`. `ragged`: the length at the
@@ -35,8 +35,7 @@ class Cursor:
     validator: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """The first `size` bytes of a spool file, whole lines; `header` of the csv they came from."""
 
     name: str
@@ -45,8 +44,7 @@ class Segment:
     header: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """What came for evaluation before one round, and not before the one before it."""
 
     round: int

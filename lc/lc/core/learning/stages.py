@@ -10,28 +10,29 @@ from datetime import datetime
 
 from lc.core.learning import paths
 from lc.core.learning.commands import (
-    Begin,
+    Advance,
     Body,
     Command,
     CopyModel,
-    FileLocation,
     Idle,
     MakeFolder,
-    Note,
     Task,
     WriteHotUpdate,
     WriteIndex,
     WriteSamples,
     report_of,
 )
-from lc.core.learning.events import DeployBegun, EvalBegun, Event, GivenUp, HotUpdated, TrainBegun
-from lc.core.learning.metrics import comparison
-from lc.core.learning.objects.dataset import Dataset
-from lc.core.learning.objects.job import Job
-from lc.core.learning.objects.model import Model, fitting, models_in
-from lc.core.learning.objects.stage import Stage
+from lc.core.learning.job import Dataset, FileLocation, Job, Model, Stage, fitting, models_in
 from lc.core.learning.samples import VERSIONS_KEPT, Segment, Version, of_one_header
-from lc.core.learning.state import State
+from lc.core.learning.state import (
+    EvalBegun,
+    Event,
+    HotUpdated,
+    StageAnswered,
+    State,
+    TrainBegun,
+)
+from lc.core.learning.trigger import comparison
 
 Models = Mapping[str, Model]
 Results = Sequence[Mapping[str, object]]
@@ -55,7 +56,7 @@ def train(
     given["outputDir"] = folder
     tasks = (*tasks, MakeFolder(FileLocation(folder, job.credential)))
     report = report_of(Stage.TRAIN, number, "Ready", message=reason, given=given)
-    return Begin(tasks, TrainBegun(number, used, left), reason, report)
+    return Advance(TrainBegun(number, used, left), reason, report, tasks)
 
 
 def evaluate(
@@ -87,11 +88,11 @@ def evaluate(
     writing, written = _samples(job, dataset, Stage.EVAL, number, segments)
     event = EvalBegun(number, versions)
     report = report_of(Stage.EVAL, number, "Ready", given=given | written)
-    return Begin((*writing, *tasks), event, "the training is done", report)
+    return Advance(event, "the training is done", report, (*writing, *tasks))
 
 
 def deploy(job: Job, state: State, models: Models, number: int, *, now: datetime) -> Command:
-    results = _evaluated(job, state, number)
+    results, event = _evaluated(job, state, number), StageAnswered(Stage.DEPLOY, number)
     if job.is_lifelong and results is not None:
         return _deploy_knowledge(job, results, number)
     if not results:
@@ -103,24 +104,20 @@ def deploy(job: Job, state: State, models: Models, number: int, *, now: datetime
         return Idle(verdict.reason, job.deploy_trigger.check_period)
     if not verdict.fires:
         report = report_of(Stage.DEPLOY, number, "Completed", message=f"kept: {verdict.reason}")
-        return Note(DeployBegun(number), f"the model in service stays: {verdict.reason}", report)
-    placing = _placing(job, state, models, number)
-    if isinstance(placing, str):
-        return _failed(Stage.DEPLOY, number, placing)
-    if isinstance(placing, Idle):
+        return Advance(event, f"the model in service stays: {verdict.reason}", report)
+    placing = _placing(job, state, models, number, event)
+    if isinstance(placing, Idle | Advance):
         return placing
     new, served, copies = placing
     given: Body = {"models": [new.as_input(), served.as_input()]}
     report = report_of(Stage.DEPLOY, number, "Ready", message=verdict.reason, given=given)
-    return Begin(() if job.is_hot_updated else copies, DeployBegun(number), verdict.reason, report)
+    return Advance(event, verdict.reason, report, () if job.is_hot_updated else copies)
 
 
 def hot_update(job: Job, state: State, models: Models, number: int, *, now: datetime) -> Command:
     """Written again after a kill it is the same notice, so that no worker takes a model twice."""
-    placing = _placing(job, state, models, number)
-    if isinstance(placing, str):
-        return _failed(Stage.DEPLOY, number, placing, event=HotUpdated(number))
-    if isinstance(placing, Idle):
+    placing = _placing(job, state, models, number, HotUpdated(number))
+    if isinstance(placing, Idle | Advance):
         return placing
     new, _, copies = placing
     since = job.condition.since if job.condition is not None else ""
@@ -134,33 +131,35 @@ def hot_update(job: Job, state: State, models: Models, number: int, *, now: date
             since or now.isoformat(timespec="milliseconds"),
         ),
     )
-    return Begin(tasks, HotUpdated(number), "the worker that serves is to take the new model")
+    reason = "the worker that serves is to take the new model"
+    return Advance(HotUpdated(number), reason, tasks=tasks)
 
 
 def _deploy_knowledge(job: Job, results: Results, number: int) -> Command:
-    kept = models_in(results)
+    kept, event = models_in(results), StageAnswered(Stage.DEPLOY, number)
     if not kept:
         why = "the evaluation kept no model"
         report = report_of(Stage.DEPLOY, number, "Completed", message=why)
-        return Note(DeployBegun(number), why, report)
+        return Advance(event, why, report)
     target = FileLocation(paths.knowledge_file(job.output_dir), job.credential)
     tasks = (CopyModel(FileLocation(kept[0].url, job.credential), target),)
     given: Body = {"models": [kept[0].as_input()]}
     report = report_of(Stage.DEPLOY, number, "Ready", given=given)
-    return Begin(tasks, DeployBegun(number), "the evaluation kept a model", report)
+    return Advance(event, "the evaluation kept a model", report, tasks)
 
 
 def _placing(
-    job: Job, state: State, models: Models, number: int
-) -> tuple[Model, Model, tuple[Task, ...]] | Idle | str:
-    """The new model, the one in its place, and the copies; a text says why there is none ever."""
+    job: Job, state: State, models: Models, number: int, event: Event
+) -> tuple[Model, Model, tuple[Task, ...]] | Idle | Advance:
+    """The new model, the one in its place, and the copies; the failure, with this event, where
+    there will be none ever."""
     served = models.get(job.deploy_model)
     if served is None:
         return Idle(f"waits for model {job.deploy_model}")
     trained = _trained(job, state, number=number) or ()
     new = fitting(models_in(trained), served)
     if new is None:
-        return _unfit(trained, models, job)
+        return _failed(Stage.DEPLOY, number, _unfit(trained, models, job), event=event)
     copies: list[Task] = [_copy(job, new, served)]
     judged = models.get(job.eval_model) if job.eval_model else None
     compared = fitting(models_in(trained), judged) if judged else None
@@ -238,6 +237,6 @@ def _unfit(trained: Results, models: Models, job: Job) -> str:
     return f"the training left {left}; nothing for {wanted or 'evaluation'}"
 
 
-def _failed(stage: Stage, number: int, why: str, *, event: Event | None = None) -> Note:
+def _failed(stage: Stage, number: int, why: str, *, event: Event | None = None) -> Advance:
     report = report_of(stage, number, "Failed", message=why)
-    return Note(event or GivenUp(stage, number), why, report)
+    return Advance(event or StageAnswered(stage, number), why, report)

@@ -1,46 +1,103 @@
 """What LC remembers of one job, for as long as the job lives and a day longer.
 
-Owns the facts and how each event changes them, all at once; the shell saves the result together
-with the report that follows from it. Conditions say where a job is; the state says which samples
-went where, what was asked of GM already, and what workers said, so that a restart, also while cut
-off, repeats nothing and loses nothing.
+Owns the facts, what can happen that is worth remembering, and how each event changes the facts, all
+at once; the shell saves the result together with the report that follows from it. Conditions say
+where a job is; the state says which samples went where, what was asked of GM already, and what
+workers said, so that a restart, also while cut off, repeats nothing and loses nothing.
 """
 
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from lc.core.learning.events import (
-    DeployBegun,
-    EvalBegun,
-    Event,
-    Gathered,
-    GivenUp,
-    HotUpdated,
-    Reported,
-    Returned,
-    SegmentsLost,
-    TrainBegun,
-    Worker,
-)
-from lc.core.learning.objects.stage import Stage
+from lc.core.learning.job import Stage
 from lc.core.learning.samples import VERSIONS_KEPT, Cursor, Segment, Version, appended
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """`stage`: the word of Stage."""
+
+    name: str
+    stage: str
+    round: int
+
+
+class Gathered(msgspec.Struct, frozen=True):
+    """`train`, `evaluation`: the segments that grew, as they are now; `samples`: how many came."""
+
+    cursor: Cursor
+    samples: int = 0
+    train: Segment | None = None
+    evaluation: Segment | None = None
+
+
+class TrainBegun(msgspec.Struct, frozen=True):
+    round: int
+    used: tuple[Segment, ...]
+    left: tuple[Segment, ...]
+
+
+class EvalBegun(msgspec.Struct, frozen=True):
+    round: int
+    versions: tuple[Version, ...]
+
+
+class StageAnswered(msgspec.Struct, frozen=True):
+    """It is deployed; or found needless, or impossible in this round: samples stay as they are."""
+
+    stage: Stage
+    round: int
+
+
+class HotUpdated(msgspec.Struct, frozen=True):
+    round: int
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """The round's training failed: its samples wait again. Not tried again before `not_before`."""
+
+    round: int
+    not_before: float
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """A worker said what became of its stage; `results` None: it failed, or nothing is to keep."""
+
+    worker: Worker
+    results: tuple[dict[str, Any], ...] | None
+
+
+class SegmentsLost(msgspec.Struct, frozen=True):
+    """Spool files that are not there any more, whoever removed them."""
+
+    names: frozenset[str]
+
+
+Event = (
+    Gathered
+    | TrainBegun
+    | EvalBegun
+    | StageAnswered
+    | HotUpdated
+    | Returned
+    | Reported
+    | SegmentsLost
+)
+
 
 # Names of workers whose round is known: more than the pods of a round that are restarted.
 WORKERS_KEPT = 16
 
 
-@dataclass(frozen=True, slots=True)
-class StageOutcome:
+class StageOutcome(msgspec.Struct, frozen=True):
     """A worker's success: what it left, in its own words."""
 
     round: int
     results: tuple[dict[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LastReport:
+class LastReport(msgspec.Struct, frozen=True):
     """What LC told GM last of a stage, word for word."""
 
     stage: str
@@ -48,16 +105,14 @@ class LastReport:
     report: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Lent:
+class Lent(msgspec.Struct, frozen=True):
     """Samples that a training has, which succeeds or gives them back."""
 
     round: int
     segments: tuple[Segment, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(msgspec.Struct, frozen=True, kw_only=True):
     """`gathered` counts samples, `named` spool files ever named; `*_asked`: rounds, 0 none.
 
     `failed`: the newest round of each stage of which a worker said so.
@@ -76,7 +131,7 @@ class State:
     hot_updated: int = 0
     trained: StageOutcome | None = None
     evaluated: StageOutcome | None = None
-    failed: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = msgspec.field(default_factory=dict)
     workers: tuple[Worker, ...] = ()
     said: LastReport | None = None
     failures: int = 0
@@ -89,13 +144,6 @@ class State:
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
-
-    def asked(self, stage: Stage) -> int:
-        return {
-            Stage.TRAIN: self.train_asked,
-            Stage.EVAL: self.eval_asked,
-            Stage.DEPLOY: self.deploy_asked,
-        }[stage]
 
     @property
     def spool_files(self) -> frozenset[str]:
@@ -116,10 +164,12 @@ class State:
             case EvalBegun(number, versions):
                 kept = versions[-VERSIONS_KEPT:]
                 return replace(self, eval_asked=number, versions=kept, fresh=())
-            case DeployBegun(number):
+            case StageAnswered(Stage.TRAIN, number):
+                return replace(self, train_asked=number)
+            case StageAnswered(Stage.EVAL, number):
+                return replace(self, eval_asked=number)
+            case StageAnswered(_, number):
                 return replace(self, deploy_asked=number)
-            case GivenUp(stage, number):
-                return self._after_giving_up(stage, number)
             case HotUpdated(number):
                 return replace(self, hot_updated=number)
             case Returned(number, not_before):
@@ -151,15 +201,6 @@ class State:
             train=train,
             fresh=fresh,
         )
-
-    def _after_giving_up(self, stage: Stage, number: int) -> "State":
-        match stage:
-            case Stage.TRAIN:
-                return replace(self, train_asked=number)
-            case Stage.EVAL:
-                return replace(self, eval_asked=number)
-            case Stage.DEPLOY:
-                return replace(self, deploy_asked=number)
 
     def _after_report(self, worker: Worker, results: tuple[dict[str, Any], ...] | None) -> "State":
         others = tuple(each for each in self.workers if each.name != worker.name)

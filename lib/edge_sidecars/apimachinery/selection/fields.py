@@ -13,17 +13,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 from edge_sidecars.apimachinery.lru import lru
-from edge_sidecars.apimachinery.selection.label_parser import BadSelector
-from edge_sidecars.apimachinery.selection.labels import CACHE_SIZE
-
-__all__ = [
-    "EVERYTHING",
-    "NAME",
-    "NAMESPACE",
-    "BadSelector",
-    "FieldRequirement",
-    "FieldSelector",
-]
+from edge_sidecars.apimachinery.selection.selector import CACHE_SIZE, BadSelector, Selector
 
 NAME = "metadata.name"
 NAMESPACE = "metadata.namespace"
@@ -57,10 +47,8 @@ class FieldRequirement:
 
 
 @dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(Selector[FieldRequirement]):
     """All requirements hold; `requirements` are unique and sorted as kube-apiserver tests them."""
-
-    requirements: tuple[FieldRequirement, ...] = ()
 
     @staticmethod
     def of(requirements: Iterable[FieldRequirement]) -> FieldSelector:
@@ -70,10 +58,6 @@ class FieldSelector:
     def parse(text: str) -> FieldSelector:
         """Raises BadSelector."""
         return _parse(text) if text else EVERYTHING
-
-    @property
-    def is_everything(self) -> bool:
-        return not self.requirements
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -92,26 +76,11 @@ class FieldSelector:
                 return False
         return True
 
-    def covers(self, other: FieldSelector) -> bool:
-        """True only where each object that the other selects is selected by this one."""
-        return all(map(other._implies, self.requirements))
-
-    def residual(self, other: FieldSelector) -> FieldSelector:
-        """What of this selector does not follow from an object being selected by the other."""
-        rest = tuple(known for known in self.requirements if not other._implies(known))
-        return FieldSelector(rest)
-
     def partition(self, paths: Container[str]) -> tuple[FieldSelector, FieldSelector]:
         """The requirements on these paths, and all others."""
         inside = tuple(known for known in self.requirements if known.path in paths)
         outside = tuple(known for known in self.requirements if known.path not in paths)
         return FieldSelector(inside), FieldSelector(outside)
-
-    def _implies(self, requirement: FieldRequirement) -> bool:
-        return any(known.implies(requirement) for known in self.requirements)
-
-    def __str__(self) -> str:
-        return ",".join(map(str, self.requirements))
 
 
 EVERYTHING = FieldSelector()

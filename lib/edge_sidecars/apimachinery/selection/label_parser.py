@@ -1,8 +1,9 @@
-"""The grammar of label selectors, with kube-apiserver's messages.
+"""The grammar of label selectors, keys and values, with kube-apiserver's messages.
 
 Owns: from a text to terms, as they were written. What they mean: labels.
-Source: k8s.io/apimachinery v0.36, pkg/labels/selector.go, Lexer and Parser; a NUL ends the text
-or parts two tokens there, so it does here.
+Sources, all v0.36: k8s.io/apimachinery pkg/labels/selector.go, Lexer and Parser; a NUL ends the
+text or parts two tokens there, so it does here. For keys and values
+pkg/api/validate/content/{kube.go,dns.go,errors.go}; lengths are in bytes.
 """
 
 from __future__ import annotations
@@ -12,17 +13,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge_sidecars.apimachinery.go_format import parse_int64, quote
-from edge_sidecars.apimachinery.selection.label_syntax import key_faults, value_faults
+from edge_sidecars.apimachinery.selection.selector import BadSelector
 
 OPERATORS = ("in", "notin", "=", "==", "!=", ">", "<")
 # binaryOperators by their names in pkg/selection/operator.go, as the message lists them.
 _EXPECTED_OPERATORS = "in, notin, =, ==, !=, gt, lt"
 _TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^=!(),<> \t\r\n\0]+))\0?")
 _END = ""
+NAME_LENGTH = 63
+PREFIX_LENGTH = 253
 
+_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_NAME})?"
+_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = f"{_DNS_LABEL}(\\.{_DNS_LABEL})*"
+_NAME_FORM, _VALUE_FORM, _SUBDOMAIN_FORM = map(re.compile, (_NAME, _VALUE, _SUBDOMAIN))
 
-class BadSelector(ValueError):
-    """The message is kube-apiserver's."""
+_ENDS = "and must start and end with an alphanumeric character"
+_CHARACTERS = f"consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+_NAME_RULE = (
+    f"must {_CHARACTERS} (e.g. 'MyName',  or 'my.name',  or '123-abc', "
+    f"regex used for validation is '{_NAME}')"
+)
+_VALUE_RULE = (
+    f"a valid label must be an empty string or {_CHARACTERS} (e.g. 'MyValue',  or 'my_value',  "
+    f"or '12345', regex used for validation is '{_VALUE}')"
+)
+_PREFIX_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    f"'.', {_ENDS} (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +185,46 @@ def _check_values(key: str, operator: str, values: tuple[str, ...]) -> None:
     ]
     if faults:
         raise BadSelector(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+
+
+def key_faults(key: str) -> str:
+    """IsLabelKey: what is wrong with it, joined by semicolons; empty where nothing is."""
+    *prefix, name = key.split("/")
+    if len(prefix) > 1:
+        return (
+            f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' "
+            "(e.g. 'example.com/MyName')"
+        )
+    faults = _prefix_faults(prefix[0]) if prefix else []
+    if not name:
+        faults.append("name part must be non-empty")
+    elif _is_long(name, NAME_LENGTH):
+        faults.append(f"name part must be no more than {NAME_LENGTH} bytes")
+    if not _NAME_FORM.fullmatch(name):
+        faults.append(f"name part {_NAME_RULE}")
+    return "; ".join(faults)
+
+
+def value_faults(value: str) -> str:
+    """IsLabelValue: what is wrong with it, joined by semicolons; empty where nothing is."""
+    faults = []
+    if _is_long(value, NAME_LENGTH):
+        faults.append(f"must be no more than {NAME_LENGTH} bytes")
+    if not _VALUE_FORM.fullmatch(value):
+        faults.append(_VALUE_RULE)
+    return "; ".join(faults)
+
+
+def _prefix_faults(prefix: str) -> list[str]:
+    if not prefix:
+        return ["prefix part must be non-empty"]
+    faults = []
+    if _is_long(prefix, PREFIX_LENGTH):
+        faults.append(f"prefix part must be no more than {PREFIX_LENGTH} bytes")
+    if not _SUBDOMAIN_FORM.fullmatch(prefix):
+        faults.append(f"prefix part {_PREFIX_RULE}")
+    return faults
+
+
+def _is_long(text: str, length: int) -> bool:
+    return len(text.encode()) > length

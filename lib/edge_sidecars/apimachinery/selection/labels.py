@@ -13,13 +13,8 @@ from enum import StrEnum
 
 from edge_sidecars.apimachinery.go_format import parse_int64
 from edge_sidecars.apimachinery.lru import lru
-from edge_sidecars.apimachinery.selection.label_parser import BadSelector, LabelTerm, parse_terms
-
-__all__ = ["EVERYTHING", "BadSelector", "LabelSelector", "Operator", "Requirement"]
-
-# Selectors in use at one time on a node are few; a client that makes up new ones all the time must
-# not grow the process.
-CACHE_SIZE = 4096
+from edge_sidecars.apimachinery.selection.label_parser import LabelTerm, parse_terms
+from edge_sidecars.apimachinery.selection.selector import CACHE_SIZE, Selector
 
 
 class Operator(StrEnum):
@@ -93,10 +88,8 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(Selector[Requirement]):
     """All requirements hold; `requirements` are sorted and unique, see `of`."""
-
-    requirements: tuple[Requirement, ...] = ()
 
     @staticmethod
     def of(requirements: Iterable[Requirement]) -> LabelSelector:
@@ -107,30 +100,11 @@ class LabelSelector:
         """Raises BadSelector."""
         return _parse(text) if text else EVERYTHING
 
-    @property
-    def is_everything(self) -> bool:
-        return not self.requirements
-
     def matches(self, labels: Mapping[str, str]) -> bool:
         for requirement in self.requirements:  # not all(...): this runs for each event and reader
             if not requirement.admits(labels.get(requirement.key)):
                 return False
         return True
-
-    def covers(self, other: LabelSelector) -> bool:
-        """True only where each object that the other selects is selected by this one."""
-        return all(map(other._implies, self.requirements))
-
-    def residual(self, other: LabelSelector) -> LabelSelector:
-        """What of this selector does not follow from an object being selected by the other."""
-        rest = tuple(known for known in self.requirements if not other._implies(known))
-        return LabelSelector(rest)
-
-    def _implies(self, requirement: Requirement) -> bool:
-        return any(known.implies(requirement) for known in self.requirements)
-
-    def __str__(self) -> str:
-        return ",".join(map(str, self.requirements))
 
 
 EVERYTHING = LabelSelector()

@@ -5,6 +5,7 @@ that only the owner of the objects gives. Source: apimachinery pkg/api/errors/er
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 
 from edge_sidecars.apimachinery.status import (
@@ -12,6 +13,7 @@ from edge_sidecars.apimachinery.status import (
     Status,
     StatusCause,
     bad_request,
+    forbidden,
     not_found,
 )
 from edge_sidecars.apimachinery.status import invalid as invalid_status
@@ -32,98 +34,46 @@ def missing(group: str, plural: str, name: str) -> Refused:
 
 def not_served() -> Refused:
     """A path below a group version that exists, and leads to nothing there."""
-    return Refused(
-        Status(
-            code=HTTPStatus.NOT_FOUND,
-            reason="NotFound",
-            message="the server could not find the requested resource",
-        )
-    )
+    return _refused("NotFound", "the server could not find the requested resource")
 
 
 def not_allowed() -> Refused:
-    return Refused(
-        Status(
-            code=HTTPStatus.METHOD_NOT_ALLOWED,
-            reason="MethodNotAllowed",
-            message="the server does not allow this method on the requested resource",
-        )
+    return _refused(
+        "MethodNotAllowed", "the server does not allow this method on the requested resource"
     )
 
 
 def already_exists(group: str, plural: str, name: str, *, is_ending: bool = False) -> Refused:
-    what = f"{plural}.{group}" if group else plural
-    if is_ending:
-        what = f"object is being deleted: {what}"
-    return Refused(
-        Status(
-            code=HTTPStatus.CONFLICT,
-            reason="AlreadyExists",
-            message=f'{what} "{name}" already exists',
-            group=group,
-            kind=plural,
-            name=name,
-        )
-    )
+    ending = "object is being deleted: " if is_ending else ""
+    said = f'{ending}{_qualified(group, plural)} "{name}" already exists'
+    return _refused("AlreadyExists", said, group=group, kind=plural, name=name)
 
 
 def conflict(group: str, kind: str, name: str, why: str = _MODIFIED) -> Refused:
-    what = f"{kind}.{group}" if group else kind
-    return Refused(
-        Status(
-            code=HTTPStatus.CONFLICT,
-            reason="Conflict",
-            message=f'Operation cannot be fulfilled on {what} "{name}": {why}',
-            group=group,
-            kind=kind,
-            name=name,
-        )
-    )
+    said = f'Operation cannot be fulfilled on {_qualified(group, kind)} "{name}": {why}'
+    return _refused("Conflict", said, group=group, kind=kind, name=name)
 
 
 def terminating(group: str, plural: str, name: str, namespace: str) -> Refused:
     """NamespaceLifecycle (apiserver pkg/admission/plugin/namespace/lifecycle/admission.go)."""
-    what = f"{plural}.{group}" if group else plural
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
-    return Refused(
-        Status(
-            code=HTTPStatus.FORBIDDEN,
-            reason="Forbidden",
-            message=f'{what} "{name}" is forbidden: {why}',
-            group=group,
-            kind=plural,
-            name=name,
-            causes=(
-                StatusCause(
-                    "NamespaceTerminating",
-                    f"namespace {namespace} is being terminated",
-                    "metadata.namespace",
-                ),
-            ),
-        )
+    cause = StatusCause(
+        "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
     )
+    return Refused(replace(forbidden(plural, name, group=group, why=why), causes=(cause,)))
 
 
 def unsupported_media(accepted: Sequence[str]) -> Refused:
-    return Refused(
-        Status(
-            code=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            reason="UnsupportedMediaType",
-            message="the body of the request was in an unknown format - accepted media types "
-            f"include: {', '.join(accepted)}",
-        )
+    return _refused(
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types "
+        f"include: {', '.join(accepted)}",
     )
 
 
 def unprocessable_patch() -> Refused:
     """A JSON patch that does not fit the object."""
-    return Refused(
-        Status(
-            code=HTTPStatus.UNPROCESSABLE_ENTITY,
-            reason="Invalid",
-            message="the server rejected our request due to an error in our request",
-        )
-    )
+    return _refused("Invalid", "the server rejected our request due to an error in our request")
 
 
 def invalid(group: str, kind: str, name: str, faults: Sequence[FieldError]) -> Refused:
@@ -133,4 +83,33 @@ def invalid(group: str, kind: str, name: str, faults: Sequence[FieldError]) -> R
 
 def storage_error(message: str) -> Refused:
     """What kube-apiserver's storage could not make sense of: 500 without a reason."""
-    return Refused(Status(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="", message=message))
+    return _refused("", message)
+
+
+_CODES = {
+    "NotFound": HTTPStatus.NOT_FOUND,
+    "MethodNotAllowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "AlreadyExists": HTTPStatus.CONFLICT,
+    "Conflict": HTTPStatus.CONFLICT,
+    "UnsupportedMediaType": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "Invalid": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "": HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+
+
+def _refused(
+    reason: str,
+    message: str,
+    *,
+    group: str = "",
+    kind: str = "",
+    name: str = "",
+) -> Refused:
+    code = _CODES[reason]
+    return Refused(
+        Status(code=code, reason=reason, message=message, group=group, kind=kind, name=name)
+    )
+
+
+def _qualified(group: str, resource: str) -> str:
+    return f"{resource}.{group}" if group else resource

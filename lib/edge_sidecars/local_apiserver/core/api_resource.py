@@ -1,13 +1,14 @@
-"""One resource of one version, as it is served; and what is special about a kind.
+"""One resource of one version, as it is served; what is special about a kind; the catalog of all.
 
 Owns the shape of that knowledge. Built-in resources are listed in `builtin`, those of CRDs are
-read in `definition`.
+read in `crd`. Between two versions of a custom resource only the apiVersion differs (conversion
+strategy None) and what the version's schema knows; a built-in one may have its own way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.local_apiserver.core.names import dns_subdomain
 from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.schema.schema import Schema
@@ -99,3 +100,90 @@ class Resource:
     @property
     def group_kind(self) -> tuple[str, str]:
         return self.name.group, self.kind
+
+    def served(self, obj: Object) -> Object:
+        """A stored object as this version shows it. The given one is used up."""
+        return self._converted(obj, self.name, self.convert)
+
+    def stored(self, obj: Object) -> Object:
+        """An object of this version as it is stored. The given one is used up."""
+        return self._converted(obj, self.storage, self.revert)
+
+    def _converted(
+        self, obj: Object, version: ResourceName, change: Callable[[Object], Object] | None
+    ) -> Object:
+        if self.name == self.storage:
+            return obj
+        if change is not None:
+            obj = change(obj)
+        obj["apiVersion"] = version.api_version
+        return obj
+
+
+class Catalog:
+    """Which resources are served at present: the built-in ones, and those of established CRDs.
+
+    Changes only through `serve` and `withdraw`.
+    """
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._by_name: dict[ResourceName, Resource] = {}
+        # By storage, and the group versions: asked at each write.
+        self._versions: dict[ResourceName, list[Resource]] = {}
+        self._group_versions: set[tuple[str, str]] = set()
+        self.serve(resources)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._by_name.values())
+
+    def get(self, name: ResourceName) -> Resource | None:
+        """A resource that is served."""
+        found = self._by_name.get(name)
+        return found if found is not None and found.is_served else None
+
+    def find(self, name: ResourceName) -> Resource | None:
+        """A resource, served or only stored in that version."""
+        return self._by_name.get(name)
+
+    def of_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind, in the version that is named."""
+        for resource in self._by_name.values():
+            if (resource.kind, resource.name.api_version) == (kind, api_version):
+                return resource
+        return None
+
+    def has_version(self, group: str, version: str) -> bool:
+        """Whether anything is served in this group version."""
+        return (group, version) in self._group_versions
+
+    def stored(self) -> Sequence[Resource]:
+        """One resource per storage: the version in which its objects are kept."""
+        return [resource for resource in self if resource.name == resource.storage]
+
+    def versions(self, storage: ResourceName) -> Sequence[Resource]:
+        """All that are shown from one storage."""
+        return self._versions.get(storage, ())
+
+    def serve(self, resources: Iterable[Resource]) -> None:
+        self._by_name.update((resource.name, resource) for resource in resources)
+        self._index()
+
+    def withdraw(self, group: str, plural: str) -> Sequence[Resource]:
+        """Stops serving a custom resource; returns what was served."""
+        gone = [
+            resource
+            for resource in self
+            if resource.is_custom and (resource.name.group, resource.name.plural) == (group, plural)
+        ]
+        for resource in gone:
+            del self._by_name[resource.name]
+        self._index()
+        return gone
+
+    def _index(self) -> None:
+        self._versions = {}
+        for resource in self:
+            self._versions.setdefault(resource.storage, []).append(resource)
+        self._group_versions = {
+            (resource.name.group, resource.name.version) for resource in self if resource.is_served
+        }

@@ -1,13 +1,21 @@
-"""CustomResourceDefinitions: what the server writes into them, and whether they are served.
+"""CustomResourceDefinitions: what the server writes into them, whether they are served, and the
+resources that they make, one for each version.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/{v1/defaults,validation/validation}.go and
-pkg/controller/status/naming_controller.go. Which are good, says definition_faults.
+pkg/controller/status/naming_controller.go. Which are good, says
+`schema.crd_validation`.
 """
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.local_apiserver.core.api_resource import Strategy
-from edge_sidecars.local_apiserver.core.catalog import Catalog
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from edge_sidecars.apimachinery.resources import ResourceName
+from edge_sidecars.local_apiserver.core.api_resource import Catalog, Resource, Strategy
 from edge_sidecars.local_apiserver.core.schema import crd_validation, structural
+from edge_sidecars.local_apiserver.core.schema.pruning import apply_defaults, drop_nulls, prune
+from edge_sidecars.local_apiserver.core.schema.schema import Schema, read_schema
 from edge_sidecars.local_apiserver.core.unstructured import (
     Object,
     copied,
@@ -160,12 +168,65 @@ def is_same(one: Object, other: Object) -> bool:
     )
 
 
-DEFINITION = Strategy(
+_STRATEGY = Strategy(
     demands_standard_finalizers=False,
     counts_generation=True,
     allows_unconditional_update=False,
+)
+DEFINITION = replace(
+    _STRATEGY,
     read_more=_read_schemas,
     default=_default,
     check=crd_validation.check,
     check_update=crd_validation.check_update,
 )
+
+
+# Custom resources
+
+
+def resources(definition: Object) -> Sequence[Resource]:
+    """Of an established definition. The stored version is there even if it is not served."""
+    spec = mapping(definition, "spec")
+    group, found = text(spec, "group"), mapping(spec, "names")
+    stored = next(text(one, "name") for one in objects(spec, "versions") if one.get("storage"))
+    made = []
+    for version in objects(spec, "versions"):
+        raw = mapping(version, "schema", "openAPIV3Schema")
+        schema = read_schema(raw)
+        made.append(
+            Resource(
+                name=ResourceName(group, text(version, "name"), text(found, "plural")),
+                storage=ResourceName(group, stored, text(found, "plural")),
+                kind=text(found, "kind"),
+                list_kind=text(found, "listKind"),
+                singular=text(found, "singular"),
+                is_namespaced=text(spec, "scope") == "Namespaced",
+                schema=schema,
+                raw_schema=msgspec.json.encode(raw),
+                is_custom=True,
+                is_served=version.get("served") is True,
+                is_ending=bool(text(definition, "metadata", "deletionTimestamp")),
+                has_status="status" in mapping(version, "subresources"),
+                short_names=texts(found, "shortNames"),
+                categories=texts(found, "categories"),
+                selectable=[
+                    text(field, "jsonPath").removeprefix(".")
+                    for field in objects(version, "selectableFields")
+                ],
+                strategy=_STRATEGY,
+                convert=_shaper(schema),
+            )
+        )
+    return made
+
+
+def _shaper(schema: Schema) -> Callable[[Object], Object]:
+    def shape(obj: Object) -> Object:
+        """What an older schema let through is pruned, what it did not know is defaulted."""
+        prune(obj, schema)
+        drop_nulls(obj, schema)
+        apply_defaults(obj, schema)
+        return obj
+
+    return shape

@@ -1,17 +1,23 @@
 """What a DELETE makes of an object, and when an update is its end.
 
 Source: apiserver pkg/registry/rest/delete.go and pkg/registry/generic/registry/store.go, for pods
-pkg/registry/core/pod/strategy.go.
+pkg/registry/core/pod/strategy.go, for namespaces pkg/admission/plugin/namespace/lifecycle and
+pkg/registry/core/namespace/storage.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
+from edge_sidecars.apimachinery.status import Refused, forbidden
 from edge_sidecars.local_apiserver.core import api_errors, server_metadata
 from edge_sidecars.local_apiserver.core.api_resource import Resource
 from edge_sidecars.local_apiserver.core.body.decoding import Undecodable, decode
 from edge_sidecars.local_apiserver.core.builtin.builtin_types import META, builtin_type
+from edge_sidecars.local_apiserver.core.builtin.cluster import (
+    CONTENTS_FINALIZER,
+    IMMORTAL_NAMESPACES,
+)
 from edge_sidecars.local_apiserver.core.schema import field_errors
 from edge_sidecars.local_apiserver.core.unstructured import (
     Json,
@@ -216,3 +222,32 @@ def is_over(resource: Resource, obj: Object) -> bool:
         and not number(meta, "deletionGracePeriodSeconds")
         and not (resource.storage == NAMESPACES and texts(obj, "spec", "finalizers"))
     )
+
+
+# Namespaces
+
+
+def delete_namespace(
+    resource: Resource, current: Object, options: DeleteOptions, *, now: str
+) -> Marked:
+    """A namespace is never gone at once: its contents go first. Raises Refused."""
+    name = text(current, "metadata", "name")
+    if name in IMMORTAL_NAMESPACES:
+        why = "this namespace may not be deleted"
+        raise Refused(forbidden(NAMESPACES.plural, name, why=why))
+    check_preconditions(resource, current, options)
+    obj = copied_object(current)
+    meta = server_metadata.of(obj)
+    if not text(meta, "deletionTimestamp"):
+        meta["deletionTimestamp"] = now
+        obj["metadata"] = server_metadata.in_order(meta)
+        obj["status"] = {**mapping(obj, "status"), "phase": "Terminating"}
+    return Marked(obj)
+
+
+def emptied_namespace(current: Object) -> Object:
+    """The namespace after its contents are gone: nothing of the server's own holds it."""
+    obj = copied_object(current)
+    left = [one for one in texts(obj, "spec", "finalizers") if one != CONTENTS_FINALIZER]
+    obj["spec"] = {"finalizers": strings(left)} if left else {}
+    return obj

@@ -5,8 +5,7 @@ Sources: apimachinery pkg/apis/meta/v1 (APIGroup, APIResourceList), k8s.io/api a
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from edge_sidecars.local_apiserver.core.api_resource import Resource
-from edge_sidecars.local_apiserver.core.catalog import Catalog
+from edge_sidecars.local_apiserver.core.api_resource import Catalog, Resource
 from edge_sidecars.local_apiserver.core.deletion import NAMESPACES
 from edge_sidecars.local_apiserver.core.reviews import REVIEWS, Review
 from edge_sidecars.local_apiserver.core.unstructured import Json, Object, strings
@@ -124,13 +123,19 @@ def _reviews(group: str, version: str) -> Iterable[Review]:
 
 
 def _listed(resource: Resource) -> Object:
-    found: Object = {
+    return {
         "name": resource.name.plural,
         "singularName": resource.singular,
         "namespaced": resource.is_namespaced,
         "kind": resource.kind,
         "verbs": _verbs(resource),
+        **_aliases(resource),
     }
+
+
+def _aliases(resource: Resource) -> Object:
+    """Its short names and its categories, where it has any."""
+    found: Object = {}
     if resource.short_names:
         found["shortNames"] = strings(resource.short_names)
     if resource.categories:
@@ -182,11 +187,8 @@ def _aggregated(resource: Resource) -> Object:
         "scope": "Namespaced" if resource.is_namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": _verbs(resource),
+        **_aliases(resource),
     }
-    if resource.short_names:
-        found["shortNames"] = strings(resource.short_names)
-    if resource.categories:
-        found["categories"] = strings(resource.categories)
     if resource.has_status:
         found["subresources"] = [
             {"subresource": "status", "responseKind": kind, "verbs": strings(_STATUS_VERBS)}

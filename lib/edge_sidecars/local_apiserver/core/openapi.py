@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from edge_sidecars.local_apiserver.core.api_resource import Resource
+from edge_sidecars.local_apiserver.core.api_resource import Catalog, Resource
 from edge_sidecars.local_apiserver.core.builtin.builtin_types import META, raw_types
-from edge_sidecars.local_apiserver.core.catalog import Catalog
 from edge_sidecars.local_apiserver.core.discovery import MAJOR, MINOR
 from edge_sidecars.local_apiserver.core.unstructured import Json, Object
 

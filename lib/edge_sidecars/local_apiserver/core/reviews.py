@@ -3,7 +3,7 @@ do everything, and is told so."""
 
 from dataclasses import dataclass
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.local_apiserver.core.unstructured import Object, mapping
 
 # There is no authentication: one name for all.

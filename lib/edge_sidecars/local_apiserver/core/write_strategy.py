@@ -2,7 +2,8 @@
 
 Pure: the current object and the sent one come in, the new one comes out, or the Status that refuses
 it. Order of the steps and words are kube-apiserver's (pkg/registry/generic/registry/store.go,
-pkg/registry/rest/{create,update}.go). The resourceVersion is left to whoever commits.
+pkg/registry/rest/{create,update}.go, pkg/endpoints/handlers/update.go,
+pkg/admission/plugin/namespace/lifecycle). The resourceVersion is left to whoever commits.
 """
 
 from collections.abc import Sequence
@@ -191,3 +192,57 @@ def _finished(resource: Resource, obj: Object) -> Object:
     }
     written.update((field, value) for field, value in obj.items() if field not in _HEAD)
     return written
+
+
+# On what a write is conditional: its namespace, the name in the path, the uid and the version that
+# it names. What is checked is raised as Refused.
+
+
+def check_admits(namespace: Object | None, resource: Resource, *, name: str, of: str) -> None:
+    """Whether an object may be created in the namespace called `of`."""
+    if namespace is None:
+        raise api_errors.missing("", "namespaces", of)
+    if text(namespace, "metadata", "deletionTimestamp"):
+        raise api_errors.terminating(resource.name.group, resource.name.plural, name, of)
+
+
+def check_name(sent: Object, wanted: str) -> None:
+    """`wanted` is the name in the path."""
+    name = text(sent, "metadata", "name")
+    if not name:
+        raise api_errors.bad(
+            f"the name of the object ({wanted} based on URL) was undeterminable: name must be "
+            "provided"
+        )
+    if name != wanted:
+        raise api_errors.bad(
+            f"the name of the object ({name}) does not match the name on the URL ({wanted})"
+        )
+
+
+def check_uid(resource: Resource, meta: Object, current: Object) -> None:
+    """A uid that is sent is a condition."""
+    asked, found = text(meta, "uid"), text(current, "metadata", "uid")
+    if asked and asked != found:
+        name = resource.name
+        why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
+        raise api_errors.conflict(name.group, name.plural, text(current, "metadata", "name"), why)
+
+
+def check_version(resource: Resource, meta: Object, current: Object) -> None:
+    """Optimistic concurrency; afterwards the version in `meta` is the current one."""
+    group, plural = resource.name.group, resource.name.plural
+    asked, found = text(meta, "resourceVersion"), text(current, "metadata", "resourceVersion")
+    name = text(current, "metadata", "name")
+    check_number(asked)
+    if not asked or int(asked) == 0:
+        if not resource.strategy.allows_unconditional_update:
+            raise api_errors.invalid(group, plural, name, [server_metadata.version_needed()])
+    elif asked != found:
+        raise api_errors.conflict(group, plural, name)
+    meta["resourceVersion"] = found
+
+
+def check_number(version: str) -> None:
+    if version and not (version.isascii() and version.isdecimal()):
+        raise api_errors.storage_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')

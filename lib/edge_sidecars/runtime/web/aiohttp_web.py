@@ -4,18 +4,10 @@ Importing `aiohttp.web` itself brings routing, files and applications along, whi
 uses: a MiB of memory in every pod, and some 20 ms of each start.
 """
 
-from aiohttp.helpers import RequestKey
-from aiohttp.web_protocol import RequestHandler, RequestPayloadError
-from aiohttp.web_request import BaseRequest
-from aiohttp.web_response import Response, StreamResponse
-from aiohttp.web_server import Server
-
-__all__ = [
-    "BaseRequest",
-    "RequestHandler",
-    "RequestKey",
-    "RequestPayloadError",
-    "Response",
-    "Server",
-    "StreamResponse",
-]
+from aiohttp.helpers import RequestKey as RequestKey
+from aiohttp.web_protocol import RequestHandler as RequestHandler
+from aiohttp.web_protocol import RequestPayloadError as RequestPayloadError
+from aiohttp.web_request import BaseRequest as BaseRequest
+from aiohttp.web_response import Response as Response
+from aiohttp.web_response import StreamResponse as StreamResponse
+from aiohttp.web_server import Server as Server

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from edge_sidecars.runtime.metrics import CONTENT_TYPE, Metric, render
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.connection_limit import Handler
+from edge_sidecars.runtime.web.connections import Handler
 
 # The methods of what is only read.
 READS = ("GET", "HEAD", "OPTIONS")

@@ -22,7 +22,7 @@ from aiohttp.http import HttpProcessingError
 
 from edge_sidecars.runtime.values import Address, BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.connection_limit import HANDSHAKE_TIMEOUT, ConnectionLimit, Handler
+from edge_sidecars.runtime.web.connections import HANDSHAKE_TIMEOUT, ConnectionLimit, Handler
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,6 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         socket_mode: int = SOCKET_MODE,
     ) -> None:
-        self._address = address
         self._socket_mode = socket_mode
         self._handler = handler
         self._options = options
@@ -88,12 +87,12 @@ class Listener:
         )
         self._busy: set[object] = set()
         self._servers: list[asyncio.Server] = []
-        # What was bound: with port 0, the port that the kernel chose.
+        # Since `open`, what was bound: with port 0, the port that the kernel chose.
         self.bound = address
 
     async def open(self) -> None:
         """Raises `BadInput` when the address cannot be had."""
-        address = self._address
+        address = self.bound
         try:
             if address.path:
                 await self._listen_at(address.path)
@@ -125,9 +124,9 @@ class Listener:
     async def _listen_on(self, sockets: list[socket.socket]) -> None:
         loop = asyncio.get_running_loop()
         host, port, *_ = sockets[0].getsockname()
-        both = _BOTH.get(self._address.host)
+        both = _BOTH.get(self.bound.host)
         is_as_named = both is None or len(sockets) == len(both)
-        self.bound = Address(self._address.host if is_as_named else host, port)
+        self.bound = Address(self.bound.host if is_as_named else host, port)
         for sock in sockets:
             await self._start(
                 await loop.create_server(

@@ -1,10 +1,13 @@
-"""The kinds of API group sedna.io: their names and where the API serves them.
+"""The kinds of API group sedna.io: their names, where the API serves them, and the nodes' labels.
 
-Owns the words: Kubernetes' plural and short names, and the lower-case singular that Sedna's LCs
-and workers say on the wire. Knows nothing of what an object of a kind contains.
+Owns the words: Kubernetes' plural and short names, the lower-case singular that Sedna's LCs and
+workers say on the wire, and the label of each node, which is a legal key for any text. Knows
+nothing of what an object of a kind contains.
 Source: Sedna's CRDs (build/crds), manifests/crds here.
 """
 
+import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -89,3 +92,32 @@ _BY_NAME: Final = dict(_names())
 def kind_named(text: str) -> ResourceKind | None:
     """By kind, plural or short name, in any case."""
     return _BY_NAME.get(text.lower())
+
+
+def kind_of(singular: str) -> ResourceKind:
+    """Of an object of ours, whose kind is known: by its lower-case singular."""
+    return _BY_NAME[singular]
+
+
+_NODE: Final = "node."
+# k8s.io/apimachinery/pkg/util/validation: qualifiedNameMaxLength, and what a name may consist of.
+_LONGEST: Final = 63
+_LEGAL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?", re.ASCII)
+_ILLEGAL: Final = re.compile(r"[^-A-Za-z0-9.]", re.ASCII)
+# Hexadecimal digits: 80 bits, so that nobody finds two names with one hash by chance.
+_DIGITS: Final = 20
+
+
+def node_label(node: str) -> str:
+    """The label that stands on an object for each node that it concerns.
+
+    `sedna.io/node.<node>`, or the beginning of the name and a hash where that is no label. Two
+    nodes never share one: what is hashed has an underscore, which no node's name has (RFC 1123
+    subdomain).
+    """
+    name = _NODE + node
+    if len(name) <= _LONGEST and _LEGAL.fullmatch(node):
+        return f"{GROUP}/{name}"
+    digest = hashlib.sha256(node.encode()).hexdigest()[:_DIGITS]
+    head = _ILLEGAL.sub("-", name)[: _LONGEST - _DIGITS - 1]
+    return f"{GROUP}/{head}_{digest}"

@@ -13,12 +13,16 @@ from typing import Annotated, Final, Self
 import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
-from edge_sidecars.sedna_api.core.kinds import API_VERSION, NODE_REPORT
-from edge_sidecars.sedna_api.core.node_label import node_label
-from edge_sidecars.sedna_api.core.node_report_entry import Entry, WireEntry, entry_of
+from edge_sidecars.sedna_api.core.kinds import API_VERSION, NODE_REPORT, node_label
 from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from edge_sidecars.sedna_api.core.store_reports import Outcome, Storing
-from edge_sidecars.sedna_api.core.stored_report import AppliedReport, StoredReport
+from edge_sidecars.sedna_api.core.stored_report import (
+    AppliedReport,
+    Entry,
+    StoredReport,
+    WireEntry,
+    entry_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from edge_sidecars.sedna_api.core.node_report_entry import Entry
 from edge_sidecars.sedna_api.core.report import (
     UNNUMBERED,
     MalformedReport,
@@ -24,7 +23,7 @@ from edge_sidecars.sedna_api.core.report import (
     check_body,
     replaced_by,
 )
-from edge_sidecars.sedna_api.core.stored_report import StoredReport
+from edge_sidecars.sedna_api.core.stored_report import Entry, StoredReport
 
 # Bytes of entries; etcd takes 1.5 MiB a request (--max-request-bytes).
 MAX_SIZE: Final = 1_000_000

@@ -1,14 +1,15 @@
-"""Reports that stand in a NodeReport, and how far an object has taken them in.
+"""Reports that stand in a NodeReport: of one object, and how far the object has taken them in.
 
 Owns the order in which they count: within a store by seq, of two stores the one with the higher
 epoch later. Guarantees: what `mergeable` gives was never taken in, comes in the order in which it
-was stored, and no event comes before what was stored ahead of it. Knows nothing of what a report's
-effect on its object is.
+was stored, and no event comes before what was stored ahead of it; an entry's `size` is never below
+what the API server stores; what was read shares no bytes with the document that it came in. Knows
+no rule of storing, and nothing of what a report's effect on its object is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
 import msgspec
 
@@ -41,12 +42,11 @@ class StoredReport:
         return decoded
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedReport:
+class AppliedReport(msgspec.Struct, frozen=True):
     """An item of an object's status.appliedReports: the last report of a node that it took in."""
 
     node: str
-    store_id: str
+    store_id: str = msgspec.field(name="storeID")
     epoch: int
     seq: int
 
@@ -59,9 +59,6 @@ class AppliedReport:
         if report.store_id == self.store_id:
             return report.seq <= self.seq
         return report.epoch < self.epoch
-
-    def to_json(self) -> Json:
-        return {"node": self.node, "storeID": self.store_id, "epoch": self.epoch, "seq": self.seq}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +99,100 @@ def _is_early(report: StoredReport, applied: AppliedReport) -> bool:
     return report.store_id == applied.store_id and report.previous > applied.seq
 
 
-class _Applied(msgspec.Struct):
-    node: str
-    store_id: str = msgspec.field(name="storeID")
-    epoch: int
-    seq: int
-
-
 def applied_of(status: object) -> dict[str, AppliedReport]:
     """By node, of an object's status, which may be missing. Raises `MalformedReport`."""
     if not isinstance(status, Mapping):
         return {}
     try:
-        found = msgspec.convert(status.get(APPLIED_REPORTS) or [], list[_Applied])
+        found = msgspec.convert(status.get(APPLIED_REPORTS) or [], list[AppliedReport])
     except msgspec.ValidationError as error:
         raise MalformedReport(f"status.{APPLIED_REPORTS}: {error}") from error
-    return {it.node: AppliedReport(it.node, it.store_id, it.epoch, it.seq) for it in found}
+    return {it.node: it for it in found}
 
 
 def applied_json(applied: Mapping[str, AppliedReport]) -> list[Json]:
     """In the order of the nodes: the same for whoever writes it."""
-    return [applied[node].to_json() for node in sorted(applied)]
+    return [msgspec.to_builtins(applied[node]) for node in sorted(applied)]
+
+
+# Bytes of JSON besides what is counted: names of fields, numbers, punctuation.
+_ENTRY: Final = 96
+_REPORT: Final = 176
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`seq` is the highest of the present store that was ever stored; `name` is the object's."""
+
+    uid: str
+    kind: str
+    name: str
+    seq: int
+    reports: tuple[StoredReport, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of JSON at most."""
+        own = _ENTRY + len(self.uid) + len(self.kind) + len(self.name)
+        return own + sum(map(_size, self.reports))
+
+    def to_json(self) -> Json:
+        told: Json = {"uid": self.uid, "kind": self.kind, "name": self.name, "seq": self.seq}
+        if self.reports:
+            told["reports"] = [_report_json(report) for report in self.reports]
+        return told
+
+
+def _size(report: StoredReport) -> int:
+    """The API server keeps what Go's encoder writes: each of < > & as six bytes."""
+    body = report.body
+    escaped = body.count(b"<") + body.count(b">") + body.count(b"&")
+    return _REPORT + len(report.store_id) + 6 * len(report.worker) + len(body) + 5 * escaped
+
+
+def _report_json(report: StoredReport) -> Json:
+    return {
+        "epoch": report.epoch,
+        "storeID": report.store_id,
+        "seq": report.seq,
+        "previous": report.previous,
+        "event": report.is_event,
+        "worker": report.worker,
+        "body": report.json(),
+    }
+
+
+class WireReport(msgspec.Struct):
+    epoch: _Count
+    store_id: str = msgspec.field(name="storeID")
+    seq: _Count
+    body: dict[str, msgspec.Raw]
+    previous: _Count = 0
+    event: bool = False
+    worker: str = ""
+
+
+class WireEntry(msgspec.Struct):
+    uid: str
+    kind: str
+    name: str
+    seq: _Count
+    reports: list[WireReport] = []
+
+
+def entry_of(read: WireEntry) -> Entry:
+    reports = tuple(
+        StoredReport(
+            epoch=it.epoch,
+            store_id=it.store_id,
+            seq=it.seq,
+            previous=it.previous,
+            is_event=it.event,
+            worker=it.worker,
+            body=msgspec.json.format(msgspec.json.encode(it.body), indent=-1),
+        )
+        for it in read.reports
+    )
+    return Entry(read.uid, read.kind, read.name, read.seq, reports)

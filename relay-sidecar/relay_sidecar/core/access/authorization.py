@@ -7,10 +7,10 @@ upstream does not answer, what it answered up to `offline_ttl` before its last a
 but does not manage to decide, whatever end the token names: no wall clock takes part. A refused
 token or a denial replaces what was cached before, at once.
 
-    judge --> Allowed, Denied answer, until then
-          --> NeedsReview     upstream, then judge again
-          --> TokenRejected   upstream refused the token
-          --> Unverifiable    upstream cannot be asked, and nothing recent enough is cached
+    judge --> Decision                         answer, until then
+          --> NEEDS_IDENTITY, NEEDS_DECISION   ask upstream, then judge again
+          --> TOKEN_REJECTED                   upstream refused the token
+          --> UNVERIFIABLE                     upstream cannot be asked, nothing recent is cached
 
 While upstream does not answer, who may `get` in general (without a name, in that namespace or in
 all) may get each by its name, unless upstream denied that name. So upstream is asked about that
@@ -34,18 +34,15 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from edge_sidecars.apimachinery.lru import lru
-from relay_sidecar.core.access.expiring_map import ExpiringEntry, ExpiringMap
-from relay_sidecar.core.access.offline_clock import OfflineClock
-from relay_sidecar.core.access.resource_attributes import Attributes
-from relay_sidecar.core.access.verdict import (
-    Allowed,
+from relay_sidecar.core.access.authorizer import (
+    Attributes,
     Authorization,
-    Denied,
-    NeedsReview,
-    TokenRejected,
-    Unverifiable,
+    Decision,
+    Undecided,
     UserInfo,
 )
+from relay_sidecar.core.access.expiring_map import ExpiringEntry, ExpiringMap
+from relay_sidecar.core.access.offline_clock import OfflineClock
 
 # Seconds for which a refused token is not asked about again: a caller that knows no better comes
 # back faster than that, and what mends a token takes longer.
@@ -79,13 +76,13 @@ class _CachedDecision:
 
 class AuthorizationCache:
     """`salt` makes the hashes ours; with that of an earlier life, what it kept can be restored.
-    `clock` goes on from that life (`saved_clock`)."""
+    `clock` goes on from that life (`saved_clock`). `ttl` and `offline_ttl` in seconds."""
 
     def __init__(self, *, salt: bytes, ttl: float, offline_ttl: float, clock: OfflineClock) -> None:
-        self._salt = salt
-        self._clock = clock
+        self.salt = salt
+        self.clock = clock
         self._ttl = ttl
-        self._offline_ttl = offline_ttl
+        self.offline_ttl = offline_ttl
         self._identities = ExpiringMap(_CachedIdentity, life=offline_ttl, limit=MAX_TOKENS)
         self._decisions = ExpiringMap(_CachedDecision, life=offline_ttl, limit=MAX_DECISIONS)
         self._rejected: OrderedDict[str, float] = OrderedDict()
@@ -109,52 +106,51 @@ class AuthorizationCache:
         moment ago takes the place of a new one."""
         token_key = self._hash(token)
         if now - self._rejected.get(token_key, -math.inf) < REJECTED_TTL:
-            return TokenRejected()
+            return Undecided.TOKEN_REJECTED
         who = self._good(self._identities.get(token_key), now, is_online=is_online)
         if who is None:
-            return NeedsReview(who=True) if is_online else Unverifiable()
+            return Undecided.NEEDS_IDENTITY if is_online else Undecided.UNVERIFIABLE
         what = self._decision(who.fact, attributes, now, is_online=is_online)
         if what is None and not is_online:
             what = self._in_general(who.fact, attributes, now)
         if what is None:
-            return NeedsReview(who=False) if is_online else Unverifiable()
+            return Undecided.NEEDS_DECISION if is_online else Undecided.UNVERIFIABLE
         if is_online:
-            left = self._ttl - (self._clock.read(now) - min(who.at, what.at))
+            left = self._ttl - (self.clock.read(now) - min(who.at, what.at))
         else:
             # The link may be back after another `ttl`.
-            left = min(self._ttl, self._offline_ttl - self._clock.without_contact(now))
+            left = min(self._ttl, self.offline_ttl - self.clock.without_contact(now))
             if is_failing:
-                age = self._clock.read(now) - min(who.at, what.at)
+                age = self.clock.read(now) - min(who.at, what.at)
                 left = min(left, FAILING_TTLS * self._ttl - age)
                 if left <= 0:
-                    return Unverifiable()
+                    return Undecided.UNVERIFIABLE
         if what.fact.allowed:
-            return Allowed(now + left)
-        return Denied(who.fact.user, what.fact.reason, now + left)
+            return Decision(True, now + left)
+        return Decision(False, now + left, who.fact.user, what.fact.reason)
 
     def beside(self, token: str, attributes: Attributes, *, now: float) -> Attributes | None:
         """What upstream is to be asked about as well, for the time when it cannot be: whether the
         caller may get what it wants to read, without regard to names."""
         general = attributes.general_get()
-        if general is None or not isinstance(
-            self.judge(token, general, now=now, is_online=True), NeedsReview
-        ):
+        if general is None:
             return None
-        return general
+        known = self.judge(token, general, now=now, is_online=True)
+        return general if known in (Undecided.NEEDS_IDENTITY, Undecided.NEEDS_DECISION) else None
 
     def identified(self, token: str, user: UserInfo, *, now: float) -> None:
         """The token is this user's, upstream answered."""
         user_key = self._hash(json.dumps(astuple(user)))
         token_key = self._hash(token)
         self._rejected.pop(token_key, None)
-        self._clock.contact(now)
+        self.clock.contact(now)
         self._identities.learn(
-            token_key, _CachedIdentity(user.name, user_key), now=self._clock.read(now)
+            token_key, _CachedIdentity(user.name, user_key), now=self.clock.read(now)
         )
 
     def rejected(self, token: str, *, now: float) -> None:
         """Upstream knows no such token."""
-        self._clock.contact(now)
+        self.clock.contact(now)
         token_key = self._hash(token)
         self._identities.forget(token_key)
         self._rejected[token_key] = now
@@ -166,12 +162,12 @@ class AuthorizationCache:
         self, token: str, attributes: Attributes, *, allowed: bool, reason: str, now: float
     ) -> None:
         """About the user whose the token was when it was last identified."""
-        self._clock.contact(now)
+        self.clock.contact(now)
         who = self._identities.get(self._hash(token))
         if who is None:
             return
         key = self._decision_key(who.fact.user_key, attributes)
-        self._decisions.learn(key, _CachedDecision(allowed, reason), now=self._clock.read(now))
+        self._decisions.learn(key, _CachedDecision(allowed, reason), now=self.clock.read(now))
         if not allowed:
             # That it may get in general is refuted with the first name that it may not.
             for general in attributes.in_general():
@@ -182,28 +178,28 @@ class AuthorizationCache:
 
     def connected(self, *, now: float) -> None:
         """Upstream answers again: all is asked again."""
-        self._clock.contact(now)
-        self._online_since = self._clock.read(now)
+        self.clock.contact(now)
+        self._online_since = self.clock.read(now)
 
     def contact(self, *, now: float) -> None:
         """Upstream answered then, and may have ceased to since: the machine may have slept."""
-        self._clock.contact(now)
+        self.clock.contact(now)
 
     # ── what outlives the process ──
 
     def take_unkept(self, *, now: float) -> dict[str, bytes | None]:
         """What is to be written since the last time; None is to be deleted."""
-        horizon = self._clock.contact_at
+        horizon = self.clock.contact_at
         found = _joined(
             self._identities.take_unkept(now=horizon), self._decisions.take_unkept(now=horizon)
         )
         found |= dict.fromkeys(self._obsolete)
         self._obsolete.clear()
-        return found | ({_CLOCK: self._clock.record(now)} if found else {})
+        return found | ({_CLOCK: self.clock.record(now)} if found else {})
 
     def clock_record(self, *, now: float) -> dict[str, bytes]:
         """To be kept each minute while upstream does not answer."""
-        return {_CLOCK: self._clock.record(now)}
+        return {_CLOCK: self.clock.record(now)}
 
     def snapshot(self, *, now: float) -> dict[str, bytes]:
         """All that is to be kept, as if nothing had been written yet."""
@@ -213,10 +209,10 @@ class AuthorizationCache:
     def restore(self, kept: Mapping[str, bytes], *, now: float) -> None:
         """What `take_unkept` gave in an earlier life with the same salt. Without the clock nothing
         says how old it is."""
-        at = self._clock.read(now)
+        at = self.clock.read(now)
         self._online_since = at
         self._obsolete = {key for key in kept if key.startswith(_OBSOLETE)}
-        if self._clock.is_new:
+        if self.clock.is_new:
             self._obsolete |= {key for key in kept if key.startswith((_IDENTITY, _DECISION))}
             return
         self._identities.restore(_under(_IDENTITY, kept), now=at)
@@ -231,10 +227,10 @@ class AuthorizationCache:
         if entry is None:
             return None
         if is_online:
-            age = self._clock.read(now) - entry.at
+            age = self.clock.read(now) - entry.at
             return entry if age < self._ttl and entry.at >= self._online_since else None
-        is_over = self._clock.without_contact(now) >= self._offline_ttl
-        is_stale = self._clock.contact_at - entry.at >= self._offline_ttl
+        is_over = self.clock.without_contact(now) >= self.offline_ttl
+        is_stale = self.clock.contact_at - entry.at >= self.offline_ttl
         return None if is_over or is_stale else entry
 
     def _decision(
@@ -257,7 +253,7 @@ class AuthorizationCache:
         return self._hash(_text_of(user_key, *_texts(attributes)))
 
     def _hash(self, text: str) -> str:
-        return hmac.digest(self._salt, text.encode(), "sha256").hex()
+        return hmac.digest(self.salt, text.encode(), "sha256").hex()
 
 
 # As astuple does for such fields, at a twentieth of its cost: each request asks.

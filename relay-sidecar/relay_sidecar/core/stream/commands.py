@@ -1,7 +1,9 @@
-"""What a stream's reflection orders, and how an order fails. Values only."""
+"""What a stream's reflection orders, how an order fails, and what a list shows. Values only."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 
 class Trouble(Enum):
@@ -52,3 +54,15 @@ class CloseRequest:
 
 
 Command = ListRequest | WatchRequest | Wait | CloseRequest
+
+
+class ListEvidence(Struct, frozen=True):
+    """A list of upstream: its version, and the fingerprint of its objects, None where it was not
+    complete. `asked_at` (boot clock) and `asked_at_wall`: when it was requested; `cursor`: the
+    stream's version then."""
+
+    version: int
+    fingerprint: int | None
+    asked_at: float
+    asked_at_wall: float
+    cursor: int

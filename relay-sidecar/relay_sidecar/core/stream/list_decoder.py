@@ -12,7 +12,7 @@ from edge_sidecars.apimachinery.objects import (
     Malformed,
     Page,
     Prefixes,
-    read_listed,
+    read_item,
     read_page,
 )
 
@@ -57,7 +57,7 @@ class ArrivingList:
         if head is None or prefixes is None or self._is_given_up or not last.endswith(b"}]}"):
             return read_page(body)
         try:
-            self._items.append(read_listed(last[:-2], prefixes))
+            self._items.append(read_item(last[:-2], prefixes))
         except Malformed:
             return read_page(body)
         return Page(
@@ -80,7 +80,7 @@ class ArrivingList:
                 break
             self._look_from = end + 1
             try:
-                item = read_listed(bytes(body[self._start : end + 1]), prefixes)
+                item = read_item(bytes(body[self._start : end + 1]), prefixes)
             except Malformed:
                 self._mistakes += 1
                 self._is_given_up = self._mistakes > _MISTAKES

@@ -6,7 +6,7 @@ nothing is asked while the link is down; whatever goes wrong, the next try comes
 tight loop.
 
 A watch that upstream has accepted is open; it is live once it is known to have caught up
-(`catch_up`). Both are functions of `now` and of the link, whose own state is one of `now`: after a
+(`CatchUp`). Both are functions of `now` and of the link, whose own state is one of `now`: after a
 suspend neither is true, before anything was reported. What is begun and ended follows the reports
 (`link`), since connections are given up with them.
 
@@ -26,7 +26,6 @@ from typing import Final, Protocol
 
 from edge_sidecars.apimachinery.objects import Page
 from relay_sidecar.core.stream.backoff import StreamBackoff
-from relay_sidecar.core.stream.catch_up import CatchUp
 from relay_sidecar.core.stream.commands import (
     CloseRequest,
     Command,
@@ -60,6 +59,53 @@ class LinkVerdict(Protocol):
     def is_behind(self, now: float) -> bool:
         """This process stood still, and what came meanwhile is unread."""
         ...
+
+
+class CatchUp:
+    """Whether an open watch has caught up with upstream. Nothing on the watch itself shows it: the
+    events that were missed come without a mark at their end, and the next bookmark may be a minute
+    away, or one that was sent a minute ago, on a slow link. The proof is a list that was requested
+    after the opening (`confirmation` decides when and which): the stream has caught up once it
+    comes to the list's version, and while it holds just what the list shows."""
+
+    def __init__(self) -> None:
+        # When upstream accepted the watch, or when what it proved since was last thrown away.
+        self._began_at = math.inf
+        # The lowest version of a list that was requested since.
+        self._goal: int | None = None
+        # When a list below the stream's version came first.
+        self._below_at = math.inf
+
+    def begin(self, now: float) -> None:
+        """Only lists that are requested from now on prove anything."""
+        self._began_at = now
+        self._goal = None
+
+    def end(self) -> None:
+        self.begin(math.inf)
+
+    def is_reached(self, version: int) -> bool:
+        return self._goal is not None and version >= self._goal
+
+    def listed(self, version: int, *, asked_at: float) -> None:
+        """Upstream was at `version`, which is not below the stream's."""
+        self._below_at = math.inf
+        if asked_at >= self._began_at:
+            self._goal = version if self._goal is None else min(self._goal, version)
+
+    def is_below_again(self, now: float, *, asked_at: float) -> bool:
+        """A list was below the stream's version. Whether one has been before: it may come from an
+        upstream relay, which answers from another of its streams, so that only a second one,
+        requested after the first, counts."""
+        if asked_at >= self._below_at:
+            return True
+        self._below_at = min(self._below_at, now)
+        self._goal = None
+        return False
+
+    def went_back(self) -> None:
+        """A list below the stream's version has counted."""
+        self._below_at = math.inf
 
 
 class _Flight(Enum):

@@ -15,9 +15,9 @@ from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.core.stream.catch_up import ListEvidence
+from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.core.stream.confirmation import Confirming
-from relay_sidecar.upstream.reflector.ports import Source
+from relay_sidecar.upstream.reflector.source import UpstreamSource
 from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
 
 # Whole objects serve as well: an aggregated API server may know nothing else.
@@ -31,7 +31,9 @@ NOT_IN_THIS_FORM: Final = frozenset({406, 415})
 class Confirmer:
     """Of one stream; one question at a time."""
 
-    def __init__(self, steps: StreamSteps, source: Source, *, request_timeout: float) -> None:
+    def __init__(
+        self, steps: StreamSteps, source: UpstreamSource, *, request_timeout: float
+    ) -> None:
         self._steps = steps
         self._source = source
         self._timeout = request_timeout
@@ -72,23 +74,23 @@ class Confirmer:
             self._question.cancel()
             await asyncio.wait([self._question])
 
-    def told(self, told: ListEvidence) -> None:
+    def compare(self, listed: ListEvidence) -> None:
         """What upstream held, as this question or a client's list showed it."""
         steps, stream = self._steps, self._steps.stream
         is_back = steps.reflection.listed(
-            told.version, boottime(), asked_at=told.asked_at, at_least=told.cursor
+            listed.version, boottime(), asked_at=listed.asked_at, at_least=listed.cursor
         )
         if is_back:
-            steps.go_back(told.version)
+            steps.go_back(listed.version)
             return
-        if told.version < told.cursor:
+        if listed.version < listed.cursor:
             # Upstream is to say that again before it is believed.
             if steps.reflection.is_watching(boottime()):
                 self.watch_opened()
             steps.wake()
             stream.nudge()
             return
-        stream.expect(told)
+        stream.expect(listed)
         steps.persist_equal()
         stream.nudge()
 
@@ -110,12 +112,12 @@ class Confirmer:
         else:
             self._confirming.answered(boottime())
             fingerprint = None if page.continue_token else fingerprint_of(page.items)
-            self.told(ListEvidence(page.version, fingerprint, asked_at, asked_at_wall, version))
+            self.compare(ListEvidence(page.version, fingerprint, asked_at, asked_at_wall, version))
         steps.wake()
 
     async def _listed(self, limit: int, aged: Callable[[float], None]) -> Page:
         """Where metadata alone is refused, or something else comes, one whole object, whose list
-        has a version all the same. Raises as `Source.page`, and `Malformed`."""
+        has a version all the same. Raises as `UpstreamSource.page`, and `Malformed`."""
         if self._serves_metadata:
             try:
                 return await self._page(limit, METADATA, aged)

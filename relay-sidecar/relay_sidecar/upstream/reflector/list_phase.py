@@ -11,8 +11,9 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.stream.commands import ListRequest
 from relay_sidecar.core.stream.list_decoder import ArrivingList
-from relay_sidecar.upstream.reflector.ports import FULL, Source
-from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
+from relay_sidecar.journal.records import ListAborted, ListChunk
+from relay_sidecar.upstream.reflector.source import UpstreamSource
+from relay_sidecar.upstream.reflector.stream_steps import FULL, StreamSteps
 
 # Bytes of objects of a list that is still arriving, which are kept together.
 KEPT_TOGETHER = 1024 * 1024
@@ -23,7 +24,9 @@ NOT_READABLE: Final = 406
 class ListPhase:
     """Of one stream, list by list."""
 
-    def __init__(self, steps: StreamSteps, source: Source, *, request_timeout: float) -> None:
+    def __init__(
+        self, steps: StreamSteps, source: UpstreamSource, *, request_timeout: float
+    ) -> None:
         self._steps = steps
         self._source = source
         self._timeout = request_timeout
@@ -84,7 +87,7 @@ class ListPhase:
     def abort(self) -> None:
         """No list follows: what is persisted of one that is not whole is of no use."""
         if self._persists_early and not self._steps.stream.collection.is_synced:
-            self._steps.journal.list_aborted(self._steps.stream)
+            self._steps.journal.send(ListAborted(self._steps.stream.scope))
 
     def _was_old(self, age: float) -> None:
         """Another relay stands above, and told what it had. It proves nothing about now, whatever
@@ -96,5 +99,5 @@ class ListPhase:
         steps = self._steps
         is_first = not steps.stream.collection.is_synced
         if items and is_first and steps.owner.has_room(self._listed + len(items)):
-            steps.journal.list_chunk(steps.stream, items)
+            steps.journal.send(ListChunk(steps.stream.scope, items))
             self._persists_early = True

@@ -6,33 +6,40 @@ each goes on from its cursor. Knows no rule of reflection: those are in `core`.
 """
 
 import asyncio
+import math
 import random
+import time
+from contextlib import aclosing
 from typing import Final
 
-from edge_sidecars.apimachinery.objects import Malformed
-from edge_sidecars.apimachinery.watch_events import Failure
+from edge_sidecars.apimachinery.objects import Malformed, read_event
+from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
-from relay_sidecar.core.stream.catch_up import ListEvidence
 from relay_sidecar.core.stream.commands import (
     CloseRequest,
+    ListEvidence,
     ListRequest,
     Trouble,
     Wait,
     WatchRequest,
 )
 from relay_sidecar.core.stream.reflection import LinkVerdict, Reflection
+from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
 from relay_sidecar.upstream.reflector.list_phase import ListPhase
-from relay_sidecar.upstream.reflector.ports import Owner, Source
-from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
-from relay_sidecar.upstream.reflector.watch_phase import WatchPhase
+from relay_sidecar.upstream.reflector.source import UpstreamSource
+from relay_sidecar.upstream.reflector.stream_steps import FULL, Owner, StreamSteps
 
 # What a list is refused with that upstream will not serve at a second attempt either.
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
+# Seconds between two steps of a stream: each costs a transaction and a wake-up of two threads.
+COALESCED: Final = 0.005
+# Seconds from a step on, after which an event has come alone: to wait for company behind it would
+# cost a wake-up for nothing.
+LONE: Final = 1.5 * COALESCED
 
 
 class Reflector:
@@ -41,8 +48,8 @@ class Reflector:
     def __init__(
         self,
         stream: Stream,
-        source: Source,
-        journal: StreamJournal,
+        source: UpstreamSource,
+        journal: Journal,
         owner: Owner,
         *,
         link: LinkVerdict,
@@ -53,14 +60,13 @@ class Reflector:
         version = stream.collection.cursor if knows else None
         self.reflection = Reflection(link, version=version, may_ask=may_ask)
         self._stream = stream
+        self._source = source
         self._owner = owner
+        self._timeout = request_timeout
         self._kick = asyncio.Event()
         self._steps = StreamSteps(stream, self.reflection, journal, owner, wake=self._kick.set)
         self._confirmer = Confirmer(self._steps, source, request_timeout=request_timeout)
         self._list = ListPhase(self._steps, source, request_timeout=request_timeout)
-        self._watch = WatchPhase(
-            self._steps, source, self._confirmer, request_timeout=request_timeout
-        )
 
     def is_open(self) -> bool:
         """Upstream's watch brings what happens."""
@@ -100,9 +106,9 @@ class Reflector:
         self._confirmer.wanted()
         self._kick.set()
 
-    def told(self, told: ListEvidence) -> None:
+    def compare(self, listed: ListEvidence) -> None:
         """What upstream held, beside the watch."""
-        self._confirmer.told(told)
+        self._confirmer.compare(listed)
 
     def stopped(self) -> None:
         """It is about to be cancelled."""
@@ -160,7 +166,7 @@ class Reflector:
             if isinstance(command, ListRequest):
                 await self._list.run(command)
                 return
-            failure = await self._watch.run(command)
+            failure = await self._watch(command)
             if failure is not None:
                 self._failed(_trouble(failure.code), failure, failure.message, retry_after=0.0)
             return
@@ -179,6 +185,55 @@ class Reflector:
         # Which page of a list has expired is no trouble of upstream's.
         self._stream.is_failing = is_list and trouble is not Trouble.EXPIRED
         self._failed(trouble, failure, what, retry_after=retry_after)
+
+    async def _watch(self, command: WatchRequest) -> Failure | None:
+        """Event by event, as many in one step as have come together. Returns the ERROR event that
+        ended it, if one did; otherwise what it met is reported.
+        Raises `ApiError`, `Unreachable`, `Malformed`."""
+        steps, stream = self._steps, self._stream
+        params = stream.scope.params | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": str(command.version),
+            "timeoutSeconds": str(command.timeout_seconds),
+        }
+        batches = self._source.batches(stream.scope.path, params, open_timeout=self._timeout)
+        lone_at = -math.inf
+        async with aclosing(batches):
+            async for lines in batches:
+                if not lines:
+                    await self._opened()
+                    continue
+                events = [read_event(line) for line in lines]
+                trouble = next((e for e in events if e.type is EventType.ERROR), None)
+                if trouble is not None:
+                    events = events[: events.index(trouble)]
+                come = stream.growth(events)
+                if come > 0 and not self._owner.has_room(come):
+                    self._owner.refused(stream, FULL)
+                    return None
+                if events:
+                    is_lone = time.monotonic() >= lone_at
+                    await steps.begin(steps.apply(events))
+                    await steps.settled()
+                    lone_at = time.monotonic() + LONE
+                    if not is_lone:
+                        # What comes meanwhile is taken together.
+                        await asyncio.sleep(COALESCED)
+                if trouble is not None:
+                    return trouble.status
+        steps.note_confirmed()
+        self.reflection.ended(boottime(), random.random())
+        self._confirmer.watch_ended()
+        self._kick.set()
+        return None
+
+    async def _opened(self) -> None:
+        await self._steps.settled()
+        self.reflection.opened(boottime())
+        self._confirmer.watch_opened()
+        self._stream.accepted()
+        self._kick.set()
 
     def _failed(
         self, trouble: Trouble, failure: Failure | None, what: str, *, retry_after: float

@@ -7,48 +7,22 @@ no longer read. Knows neither requests of clients nor HTTP.
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any
 
-from edge_sidecars.apimachinery.objects import Key
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.link import UNAUTHORIZED
-from relay_sidecar.core.stream.catch_up import ListEvidence
-from relay_sidecar.core.stream.reflection import LinkVerdict
+from relay_sidecar.core.stream.commands import ListEvidence
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import ObjectEvicted
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import StreamJournal
-from relay_sidecar.upstream.reflector.ports import Source
+from relay_sidecar.streams.stream_journal import deletion_records
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector.reflector import Reflector
-
-
-class ObservedLink(Protocol):
-    """The link to upstream, and when it answered."""
-
-    @property
-    def link(self) -> LinkVerdict: ...
-
-    @property
-    def answered_at(self) -> float:
-        """Wall time of the latest answer."""
-        ...
-
-
-class StreamOwner(Protocol):
-    """Has all streams, and decides what becomes of them."""
-
-    def refused(self, stream: Stream, failure: Failure, *, now: float) -> bool:
-        """Whether its data is gone."""
-        ...
-
-    def has_room(self, more: int) -> bool: ...
-
-    def went_back(
-        self, resource: ResourceName, version: int, but: Stream | None
-    ) -> tuple[list[Stream], list[Key]]:
-        """Returns what is forgotten besides `but`."""
-        ...
+from relay_sidecar.upstream.reflector.source import UpstreamSource
 
 
 class Reflectors:
@@ -56,18 +30,18 @@ class Reflectors:
 
     def __init__(
         self,
-        source: Source,
-        journal: StreamJournal,
-        observed: ObservedLink,
-        owner: StreamOwner,
+        source: UpstreamSource,
+        journal: Journal,
+        probe: LinkProbe,
+        streams: Streams,
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         request_timeout: float,
     ) -> None:
-        self._observed = observed
+        self._probe = probe
         # As reported last: what is done about the link waits for the report.
         self._may_ask = False
-        self._owner = owner
+        self._streams = streams
         self._source = source
         self._journal = journal
         self._spawn = spawn
@@ -82,7 +56,7 @@ class Reflectors:
             self._source,
             self._journal,
             self,
-            link=self._observed.link,
+            link=self._probe.link,
             may_ask=self._may_ask,
             request_timeout=self._timeout,
         )
@@ -101,11 +75,11 @@ class Reflectors:
 
     @property
     def is_up(self) -> bool:
-        return self._observed.link.is_up(boottime())
+        return self._probe.link.is_up(boottime())
 
     @property
     def answered_at(self) -> float:
-        return self._observed.answered_at
+        return self._probe.answered_at
 
     def is_open(self, stream: Stream) -> bool:
         running = self._running.get(stream)
@@ -118,7 +92,7 @@ class Reflectors:
     def confirmed_at(self, stream: Stream) -> float:
         running = self._running.get(stream)
         if running is not None and running[0].was_live():
-            return max(stream.confirmed_at, self._observed.answered_at)
+            return max(stream.confirmed_at, self._probe.answered_at)
         return stream.confirmed_at
 
     def confirm(self, stream: Stream) -> None:
@@ -126,10 +100,10 @@ class Reflectors:
         if running is not None:
             running[0].confirm()
 
-    def told(self, stream: Stream, told: ListEvidence) -> None:
+    def compare(self, stream: Stream, listed: ListEvidence) -> None:
         running = self._running.get(stream)
         if running is not None:
-            running[0].told(told)
+            running[0].compare(listed)
 
     def doubt(self) -> None:
         """The process stood still: nobody knows what has come meanwhile."""
@@ -157,10 +131,11 @@ class Reflectors:
 
     def _back(self, resource: ResourceName, version: int, but: Stream | None) -> None:
         logger.warning("upstream went back", extra=fields(resource=resource, version=version))
-        streams, keys = self._owner.went_back(resource, version, but)
+        streams, keys = self._streams.went_back(resource, version, but)
         if but is not None:
             streams.append(but)
-        self._journal.went_back(resource, streams, keys)
+        evicted = (ObjectEvicted(resource, key) for key in keys)
+        self._journal.send(*deletion_records(streams), *evicted)
 
     def refused(self, stream: Stream, failure: Failure) -> None:
         stream.refuse(failure)
@@ -170,8 +145,8 @@ class Reflectors:
                 "upstream refuses a stream",
                 extra=fields(stream=stream.scope, status=failure.code, why=failure.message),
             )
-        if self._owner.refused(stream, failure, now=time.monotonic()):
-            self._spawn(self._journal.deleted(stream))
+        if self._streams.refused(stream, failure, now=time.monotonic()):
+            self._spawn(self._journal.commit(*deletion_records([stream])))
 
     def has_room(self, more: int) -> bool:
-        return self._owner.has_room(more)
+        return self._streams.has_room(more)

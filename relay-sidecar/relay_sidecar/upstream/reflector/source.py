@@ -8,15 +8,17 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
 from edge_sidecars.kubeapi import ApiTransport, Request, Response, Unreachable
-from relay_sidecar.core.link import NOBODY_THERE, LinkEvidence
+from relay_sidecar.core.link import LinkEvidence, failure_evidence, is_of_api_server
+from relay_sidecar.telemetry.metrics import RelayCounters
 
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
 MAX_PAGE = 512 * 1024 * 1024
 
 
 class UpstreamSource:
-    """`met` is told what each request met with, `authenticated` the status of each answer, to the
-    relay's own credentials; `received` how many bytes came."""
+    """`met` is called with what each request met with, `authenticated` with the status of each
+    answer to the relay's own credentials. `page` and `batches` raise `ApiError` and
+    `Unreachable`."""
 
     def __init__(
         self,
@@ -24,12 +26,12 @@ class UpstreamSource:
         *,
         met: Callable[[LinkEvidence], None],
         authenticated: Callable[[int], None],
-        received: Callable[[int], None],
+        counters: RelayCounters,
     ) -> None:
         self._transport = transport
         self._met = met
         self._authenticated = authenticated
-        self._received = received
+        self._counters = counters
 
     async def page(
         self,
@@ -41,6 +43,8 @@ class UpstreamSource:
         arrived: Callable[[bytearray], None] | None = None,
         aged: Callable[[float], None] | None = None,
     ) -> bytearray:
+        """The whole body; `arrived` is called with it, as far as it has come, each time more has;
+        `aged` with the seconds since upstream itself knew it to be so, where it says them."""
         request = Request(
             "GET",
             _target(path, params),
@@ -63,15 +67,16 @@ class UpstreamSource:
                     if arrived is not None and answer.status < 300:
                         arrived(body)
         except Unreachable as error:
-            self._met(LinkEvidence.TIMED_OUT if error.is_late else LinkEvidence.REFUSED)
+            self._met(failure_evidence(is_late=error.is_late))
             raise
         _check(answer, body)
-        self._received(len(body))
+        self._counters.bytes_received += len(body)
         return body
 
     async def batches(
         self, path: str, params: Mapping[str, str], *, open_timeout: float
     ) -> AsyncGenerator[Sequence[bytes], None]:
+        """Whole lines as they come; an empty batch once upstream has accepted."""
         request = Request(
             "GET",
             _target(path, params),
@@ -86,18 +91,12 @@ class UpstreamSource:
             yield []
             async for lines in answer.batches():
                 self._met(LinkEvidence.ANSWERED)
-                self._received(sum(map(len, lines)))
+                self._counters.bytes_received += sum(map(len, lines))
                 yield lines
 
     def _heard(self, answer: Response) -> None:
         self._authenticated(answer.status)
-        self._has_met(answer)
-
-    def _has_met(self, answer: Response) -> None:
-        """What a gateway says when nobody is there is no sign of the API server; nor is it one of
-        its absence: an API server says the same of what it cannot do now. Another relay that
-        tells an age has not reached the API server."""
-        if answer.status not in NOBODY_THERE and "Age" not in answer.headers:
+        if is_of_api_server(answer.status, answer.headers):
             self._met(LinkEvidence.ANSWERED)
 
 

@@ -9,14 +9,36 @@ import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
+from typing import Final, Protocol
 
-from edge_sidecars.apimachinery.objects import Event, Page
+from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
 from edge_sidecars.apimachinery.status import expired
+from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.stream.reflection import Reflection
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import EventsApplied
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import StreamJournal
-from relay_sidecar.upstream.reflector.ports import Owner
+from relay_sidecar.streams.stream_journal import equal_record, list_record
+
+# HTTP 429; what a stream is refused with that the relay has no room for.
+FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
+
+
+class Owner(Protocol):
+    """Who decides what becomes of a stream that upstream refuses."""
+
+    def refused(self, stream: Stream, failure: Failure) -> None: ...
+    def has_room(self, more: int) -> bool: ...
+    def went_back(self, stream: Stream, version: int) -> None:
+        """Upstream stands at `version`, and this stream was beyond it: it is empty now, and about
+        to be listed."""
+        ...
+
+    @property
+    def answered_at(self) -> float:
+        """Wall time of the latest sign of upstream."""
+        ...
 
 
 class StreamSteps:
@@ -26,7 +48,7 @@ class StreamSteps:
         self,
         stream: Stream,
         reflection: Reflection,
-        journal: StreamJournal,
+        journal: Journal,
         owner: Owner,
         *,
         wake: Callable[[], None],
@@ -87,7 +109,7 @@ class StreamSteps:
             if whole.version < stream.collection.cursor:
                 self.go_back(whole.version)
             listed, turns = stream.lists, stream.turns
-            await self.journal.list_replaced(stream, whole, at=confirmed_at)
+            await self.journal.commit(list_record(stream, whole, at=confirmed_at))
             if stream.turns != turns:
                 return  # what was forgotten meanwhile is listed again
             if stream.lists == listed:
@@ -107,7 +129,9 @@ class StreamSteps:
         if self.is_live():
             stream.known(known_at=boottime(), confirmed_at=time.time())
         turns = stream.turns
-        await self.journal.events_applied(stream, events)
+        record = _events_record(stream, events)
+        if record is not None:
+            await self.journal.commit(record)
         if stream.turns != turns:
             return  # these are of the history that was forgotten meanwhile
         was_live = self.is_live()
@@ -128,4 +152,18 @@ class StreamSteps:
         equal_at = self.stream.equal_at
         if equal_at > max(self.stream.collection.cursor, self._persisted_equal):
             self._persisted_equal = equal_at
-            self.journal.equal(self.stream)
+            self.journal.send(equal_record(self.stream))
+
+
+def _events_record(stream: Stream, events: Sequence[Event]) -> EventsApplied | None:
+    """What moves the stream on from its cursor; None where none of the events does."""
+    after = stream.collection.cursor
+    news = [event for event in events if event.version >= after]
+    if not news:
+        return None
+    changes: list[tuple[Key, Item | None]] = [
+        (event.item.key, None if event.type is EventType.DELETED else event.item)
+        for event in news
+        if event.item is not None
+    ]
+    return EventsApplied(stream.scope, after, news[-1].version, changes, stream.confirmed_at)

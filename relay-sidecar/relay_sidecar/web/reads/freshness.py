@@ -1,24 +1,33 @@
 """How new an answer is, and what the relay learns from the answers of upstream.
 
 An answer is never older than what the relay has handed out before (no client goes backwards in
-time), unless upstream cannot be asked: then it is what is cached, with its age.
+time), unless upstream cannot be asked: then it is what is cached, with its age. A client that
+writes through the relay reads its own write, whichever stream answers.
 """
 
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-from edge_sidecars.apimachinery.objects import Item, Key
-from edge_sidecars.apimachinery.request_info import Representation
+from msgspec import Struct
+from msgspec.json import Decoder
+
+from edge_sidecars.apimachinery.objects import Item, Key, Malformed, read_item, read_page
+from edge_sidecars.apimachinery.request.request_info import Form, Representation, RequestInfo
 from edge_sidecars.apimachinery.resource_version import response_version
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
+from edge_sidecars.apimachinery.selection.attrs import uid
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import ObjectEvicted, ObjectSeen
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import StreamJournal
 from relay_sidecar.streams.streams import Streams
+from relay_sidecar.upstream.messages import BufferedResponse
+from relay_sidecar.web.reads.selection import key_of
 from relay_sidecar.web.responses import age_headers
 from relay_sidecar.web.upstream import Upstream
 
@@ -28,6 +37,32 @@ FLOOR_WAIT = 1.0
 FLOOR_PATIENCE = 0.05
 # Seconds; kube-apiserver: blockTimeout of its cacher (k8s.io/apiserver/pkg/storage/cacher).
 VERSION_WAIT = 3.0
+
+
+class _DeletedMetadata(Struct, rename="camel"):
+    finalizers: list[str] | None = None
+    deletion_grace_period_seconds: int | None = None
+
+
+class _Deleted(Struct):
+    metadata: _DeletedMetadata
+
+
+class _Details(Struct):
+    uid: str = ""
+
+
+class _DeletionStatus(Struct):
+    kind: str
+    details: _Details | None = None
+
+
+# The one value of DeleteOptions.dryRun, in JSON as in protobuf (kubectl delete --dry-run=server).
+# What has it elsewhere is a deletion that is learned from the stream only.
+_DRY_RUN: Final = b"All"
+_DELETIONS: Final = ("delete", "deletecollection")
+_DELETED: Final = Decoder(_Deleted)
+_STATUS: Final = Decoder(_DeletionStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +85,7 @@ class Freshness:
 
     streams: Streams
     upstream: Upstream
-    journal: StreamJournal
+    journal: Journal
     settings: ReadSettings
     now: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -111,12 +146,12 @@ class Freshness:
         is_new = self.streams.seen.remember(resource, item, at=self.wall() - age, asked_at=asked_at)
         self.handed_out(resource, item.version)
         if is_new:
-            await self.journal.object_seen(resource, item)
+            await self.journal.commit(ObjectSeen(resource, item, time.time()))
 
     async def forget(self, resource: ResourceName, key: Key) -> None:
         """Upstream says that it is gone."""
         if self.streams.seen.forget(resource, key):
-            await self.journal.object_evicted(resource, key)
+            await self.journal.commit(ObjectEvicted(resource, key))
 
     def passed_on(
         self, resource: ResourceName, body: bytes, wanted: Representation, *, is_list: bool
@@ -129,6 +164,20 @@ class Freshness:
     def handed_out(self, resource: ResourceName, version: int) -> None:
         self.minimum.raise_to(resource, version)
 
+    async def written(
+        self, info: RequestInfo, wanted: Representation, answer: BufferedResponse, asked_at: float
+    ) -> None:
+        """What upstream answered to a write that it was asked for at this wall time, before that
+        is handed out."""
+        if wanted.form is Form.WHOLE:
+            await self._learn(info, answer, asked_at=asked_at)
+            return
+        are_many = info.verb == "deletecollection"
+        self.passed_on(info.resource, answer.content, wanted, is_list=are_many)
+        if info.verb == "delete":
+            # It may be there still: then upstream will say so.
+            await self.forget(info.resource, key_of(info))
+
     def patience(self, *, has_answer: bool) -> float:
         """Seconds for which upstream may think, where the relay could answer as well or cannot.
 
@@ -139,7 +188,60 @@ class Freshness:
         read_timeout = self.settings.read_timeout
         return read_timeout * (0.8 if self.streams.is_up else 0.5)
 
+    async def _learn(self, info: RequestInfo, answer: BufferedResponse, *, asked_at: float) -> None:
+        body = answer.content
+        if info.verb in _DELETIONS and _DRY_RUN in answer.asked:
+            return
+        if info.verb == "deletecollection":
+            await self._learn_ends(info, body)
+            return
+        try:
+            item = read_item(body)
+        except Malformed:
+            if info.verb == "delete":
+                await self._learn_end(info, _dead(body))
+            return
+        if info.verb == "delete" and not _is_left(body):
+            self.handed_out(info.resource, item.version)
+            await self._learn_end(info, uid(body))
+        else:
+            await self.remember(info.resource, item, asked_at=asked_at)
+
+    async def _learn_ends(self, info: RequestInfo, body: bytes) -> None:
+        """Upstream answers with the objects as they were before."""
+        try:
+            page = read_page(body)
+        except Malformed:
+            return
+        for item in page.items:
+            if not _is_left(item.raw):
+                await self._learn_end(info, uid(item.raw), item.key)
+
+    async def _learn_end(self, info: RequestInfo, dead: str, key: Key | None = None) -> None:
+        key = key or key_of(info)
+        await self.forget(info.resource, key)
+        if dead:
+            self.minimum.deleted(info.resource, key, dead)
+
 
 def unreachable() -> Refused:
     """Of what is not cached."""
     return Refused(unavailable("upstream is out of reach and this is not known here"))
+
+
+def _dead(body: bytes) -> str:
+    """The uid in the Status of a deletion."""
+    try:
+        status = _STATUS.decode(body)
+    except (ValueError, RecursionError):
+        return ""
+    return status.details.uid if status.kind == "Status" and status.details else ""
+
+
+def _is_left(body: bytes) -> bool:
+    """Whether a deleted object stays until its finalizers or grace period end."""
+    try:
+        meta = _DELETED.decode(body).metadata
+    except (ValueError, RecursionError):
+        return True
+    return bool(meta.finalizers) or bool(meta.deletion_grace_period_seconds)

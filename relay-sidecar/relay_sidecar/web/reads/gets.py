@@ -6,33 +6,32 @@ while upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 
 import math
 
-from edge_sidecars.apimachinery.accept import accept_header
 from edge_sidecars.apimachinery.objects import Item, Malformed, read_item
-from edge_sidecars.apimachinery.request_info import Form
+from edge_sidecars.apimachinery.request.accept import accept_header
+from edge_sidecars.apimachinery.request.request_info import Form
 from edge_sidecars.apimachinery.resource_version import metadata_only
 from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.core.answer_age import told_age
-from relay_sidecar.core.link import NOBODY_THERE
+from relay_sidecar.core.link import NOBODY_THERE, told_age
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Streams
+from relay_sidecar.upstream.messages import ClientRequest
 from relay_sidecar.web.reads.freshness import Freshness, unreachable
 from relay_sidecar.web.reads.selection import (
     ClientRead,
     by_name,
     is_made_here,
+    key_of,
     metadata_version,
     takes_whole,
 )
-from relay_sidecar.web.responses import object_answer, status_answer
-from relay_sidecar.web.upstream import Upstream
+from relay_sidecar.web.responses import JSON, status_answer
 
 
 class Gets:
-    def __init__(self, upstream: Upstream, streams: Streams, freshness: Freshness) -> None:
-        self._upstream = upstream
-        self._streams = streams
+    def __init__(self, freshness: Freshness) -> None:
+        self._upstream = freshness.upstream
+        self._streams = freshness.streams
         self._freshness = freshness
 
     async def answer(self, read: ClientRead, version: int | None) -> web.StreamResponse:
@@ -63,8 +62,8 @@ class Gets:
         if not self._streams.is_live(stream):  # the link went meanwhile
             return None
         stream.used_at = self._freshness.now()
-        known = self._streams.newest(read.resource, read.key)
-        lacking = self._streams.lacking(scope, read.key)
+        known = self._streams.newest(read.resource, key_of(read.info))
+        lacking = self._streams.lacking(scope, key_of(read.info))
         if lacking is not None and (known is None or lacking.version > known[0].version):
             if lacking.version < at_least or not self._streams.is_live(lacking):
                 return None
@@ -75,7 +74,7 @@ class Gets:
 
     def _held_live(self, read: ClientRead, at_least: int) -> web.StreamResponse | None:
         """A live stream of some objects has this one among them."""
-        known = self._streams.newest(read.resource, read.key)
+        known = self._streams.newest(read.resource, key_of(read.info))
         if known is None or not isinstance(known[1], Stream) or known[0].version < at_least:
             return None
         if not self._streams.is_live(known[1]):
@@ -92,13 +91,13 @@ class Gets:
     ) -> web.StreamResponse | None:
         asked_at = self._freshness.wall()
         # Upstream takes its time over a version that it has yet to reach.
-        is_known = not version and (self._streams.newest(read.resource, read.key) is not None)
+        is_known = not version and (
+            self._streams.newest(read.resource, key_of(read.info)) is not None
+        )
+        accept = accept_header(read.wanted, is_list=False)
+        patience = self._freshness.patience(has_answer=is_known)
         try:
-            fetched = await self._upstream.fetch(
-                read.request,
-                accept=accept_header(read.wanted, is_list=False),
-                header_timeout=self._freshness.patience(has_answer=is_known),
-            )
+            fetched = await self._upstream.fetch(ClientRequest(read.request, accept, patience))
         except Unreachable:
             return None
         if fetched.status in NOBODY_THERE and is_known:
@@ -116,7 +115,7 @@ class Gets:
         elif fetched.status == 200:
             self._freshness.passed_on(read.resource, fetched.content, read.wanted, is_list=False)
         elif fetched.status == 404:
-            await self._freshness.forget(read.resource, read.key)
+            await self._freshness.forget(read.resource, key_of(read.info))
         return await fetched.send(read.request)
 
     async def _learn(self, read: ClientRead, item: Item, *, asked_at: float, age: float) -> None:
@@ -133,8 +132,8 @@ class Gets:
             await self._freshness.remember(read.resource, item, asked_at=asked_at, age=age)
 
     def _from_what_is_known(self, read: ClientRead, at_least: int) -> web.StreamResponse:
-        known = self._streams.newest(read.resource, read.key)
-        lacking = self._streams.lacking(by_name(read.info), read.key)
+        known = self._streams.newest(read.resource, key_of(read.info))
+        lacking = self._streams.lacking(by_name(read.info), key_of(read.info))
         newest = self._reached(read, known)
         if newest and newest < at_least:
             raise Refused(too_large_version(at_least, newest))
@@ -159,7 +158,7 @@ class Gets:
         projected_to = metadata_version(read.wanted)
         if projected_to is not None:
             raw = metadata_only(raw, projected_to)
-        return object_answer(raw + b"\n", headers)
+        return web.Response(body=raw + b"\n", headers={**JSON, **headers})
 
     def _absent(self, read: ClientRead, headers: dict[str, str]) -> web.Response:
         status = not_found(read.resource.plural, read.info.name, group=read.resource.group)

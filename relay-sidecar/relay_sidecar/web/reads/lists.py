@@ -4,7 +4,7 @@ Without a version the answer is upstream's while upstream can be reached (consis
 Kubernetes promises); version 0 and NotOlderThan come from a stream.
 """
 
-from edge_sidecars.apimachinery.request_info import (
+from edge_sidecars.apimachinery.request.request_info import (
     ListOptions,
     VersionMatch,
 )
@@ -13,7 +13,6 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.list_encoder import ListBody
 from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, ready
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
 from relay_sidecar.web.reads.selection import (
     ClientRead,
@@ -24,18 +23,15 @@ from relay_sidecar.web.reads.selection import (
 )
 from relay_sidecar.web.reads.upstream_lists import ClientList, UpstreamLists
 from relay_sidecar.web.responses import send_list
-from relay_sidecar.web.upstream import Upstream
 
 
 class Lists:
-    def __init__(
-        self, upstream: Upstream, streams: Streams, selection: Selection, freshness: Freshness
-    ) -> None:
-        self._upstream = upstream
-        self._streams = streams
+    def __init__(self, selection: Selection, freshness: Freshness) -> None:
+        self._upstream = freshness.upstream
+        self._streams = freshness.streams
         self._selection = selection
         self._freshness = freshness
-        self._from_upstream = UpstreamLists(upstream, streams, freshness)
+        self._from_upstream = UpstreamLists(freshness)
 
     async def answer(self, read: ClientRead, options: ListOptions) -> web.StreamResponse:
         request, wanted = read.request, read.wanted

@@ -2,10 +2,10 @@
 
 import random
 
-from edge_sidecars.apimachinery.request_info import ListOptions, get_version
+from edge_sidecars.apimachinery.request.request_info import ListOptions, get_version
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.access.admission import Access
-from relay_sidecar.streams.stream_journal import StreamJournal
+from relay_sidecar.access.admission import CALLER, Access
+from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
@@ -22,19 +22,21 @@ class Reads:
         upstream: Upstream,
         streams: Streams,
         schemas: SelectableFields,
-        journal: StreamJournal,
+        journal: Journal,
         settings: ReadSettings,
     ) -> None:
         self.streams = streams
         self.freshness = Freshness(streams, upstream, journal, settings)
         self._access = access
         selection = Selection(schemas, upstream)
-        self._gets = Gets(upstream, streams, self.freshness)
-        self._lists = Lists(upstream, streams, selection, self.freshness)
+        self._gets = Gets(self.freshness)
+        self._lists = Lists(selection, self.freshness)
         self._watches = Watches(upstream, streams, selection, self.freshness, chance=random.random)
 
     async def get(self, read: ClientRead) -> web.StreamResponse:
-        await self._access.may(read.caller, read.info, label_selector="", field_selector="")
+        await self._access.may(
+            read.request[CALLER], read.info, label_selector="", field_selector=""
+        )
         return await self._gets.answer(read, get_version(read.info.query))
 
     async def list_or_watch(self, read: ClientRead, options: ListOptions) -> web.StreamResponse:
@@ -42,7 +44,7 @@ class Reads:
 
         async def permit() -> float:
             return await self._access.may(
-                read.caller, read.info, label_selector=labels, field_selector=fields
+                read.request[CALLER], read.info, label_selector=labels, field_selector=fields
             )
 
         # Before anything is opened, waited for or refused for another reason.

@@ -5,7 +5,12 @@ from typing import Protocol
 
 from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.objects import Key
-from edge_sidecars.apimachinery.request_info import Form, ListOptions, Representation, RequestInfo
+from edge_sidecars.apimachinery.request.request_info import (
+    Form,
+    ListOptions,
+    Representation,
+    RequestInfo,
+)
 from edge_sidecars.apimachinery.resources import check_fields, known_fields
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.fields import (
@@ -17,9 +22,8 @@ from edge_sidecars.apimachinery.selection.fields import (
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.access.admission import Caller
+from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.view import StreamView
 from relay_sidecar.web.upstream import Upstream
 
 
@@ -29,17 +33,11 @@ class ClientRead:
 
     request: web.BaseRequest
     info: RequestInfo
-    caller: Caller
     wanted: Representation
 
     @property
     def resource(self) -> ResourceName:
         return self.info.resource
-
-    @property
-    def key(self) -> Key:
-        """Of one object."""
-        return key_of(self.info)
 
 
 class SelectableFields(Protocol):

@@ -1,15 +1,17 @@
 """LIST, answered by upstream: as it comes where a live stream has its objects, else read here.
 
-What upstream answers is learned from: a whole list begins a stream, or confirms one.
+What upstream answers is learned from: a whole list begins a stream, or confirms one. So do lists
+that clients read page by page, put together again.
 """
 
 import math
+from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 
-from edge_sidecars.apimachinery.accept import accept_header
-from edge_sidecars.apimachinery.objects import Malformed, Page, read_page, read_table_versions
-from edge_sidecars.apimachinery.request_info import Form, ListOptions, Representation
+from edge_sidecars.apimachinery.objects import Item, Malformed, Page, read_page, read_table_versions
+from edge_sidecars.apimachinery.request.accept import accept_header
+from edge_sidecars.apimachinery.request.request_info import Form, ListOptions, Representation
 from edge_sidecars.apimachinery.resource_version import version_at_head
 from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.scope import ListScope
@@ -17,18 +19,20 @@ from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.core.answer_age import told_age
-from relay_sidecar.core.link import NOBODY_THERE
-from relay_sidecar.core.stream.catch_up import ListEvidence
+from relay_sidecar.core.link import NOBODY_THERE, told_age
+from relay_sidecar.core.stream.commands import ListEvidence
+from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.list_encoder import Comparison
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Streams
-from relay_sidecar.streams.view import StreamView
-from relay_sidecar.upstream.buffered_response import BufferedResponse
+from relay_sidecar.streams.stream_journal import list_record
+from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.web.reads.freshness import Freshness
-from relay_sidecar.web.reads.list_pages import PageSets
 from relay_sidecar.web.reads.selection import takes_whole
-from relay_sidecar.web.upstream import Upstream
+
+# Sets and bytes that may be under way at once; beyond, the oldest is given up: its stream then
+# begins with a list of its own.
+MAX_SETS = 8
+MAX_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,9 @@ class _Before:
 
 
 class UpstreamLists:
-    def __init__(self, upstream: Upstream, streams: Streams, freshness: Freshness) -> None:
-        self._upstream = upstream
-        self._streams = streams
+    def __init__(self, freshness: Freshness) -> None:
+        self._upstream = freshness.upstream
+        self._streams = freshness.streams
         self._freshness = freshness
         self._pages = PageSets()
 
@@ -102,13 +106,10 @@ class UpstreamLists:
         self, listing: ClientList, streamed: "_StreamedList | None", patience: float
     ) -> web.StreamResponse | BufferedResponse:
         accept = accept_header(listing.wanted, is_list=True)
+        asked = ClientRequest(listing.request, accept, patience)
         if streamed is None:
-            return await self._upstream.fetch(
-                listing.request, accept=accept, header_timeout=patience
-            )
-        return await self._upstream.stream(
-            listing.request, streamed, accept=accept, header_timeout=patience
-        )
+            return await self._upstream.fetch(asked)
+        return await self._upstream.stream(asked, streamed)
 
     def _before(self, scope: ListScope) -> _Before:
         stream = self._streams.exactly(scope)
@@ -156,7 +157,7 @@ class UpstreamLists:
         fresh.minimum.listed(scope, whole.version, fingerprint)
         stream = self._streams.exactly(scope)
         if stream is not None and is_of_now:
-            self._streams.reflectors.told(stream, before.evidence(whole.version, fingerprint))
+            self._streams.reflectors.compare(stream, before.evidence(whole.version, fingerprint))
         if form is not Form.WHOLE:
             self._streams.open(scope, now=fresh.now())
             return
@@ -167,7 +168,37 @@ class UpstreamLists:
         now = self._freshness.now()
         begun = self._streams.seed(scope, whole, known_at=known_at, at=at, now=now)
         if begun is not None:
-            await self._freshness.journal.list_replaced(begun, whole, at=begun.confirmed_at)
+            record = list_record(begun, whole, at=begun.confirmed_at)
+            await self._freshness.journal.commit(record)
+
+
+class PageSets:
+    """All pages of a set have the first one's version; a set that is not finished is forgotten."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[ListScope, Form, str], list[Item]] = OrderedDict()
+
+    def joined(self, scope: ListScope, form: Form, token: str, page: Page) -> Page | None:
+        """The whole list once `page`, asked for with continue `token`, completes it.
+
+        A token is a version and a key (k8s.io/apiserver, pkg/storage/continue.go): clients that
+        want the objects in different forms may well hold equal ones.
+        """
+        items = page.items
+        if token:
+            before = self._open.pop((scope, form, token), None)
+            if before is None:
+                return None
+            items = before + items
+        if not page.continue_token:
+            return Page(page.kind, page.api_version, page.version, "", items)
+        self._open[scope, form, page.continue_token] = items
+        while len(self._open) > MAX_SETS or self._size() > MAX_BYTES:
+            self._open.popitem(last=False)
+        return None
+
+    def _size(self) -> int:
+        return sum(len(item.raw) for items in self._open.values() for item in items)
 
 
 class _StreamedList:
@@ -207,6 +238,6 @@ class _StreamedList:
         """All of it was handed on, and it is of now."""
         if self._stream is None or self._comparison is None or not self._comparison.is_equal:
             return
-        fresh, told = self._freshness, self._before.evidence(self._version, self._fingerprint)
+        fresh, listed = self._freshness, self._before.evidence(self._version, self._fingerprint)
         fresh.minimum.listed(self._scope, self._version, self._fingerprint)
-        fresh.streams.reflectors.told(self._stream, told)
+        fresh.streams.reflectors.compare(self._stream, listed)

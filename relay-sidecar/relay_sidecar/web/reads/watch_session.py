@@ -7,15 +7,14 @@ where the stream can no longer tell all. Does not choose the stream.
 import asyncio
 from collections.abc import Callable, Iterable
 
-from edge_sidecars.apimachinery.list_options import VersionMatch
-from edge_sidecars.apimachinery.request_info import ListOptions
+from edge_sidecars.apimachinery.request.list_options import VersionMatch
+from edge_sidecars.apimachinery.request.request_info import ListOptions
 from edge_sidecars.apimachinery.status import Refused, expired
 from edge_sidecars.apimachinery.store import Expired
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.streams.fanout import Watcher
+from relay_sidecar.streams.fanout import StreamView, Watcher
 from relay_sidecar.streams.list_encoder import PART
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.view import StreamView
 from relay_sidecar.web.reads.freshness import Freshness
 from relay_sidecar.web.responses import JSON
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from edge_sidecars.apimachinery.request_info import ListOptions
+from edge_sidecars.apimachinery.request.request_info import ListOptions
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, expired, too_large_version, too_many
 from edge_sidecars.runtime.web import aiohttp_web as web

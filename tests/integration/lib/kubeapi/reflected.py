@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from edge_sidecars.kubeapi import ApiClient, Credentials
-from edge_sidecars.kubeapi.reflector import JSON, reflect
+from edge_sidecars.kubeapi.client import JSON
+from edge_sidecars.kubeapi.reflector import reflect
 from edge_sidecars.sedna_api.core.api_object import Document
 from tools.harness.controlplane.settling import connections_closed
 

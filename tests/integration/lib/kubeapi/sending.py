@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Plain, Request, Unreachable
-from edge_sidecars.kubeapi.request import Identity
+from edge_sidecars.kubeapi.messages import Identity
 from tools.harness.controlplane.certificates import Authority
 from tools.harness.pods.raw_server import Connection, RawServer
 

@@ -13,9 +13,8 @@ import pytest
 from aiohttp.resolver import ThreadedResolver
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Credentials, Plain, Unreachable
-from edge_sidecars.kubeapi.connector import Connector
+from edge_sidecars.kubeapi.connector import Connector, Resolver
 from edge_sidecars.kubeapi.pool import MAX_AGE, Channel, ConnectionPool
-from edge_sidecars.kubeapi.resolver import Resolver
 from tests.integration.lib.kubeapi.sending import until
 from tools.harness.pods.raw_server import Connection, RawServer
 
@@ -325,8 +324,10 @@ async def with_channel(
     look: Callable[[Channel], None],
     *,
     after: threading.Event | None = None,
+    ended: threading.Event | None = None,
 ) -> None:
-    """`look` is called after one request, and `after`, before the channel is given back."""
+    """`look` is called after one request, and `after`, before the channel is given back. Returns
+    after `ended`: what a connection still had to send goes out only as long as the loop runs."""
     pool = ConnectionPool(_opened, idle=2 * MAX_AGE, max_idle=1)
     try:
         async with pool.channel(None, idle=0) as channel:
@@ -338,6 +339,7 @@ async def with_channel(
             look(channel)
     finally:
         await pool.close()
+    assert ended is None or await asyncio.to_thread(ended.wait, 10)
 
 
 def _opened() -> aiohttp.ClientSession:
@@ -388,17 +390,20 @@ def test_a_closed_connection_is_not_usable() -> None:
 
 
 def test_a_connection_whose_request_was_answered_before_it_was_sent_is_not_kept() -> None:
+    ended = threading.Event()
+
     def serve(connection: Connection) -> None:
         connection.answer(b"{}")
         time.sleep(ARRIVAL)
         assert connection.sees_end(within=5)
+        ended.set()
 
     def look(channel: Channel) -> None:
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         assert not channel.is_usable(now, idle=2 * MAX_AGE)
 
     with RawServer(serve) as server:
-        asyncio.run(with_channel(server, b"x" * 50_000_000, look))
+        asyncio.run(with_channel(server, b"x" * 50_000_000, look, ended=ended))
 
 
 def test_a_cancelled_kept_request_closes_its_connection() -> None:

@@ -12,8 +12,7 @@ from edge_sidecars.kubeapi.credentials import Plain
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from edge_sidecars.kubeapi.reflector import METADATA_ONLY, reflect
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.kinds import DATASET
-from edge_sidecars.sedna_api.core.node_label import node_label
+from edge_sidecars.sedna_api.core.kinds import DATASET, node_label
 from tests.integration.lib.kubeapi.reflected import Mirror, reflected
 from tests.integration.lib.sedna_api.definitions import sample
 from tools.harness.controlplane.accounts import expect

@@ -19,7 +19,7 @@ from edge_sidecars.kubeapi import (
     transport,
 )
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from edge_sidecars.kubeapi.request import Identity
+from edge_sidecars.kubeapi.messages import Identity
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.proxy import FaultProxy
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edge_sidecars.kubeapi import NotSent, Request, StaleConnection, transport
-from edge_sidecars.kubeapi.request import Identity
+from edge_sidecars.kubeapi.messages import Identity
 from edge_sidecars.kubeapi.transport import POOLED_FOR_WRITES, ApiTransport
 from tests.integration.lib.kubeapi.sending import (
     ARRIVAL,

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from edge_sidecars.kubeapi import ApiTransport, Request, Unreachable
-from edge_sidecars.kubeapi.response import TooLong
+from edge_sidecars.kubeapi.messages import TooLong
 from tests.integration.lib.kubeapi.sending import (
     CHUNKED,
     MEBIBYTE,

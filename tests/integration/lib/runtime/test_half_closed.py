@@ -10,7 +10,7 @@ import uvloop
 
 from edge_sidecars.runtime.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web import half_closed
+from edge_sidecars.runtime.web import connections
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 from tools.harness.controlplane.reservation import LOOPBACK
 
@@ -51,7 +51,7 @@ class Door:
                 finally:
                     self.has_ended.set()
             case "/stream" | "/watch":
-                if isinstance(request.protocol, half_closed.Connection):
+                if isinstance(request.protocol, connections.Connection):
                     request.protocol.is_lively = request.path == "/stream"
                 return await self._stream(request)
             case "/large":
@@ -126,7 +126,7 @@ def test_every_request_that_came_whole_is_answered(run: Run) -> None:
 def test_a_stream_goes_on_for_a_half_closed_client(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(half_closed, "PATIENCE", 0.5)
+    monkeypatch.setattr(connections, "PATIENCE", 0.5)
 
     async def work() -> None:
         async with opened(Door()) as address:
@@ -171,7 +171,7 @@ def test_a_client_that_left_is_not_answered_for_long(
     run: Run, monkeypatch: pytest.MonkeyPatch, path: bytes
 ) -> None:
     """Without a word to it, it looks like one that has only ended its side."""
-    monkeypatch.setattr(half_closed, "PATIENCE", 0.5)
+    monkeypatch.setattr(connections, "PATIENCE", 0.5)
 
     async def work() -> None:
         door = Door()

@@ -15,13 +15,14 @@ from edge_sidecars.sedna_api.core.stored_report import StoredReport
 from gm.core.engine.engine import decide, stands_for
 from gm.core.engine.plan import (
     Action,
+    ChildRefusal,
     CreateChild,
     DeleteChild,
+    ObjectView,
     PatchModelStatus,
     ReconcilePlan,
     ReplaceChild,
 )
-from gm.core.engine.view import ChildRefusal, ObjectView
 from gm.core.kind import SednaKind, WorkerSettings
 from gm.core.kinds.registry import KINDS
 from gm.core.tree import objects, text

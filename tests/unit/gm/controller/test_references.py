@@ -6,7 +6,7 @@ import pytest
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from gm.core.engine.engine import decide, models, nodes, references
-from gm.core.engine.view import ObjectView
+from gm.core.engine.plan import ObjectView
 from gm.core.kind import WorkerSettings
 from gm.core.kinds.registry import KINDS
 from tests.unit.gm.controller.cluster import START, Cluster

@@ -7,13 +7,14 @@ from edge_sidecars.sedna_api.core.messages import (
     ReportRefused,
     Rewound,
     SnapshotEnd,
+    ToNode,
 )
-from gm.hub.core.send_queue import Message, SendQueue
+from gm.hub.core.session import SendQueue
 from tests.unit.gm.hub.samples import document
 
 
-def drained(queue: SendQueue) -> list[Message]:
-    told: list[Message] = []
+def drained(queue: SendQueue) -> list[ToNode]:
+    told: list[ToNode] = []
     while (message := queue.pop()) is not None:
         told.append(message)
     return told

@@ -11,13 +11,16 @@ from edge_sidecars.sedna_api.core.messages import (
     SnapshotEnd,
     ToNode,
 )
-from gm.hub.core.rebalancing import LIFETIME, YOUNG_LIFETIME, YOUTH, lifetime
-from gm.hub.core.restore_detection import (
+from gm.hub.core.redial_policy import (
     FORGET_AFTER,
+    LIFETIME,
     PATIENCE,
     REWOUND_AFTER,
+    YOUNG_LIFETIME,
+    YOUTH,
     RestoreDetection,
     RestoreVerdict,
+    lifetime,
 )
 from gm.hub.core.session import EndCause, HubSession, flaw
 from tests.unit.gm.hub.samples import document, hello, report

@@ -4,10 +4,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from lc.core.learning.job import Dataset, Job, Model
 from lc.core.learning.next_command import JobInputs
-from lc.core.learning.objects.dataset import Dataset
-from lc.core.learning.objects.job import Job
-from lc.core.learning.objects.model import Model
 from lc.core.learning.samples import Segment
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)

@@ -1,29 +1,24 @@
 """What is evaluated against what, and whether a model takes its place."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lc.core.learning.commands import (
-    Begin,
+    Advance,
     Command,
     CopyModel,
-    FileLocation,
     Idle,
     LoopPace,
     MakeFolder,
-    Note,
     WriteHotUpdate,
     WriteSamples,
 )
-from lc.core.learning.events import DeployBegun, EvalBegun, GivenUp, HotUpdated
+from lc.core.learning.job import FileLocation, Job, Model, Stage
 from lc.core.learning.next_command import JobInputs, next_command
-from lc.core.learning.objects.job import Job
-from lc.core.learning.objects.model import Model
-from lc.core.learning.objects.stage import Stage
 from lc.core.learning.samples import Version
-from lc.core.learning.state import StageOutcome, State
+from lc.core.learning.state import EvalBegun, HotUpdated, StageAnswered, StageOutcome, State
 from tests.unit.lc.learning.jobs import NOW, condition, job, known, later, output, samples
 
 PACE = LoopPace(gathered=NOW)
@@ -46,7 +41,8 @@ def evaluated(new: Any, old: Any) -> State:
 
 
 def failure(command: Command) -> str:
-    assert isinstance(command, Note)
+    assert isinstance(command, Advance)
+    assert not command.tasks
     assert command.report is not None
     assert command.report["status"] == "Failed"
     return str(command.report["message"])
@@ -54,7 +50,7 @@ def failure(command: Command) -> str:
 
 def test_the_trained_model_is_judged_beside_the_one_in_service() -> None:
     command = look(job(EVAL), LEFT)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     data = FileLocation("/srv/out/data/eval/1/data.txt")
     assert command.tasks == (WriteSamples((samples(2, "1.eval.samples"),), data),)
     assert command.report == {
@@ -73,7 +69,7 @@ def test_the_trained_model_is_judged_beside_the_one_in_service() -> None:
 
 def test_an_evaluation_begins_once_a_round() -> None:
     command = look(job(EVAL), LEFT)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert isinstance(look(job(EVAL, EVAL), LEFT.after(command.event)), Idle)
 
 
@@ -82,7 +78,7 @@ def test_an_evaluation_model_of_its_own_is_judged_in_the_place_of_the_one_in_ser
     state = replace(LEFT, trained=StageOutcome(1, both))
     asked = job(EVAL, evalSpec={"initialModel": {"name": "judge"}})
     command = look(asked, state, known(judge=Model("ckpt", "/srv/m/judge.ckpt")))
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.report is not None
     urls = [each["url"] for each in command.report["input"]["models"]]  # type: ignore[index]
     assert urls == ["/1.ckpt", "/srv/m/judge.ckpt"]
@@ -97,7 +93,7 @@ def test_five_versions_of_evaluation_samples_are_kept_each_once() -> None:
             state, trained=StageOutcome(number, (TRAINED,)), fresh=(samples(number, name),)
         )
         command = look(job(condition("Eval", "Waiting", number)), state)
-        assert isinstance(command, Begin)
+        assert isinstance(command, Advance)
         state = state.after(command.event)
         task = command.tasks[0]
         assert isinstance(task, WriteSamples)
@@ -109,7 +105,7 @@ def test_an_evaluation_without_new_samples_has_the_versions_before() -> None:
     old = Version(1, (samples(2, "1.eval.samples"),))
     state = State(trained=StageOutcome(2, (TRAINED,)), versions=(old,))
     command = look(job(condition("Eval", "Waiting", 2)), state)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.event == EvalBegun(2, (old,))
 
 
@@ -118,7 +114,7 @@ def test_rows_of_other_columns_are_left_out_of_an_evaluation() -> None:
     new = samples(3, "2.eval.samples", "a,c")
     state = State(trained=StageOutcome(2, (TRAINED,)), versions=(old,), fresh=(new,))
     command = look(job(condition("Eval", "Waiting", 2)), state)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     task = command.tasks[0]
     assert isinstance(task, WriteSamples)
     assert task.segments == (new,)
@@ -139,7 +135,8 @@ def test_a_success_of_which_no_worker_told_fails_the_evaluation() -> None:
 def test_samples_stay_where_an_evaluation_cannot_begin() -> None:
     state = replace(LEFT, trained=None, versions=(Version(0, (samples(1, "0"),)),))
     command = look(job(EVAL), state)
-    assert isinstance(command, Note)
+    assert isinstance(command, Advance)
+    assert not command.tasks
     after = state.after(command.event)
     assert (after.versions, after.fresh) == (state.versions, state.fresh)
     assert isinstance(look(job(EVAL), after), Idle)
@@ -148,7 +145,7 @@ def test_samples_stay_where_an_evaluation_cannot_begin() -> None:
 def test_what_another_node_s_worker_said_is_read_from_the_conditions() -> None:
     done = condition("Train", "Completed", 1, data=output(TRAINED))
     command = look(job(done, EVAL), replace(LEFT, trained=None))
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
 
 
 def test_what_was_said_of_an_older_round_does_not_count() -> None:
@@ -163,7 +160,7 @@ def test_a_better_model_is_deployed(hot: bool) -> None:
     trigger = {"condition": {"operator": ">", "threshold": 0.1, "metric": "precision_delta"}}
     asked = job(DEPLOY, deploySpec={"model": model, "trigger": trigger})
     command = look(asked, evaluated([0.9], [0.7]))
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     # The worker that serves gets it while it runs, once GM says that it does.
     copied = CopyModel(FileLocation("/srv/out/train/1/model.pb"), FileLocation("/srv/m/prod.pb"))
     assert command.tasks == (() if hot else (copied,))
@@ -183,8 +180,9 @@ def test_a_better_model_is_deployed(hot: bool) -> None:
 
 def test_a_model_that_is_not_better_stays_where_it_is() -> None:
     command = look(job(DEPLOY), evaluated([0.75], [0.7]))
-    assert isinstance(command, Note)
-    assert command.event == DeployBegun(1)
+    assert isinstance(command, Advance)
+    assert not command.tasks
+    assert command.event == StageAnswered(Stage.DEPLOY, 1)
     assert command.report == {
         "phase": "Deploy",
         "status": "Completed",
@@ -200,7 +198,7 @@ def test_a_better_model_waits_for_its_time() -> None:
     early = look(job(DEPLOY, deploy=night), evaluated([0.9], [0.7]))
     assert isinstance(early, Idle)
     assert early.seconds == 60
-    assert isinstance(look(job(DEPLOY, deploy=night), evaluated([0.7], [0.7])), Note)
+    assert isinstance(look(job(DEPLOY, deploy=night), evaluated([0.7], [0.7])), Advance)
 
 
 def test_a_deployment_without_results_fails_and_is_not_taken_for_needless() -> None:
@@ -213,7 +211,7 @@ def test_results_of_another_node_s_worker_are_read_from_the_conditions() -> None
     assert known_there is not None
     trained = condition("Train", "Completed", data=output(TRAINED))
     done = condition("Eval", "Completed", data=output(*known_there.results))
-    assert isinstance(look(job(trained, done, DEPLOY), State()), Begin)
+    assert isinstance(look(job(trained, done, DEPLOY), State()), Advance)
 
 
 def test_the_model_that_judges_is_exchanged_as_well() -> None:
@@ -221,7 +219,7 @@ def test_the_model_that_judges_is_exchanged_as_well() -> None:
     state = replace(evaluated([0.9], [0.7]), trained=StageOutcome(1, both))
     asked = job(DEPLOY, evalSpec={"initialModel": {"name": "judge"}})
     command = look(asked, state, known(judge=Model("ckpt", "/m/judge.ckpt", (), "keys")))
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.tasks[1] == CopyModel(
         FileLocation("/1.ckpt"), FileLocation("/m/judge.ckpt", "keys")
     )
@@ -231,7 +229,7 @@ def test_a_deployment_is_decided_where_it_was_evaluated() -> None:
     there = job(DEPLOY, annotations={"sedna.io/Eval": "edge-b"})
     state = evaluated([0.9], [0.7])
     assert isinstance(look(there, state), Idle)
-    assert isinstance(look(there, state, known(None, node="edge-b")), Begin)
+    assert isinstance(look(there, state, known(None, node="edge-b")), Advance)
 
 
 HOT = {
@@ -243,7 +241,7 @@ HOT = {
 def test_a_hot_update_lays_model_and_notice_where_the_worker_looks() -> None:
     running = job(condition("Deploy", "Running"), deploySpec=HOT)
     command = look(running, evaluated([0.9], [0.7]))
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     folder = "/var/lib/sedna/model-hot-update/shop/incrementallearningjob/il1/"
     trained = FileLocation("/srv/out/train/1/model.pb")
     assert command.tasks == (
@@ -268,7 +266,7 @@ def test_a_notice_that_is_written_again_says_the_same() -> None:
     first = next_command(running, LEFT, known(), pace=PACE, now=NOW)
     again = next_command(running, LEFT, known(), pace=PACE, now=later(5))
     assert first == again
-    assert isinstance(first, Begin)
+    assert isinstance(first, Advance)
     notice = first.tasks[-1]
     assert isinstance(notice, WriteHotUpdate)
     assert notice.updated == "2026-03-04T11:59:58Z"
@@ -278,7 +276,7 @@ def test_gm_may_say_where_hot_updates_lie() -> None:
     where = {"sedna.io/model-hot-update-config": "/srv/hot/config.json"}
     running = job(condition("Deploy", "Running"), deploySpec=HOT, annotations=where)
     command = look(running, LEFT)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.tasks[0] == CopyModel(
         FileLocation("/srv/out/train/1/model.pb"), FileLocation("/srv/hot/model.pb")
     )
@@ -294,7 +292,7 @@ def lifelong(*conditions: dict[str, Any]) -> Job:
 
 def test_a_lifelong_job_evaluates_all_that_was_trained() -> None:
     command = look(lifelong(EVAL), LEFT)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.report is not None
     assert command.report["input"] == {
         "models": [TRAINED],
@@ -307,7 +305,7 @@ def test_a_lifelong_job_evaluates_all_that_was_trained() -> None:
 def test_a_lifelong_job_deploys_what_its_evaluation_kept() -> None:
     kept = {"format": "pkl", "url": "/srv/out/eval/1/index.pkl"}
     command = look(lifelong(DEPLOY), State(evaluated=StageOutcome(1, (kept,))))
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     target = FileLocation("/srv/out/deploy/index.pkl")
     assert command.tasks == (CopyModel(FileLocation(kept["url"]), target),)
     assert command.report is not None
@@ -316,7 +314,8 @@ def test_a_lifelong_job_deploys_what_its_evaluation_kept() -> None:
 
 def test_a_lifelong_job_that_kept_nothing_goes_on() -> None:
     command = look(lifelong(DEPLOY), State(evaluated=StageOutcome(1, ())))
-    assert isinstance(command, Note)
+    assert isinstance(command, Advance)
+    assert not command.tasks
     assert command.report is not None
     assert command.report["status"] == "Completed"
 
@@ -326,5 +325,5 @@ def test_a_lifelong_job_without_word_of_its_evaluation_fails() -> None:
 
 
 def test_a_stage_that_was_given_up_is_not_begun_again() -> None:
-    given_up = LEFT.after(GivenUp(Stage.DEPLOY, 1))
+    given_up = LEFT.after(StageAnswered(Stage.DEPLOY, 1))
     assert isinstance(look(job(DEPLOY), given_up), Idle)

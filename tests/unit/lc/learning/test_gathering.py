@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lc.core.learning.commands import FileLocation, Gather
+from lc.core.learning.commands import Gather
+from lc.core.learning.job import FileLocation
 from lc.core.learning.samples import Cursor, Segment
 from lc.core.learning.state import State
 from lc.learning import gathering
-from lc.learning.atomic_files import CHUNK, Halt, Halted
 from lc.learning.gathering import Unreadable, gather
-from lc.learning.spool import Spool
+from lc.learning.spool import CHUNK, Halt, Halted, Spool
 from tests.examples import examples
 
 

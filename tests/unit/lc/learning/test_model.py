@@ -2,8 +2,8 @@
 
 import pytest
 
-from lc.core.learning.objects.fields import MalformedJob
-from lc.core.learning.objects.model import Model, fitting, models_in
+from lc.core.learning.fields import MalformedJob
+from lc.core.learning.job import Model, fitting, models_in
 
 CKPT = Model("ckpt", "/out/1/model.ckpt")
 OM_310 = Model("om", "/out/1/310.om", ("310",))

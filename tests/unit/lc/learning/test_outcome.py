@@ -1,15 +1,14 @@
 """Of which round a worker's word is, and which words change nothing."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from lc.core.learning.events import Worker
-from lc.core.learning.objects.fields import MalformedJob
+from lc.core.learning.fields import MalformedJob
 from lc.core.learning.outcome import Heard, Unheard, hear
 from lc.core.learning.samples import Segment
-from lc.core.learning.state import WORKERS_KEPT, Lent, StageOutcome, State
+from lc.core.learning.state import WORKERS_KEPT, Lent, StageOutcome, State, Worker
 from lc.core.worker_info import WorkerInfo
 from tests.unit.lc.learning.jobs import condition, job
 

@@ -1,27 +1,22 @@
 """When a training begins, with what, and what becomes of its samples."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from lc.core.learning.commands import (
-    Begin,
-    FileLocation,
+    Advance,
     Gather,
     Idle,
     LoopPace,
     MakeFolder,
-    Note,
     Repeat,
     WriteIndex,
     WriteSamples,
 )
-from lc.core.learning.events import Returned, SegmentsLost, TrainBegun
+from lc.core.learning.job import Dataset, FileLocation, Model
 from lc.core.learning.next_command import LONGEST_BACKOFF, JobInputs, next_command
-from lc.core.learning.objects.dataset import Dataset
-from lc.core.learning.objects.model import Model
 from lc.core.learning.samples import Cursor, Segment
-from lc.core.learning.state import Lent, StageOutcome, State
+from lc.core.learning.state import Lent, Returned, SegmentsLost, StageOutcome, State, TrainBegun
 from tests.unit.lc.learning.jobs import DATASET, NOW, condition, job, known, later, output, samples
 
 WAITING = condition("Train", "Waiting")
@@ -59,7 +54,7 @@ def test_a_trigger_that_fires_begins_the_round_that_gm_said() -> None:
     command = next_command(
         job(condition("Train", "Waiting", 3)), ENOUGH, known(), pace=FRESH, now=NOW
     )
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.tasks == (
         WriteSamples((samples(4),), FileLocation("/srv/out/data/train/3/data.txt")),
         MakeFolder(FileLocation("/srv/out/train/3")),
@@ -88,7 +83,7 @@ def test_without_samples_no_trigger_fires(operator: str) -> None:
     assert command.note == "there are no new samples"
     one = State(train=(samples(1),))
     assert isinstance(
-        next_command(job(WAITING, train=below), one, known(), pace=FRESH, now=NOW), Begin
+        next_command(job(WAITING, train=below), one, known(), pace=FRESH, now=NOW), Advance
     )
 
 
@@ -110,20 +105,20 @@ def test_a_trigger_is_judged_once_in_its_check_period() -> None:
         return next_command(asked, more, known(), pace=pace, now=later(seconds))
 
     assert isinstance(look(299), Idle)
-    assert isinstance(look(300), Begin)
+    assert isinstance(look(300), Advance)
 
 
 def test_a_new_round_is_judged_at_once() -> None:
     judged = replace(FRESH, judged=NOW, judged_round=1)
     waiting = job(condition("Train", "Waiting", 2))
-    assert isinstance(next_command(waiting, ENOUGH, known(), pace=judged, now=NOW), Begin)
+    assert isinstance(next_command(waiting, ENOUGH, known(), pace=judged, now=NOW), Advance)
 
 
 def test_a_clock_that_was_set_back_holds_nothing_up() -> None:
     ahead = LoopPace(gathered=later(900), judged=later(900), judged_round=1)
     assert isinstance(next_command(job(WAITING), ENOUGH, known(), pace=ahead, now=NOW), Gather)
     judged = replace(ahead, gathered=NOW)
-    assert isinstance(next_command(job(WAITING), ENOUGH, known(), pace=judged, now=NOW), Begin)
+    assert isinstance(next_command(job(WAITING), ENOUGH, known(), pace=judged, now=NOW), Advance)
 
 
 def test_a_repeated_waiting_begins_nothing_twice() -> None:
@@ -137,7 +132,7 @@ def test_a_round_before_one_that_was_asked_is_begun_after_a_restore_of_etcd() ->
     state = replace(ENOUGH, train_asked=7)
     waiting = job(condition("Train", "Waiting", 5))
     command = next_command(waiting, state, known(), pace=FRESH, now=NOW)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.event == TrainBegun(5, (samples(4),), ())
 
 
@@ -154,7 +149,7 @@ def test_a_later_round_goes_on_from_the_model_that_was_trained_last() -> None:
     )
     history = (condition("Train", "Completed", 1, data=left), condition("Train", "Waiting", 2))
     command = next_command(job(*history), ENOUGH, known(), pace=FRESH, now=NOW)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.report is not None
     assert command.report["input"]["models"] == [  # type: ignore[index]
         {"format": "pb", "url": "/srv/out/train/1/x.pb"}
@@ -166,7 +161,7 @@ def test_a_later_round_begins_at_the_initial_model_if_nothing_fits_it() -> None:
     state = replace(ENOUGH, trained=StageOutcome(1, ({"format": "ckpt", "url": "/x.ckpt"},)))
     waiting = job(condition("Train", "Waiting", 2))
     command = next_command(waiting, state, known(), pace=FRESH, now=NOW)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.report is not None
     assert command.report["input"]["models"] == [  # type: ignore[index]
         {"format": "pb", "url": "/srv/m/base.pb"}
@@ -184,7 +179,7 @@ def test_columns_that_changed_do_not_share_a_file() -> None:
     old, new = samples(4, "1", "a,b"), samples(9, "2", "a,c")
     table = known(Dataset("/srv/d/t.csv", "csv", "edge-a"))
     command = next_command(job(WAITING), State(train=(old, new)), table, pace=FRESH, now=NOW)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.event == TrainBegun(1, (old,), (new,))
     assert command.tasks[0] == WriteSamples((old,), FileLocation("/srv/out/data/train/1/data.csv"))
 
@@ -193,7 +188,7 @@ def test_remote_text_has_an_index_of_the_files_that_it_names() -> None:
     remote = Dataset("s3://b/d/train.txt", "txt", "edge-a", "keys")
     asked = job(WAITING, outputDir="s3://b/out/", credentialName="more")
     command = next_command(asked, ENOUGH, known(remote), pace=FRESH, now=NOW)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     index = FileLocation("s3://b/out/data/train/1/dataIndex.txt", "more")
     assert WriteIndex((samples(4),), "s3://b/d/", index) in command.tasks
     assert command.report is not None
@@ -213,7 +208,7 @@ def test_remote_data_is_fetched_only_where_a_trigger_is_to_be_judged() -> None:
 def test_a_lifelong_job_trains_without_an_initial_model() -> None:
     asked = job(WAITING, kind="lifelonglearningjob", initialModel=None)
     command = next_command(asked, ENOUGH, known(), pace=FRESH, now=NOW)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.report is not None
     assert command.report["input"] == {
         "dataURL": "/srv/out/data/train/1/data.txt",
@@ -230,7 +225,8 @@ def failed(number: int = 2) -> tuple[object, State]:
 def test_samples_of_a_training_that_failed_wait_again() -> None:
     """Sedna's LC has forgotten them."""
     command, lent = failed()
-    assert isinstance(command, Note)
+    assert isinstance(command, Advance)
+    assert not command.tasks
     assert command.event == Returned(1, NOW.timestamp() + 60)
     assert command.report is None
     after = lent.after(command.event)
@@ -240,7 +236,8 @@ def test_samples_of_a_training_that_failed_wait_again() -> None:
 
 def test_a_training_that_failed_is_tried_again_after_a_while_that_grows() -> None:
     command, lent = failed()
-    assert isinstance(command, Note)
+    assert isinstance(command, Advance)
+    assert not command.tasks
     after = lent.after(command.event)
     waiting = job(condition("Train", "Waiting", 2))
 
@@ -249,13 +246,13 @@ def test_a_training_that_failed_is_tried_again_after_a_while_that_grows() -> Non
         return next_command(waiting, state, known(), pace=pace, now=later(seconds))
 
     assert isinstance(look(after, 59), Idle)
-    assert isinstance(look(after, 60), Begin)
+    assert isinstance(look(after, 60), Advance)
     again = replace(lent, failures=1)
     second = next_command(waiting, again, known(), pace=FRESH, now=NOW)
-    assert isinstance(second, Note)
+    assert isinstance(second, Advance)
     assert second.event == Returned(1, NOW.timestamp() + 120)
     many = next_command(waiting, replace(lent, failures=50), known(), pace=FRESH, now=NOW)
-    assert isinstance(many, Note)
+    assert isinstance(many, Advance)
     assert many.event == Returned(1, NOW.timestamp() + LONGEST_BACKOFF)
 
 
@@ -265,7 +262,7 @@ def test_samples_of_a_training_that_succeeded_do_not_come_back() -> None:
     waiting = job(done, lost, condition("Train", "Waiting", 2))
     lent = State(train=(samples(4, "2"),), lent=Lent(1, (samples(4, "1"),)), train_asked=1)
     command = next_command(waiting, lent, known(), pace=FRESH, now=NOW)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.event == TrainBegun(2, (samples(4, "2"),), ())
 
 
@@ -294,7 +291,7 @@ def test_a_model_of_another_format_is_asked_for_by_device_too() -> None:
     )
     waiting = job(condition("Train", "Waiting", 2))
     command = next_command(waiting, state, known(base=base), pace=FRESH, now=NOW)
-    assert isinstance(command, Begin)
+    assert isinstance(command, Advance)
     assert command.report is not None
     assert command.report["input"]["models"][0]["url"] == "/310.om"  # type: ignore[index]
 

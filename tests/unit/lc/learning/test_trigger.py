@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from lc.core.learning.metrics import comparison
-from lc.core.learning.objects.fields import MalformedJob
-from lc.core.learning.objects.trigger import Trigger
+from lc.core.learning.fields import MalformedJob
+from lc.core.learning.trigger import Trigger, comparison
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 

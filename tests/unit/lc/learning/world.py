@@ -5,26 +5,26 @@ are numbers, so that each can be found again, once, wherever it went.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from lc.core.learning.commands import (
-    Begin,
+    Advance,
     Body,
     Command,
     Gather,
     LoopPace,
-    Note,
     Task,
     WriteSamples,
 )
-from lc.core.learning.events import Event, Gathered
+from lc.core.learning.job import Job
 from lc.core.learning.next_command import next_command
-from lc.core.learning.objects.job import Job
 from lc.core.learning.outcome import Heard, hear
 from lc.core.learning.samples import Segment, for_training, opened
-from lc.core.learning.state import State
+from lc.core.learning.state import Event, Gathered, State
 from lc.core.worker_info import WorkerInfo
 from tests.unit.lc.learning.jobs import condition, document, known, later
 
@@ -115,9 +115,7 @@ class World:
             case Gather():
                 self._save_if_new(state, self._gather(command))
                 self.pace = replace(self.pace, gathered=self.now)
-            case Note(event, _, report):
-                self._save(state, event, report)
-            case Begin(tasks, event, _, report):
+            case Advance(event, _, report, tasks):
                 for task in tasks:
                     self._perform(task)
                 self._save(state, event, report)

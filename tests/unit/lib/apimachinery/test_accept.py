@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_sidecars.apimachinery.accept import Form, Representation, representation, takes_gzip
+from edge_sidecars.apimachinery.request.accept import (
+    Form,
+    Representation,
+    representation,
+    takes_gzip,
+)
 
 META = "g=meta.k8s.io;v=v1"
 LISTS = f"as=PartialObjectMetadataList;{META}"

@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given
 
-from edge_sidecars.apimachinery.selection.fields import BadSelector, FieldSelector
+from edge_sidecars.apimachinery.selection.fields import FieldSelector
+from edge_sidecars.apimachinery.selection.selector import BadSelector
 from tests.unit.lib.apimachinery.selection import field_selectors, field_values, texts
 
 

@@ -4,7 +4,8 @@ integration tests hold them against a real one."""
 import pytest
 from hypothesis import given
 
-from edge_sidecars.apimachinery.selection.label_parser import BadSelector, LabelTerm, parse_terms
+from edge_sidecars.apimachinery.selection.label_parser import LabelTerm, parse_terms
+from edge_sidecars.apimachinery.selection.selector import BadSelector
 from tests.unit.lib.apimachinery.selection import texts
 
 NAME_RULE = (

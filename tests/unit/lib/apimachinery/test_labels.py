@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_sidecars.apimachinery.selection.labels import BadSelector, LabelSelector
+from edge_sidecars.apimachinery.selection.labels import LabelSelector
+from edge_sidecars.apimachinery.selection.selector import BadSelector
 from tests.unit.lib.apimachinery.selection import label_selectors, label_sets, texts
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.go_format import parse_query
-from edge_sidecars.apimachinery.list_options import ListOptions, VersionMatch, get_version
+from edge_sidecars.apimachinery.request.list_options import ListOptions, VersionMatch, get_version
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.status import Refused, Status

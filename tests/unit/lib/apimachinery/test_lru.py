@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from edge_sidecars.apimachinery.lru import LONGEST, lru
-from edge_sidecars.apimachinery.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from relay_sidecar.web.reads.selection import by_name
 
 
@@ -40,11 +40,11 @@ LONG = "x" * 20_000
     ],
     ids=["selector", "group", "plural", "name"],
 )
-def test_a_thousand_long_targets_leave_nothing_behind(target: str) -> None:
+def test_two_hundred_long_targets_leave_nothing_behind(target: str) -> None:
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        for number in range(1000):
+        for number in range(200):
             info = RequestInfo.parse("GET", target.replace("x", f"x{number}", 1))
             assert info.is_resource
             by_name(info)

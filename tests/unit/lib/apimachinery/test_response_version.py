@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_sidecars.apimachinery.accept import Form
+from edge_sidecars.apimachinery.request.accept import Form
 from edge_sidecars.apimachinery.resource_version import response_version, version_at_head
 
 META = {"name": "a", "resourceVersion": "42"}

@@ -7,7 +7,7 @@ from socket import AF_INET, AddressFamily
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from edge_sidecars.kubeapi.resolver import FRESH_FOR, Resolver
+from edge_sidecars.kubeapi.connector import FRESH_FOR, Resolver
 
 
 class Names(AbstractResolver):

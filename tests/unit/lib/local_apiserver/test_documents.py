@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from edge_sidecars.apimachinery.openapi import read_schemas
+from edge_sidecars.local_apiserver.core.api_resource import Catalog
 from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
-from edge_sidecars.local_apiserver.core.catalog import Catalog
-from edge_sidecars.local_apiserver.core.custom_resource import resources
+from edge_sidecars.local_apiserver.core.crd import resources
 from edge_sidecars.local_apiserver.core.discovery import AGGREGATED
 from edge_sidecars.local_apiserver.documents import Documents
 from edge_sidecars.local_apiserver.response import Answer

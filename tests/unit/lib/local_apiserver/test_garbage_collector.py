@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from edge_sidecars.apimachinery.resource_name import ResourceName
-from edge_sidecars.local_apiserver.core.api_resource import Resource
+from edge_sidecars.apimachinery.resources import ResourceName
+from edge_sidecars.local_apiserver.core.api_resource import Catalog, Resource
 from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
-from edge_sidecars.local_apiserver.core.catalog import Catalog
 from edge_sidecars.local_apiserver.core.deletion import DeleteOptions
 from edge_sidecars.local_apiserver.garbage_collector import GarbageCollector
 from edge_sidecars.local_apiserver.object_store import ObjectStore

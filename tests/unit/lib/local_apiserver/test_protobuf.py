@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_sidecars.apimachinery.protobuf_wire import BadWire
 from edge_sidecars.local_apiserver.core.body.protobuf import is_readable, read_object
-from edge_sidecars.local_apiserver.core.body.protobuf_wire import BadWire
 
 CORE = "io.k8s.api.core.v1"
 LEASE = "io.k8s.api.coordination.v1.Lease"

@@ -41,7 +41,7 @@ def command(listen: str | BadInput) -> StatusCommand:
 
     return StatusCommand(
         program="thing",
-        document=StatusDocument("/status", "thing", "the thing", frozenset({"a"}), longest=100),
+        document=StatusDocument("thing", "the thing", frozenset({"a"}), longest=100),
         url_of="--listen",
         listen=default,
         table=str,

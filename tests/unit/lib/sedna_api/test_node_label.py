@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_sidecars.sedna_api.core.node_label import node_label
+from edge_sidecars.sedna_api.core.kinds import node_label
 
 # k8s.io/apimachinery/pkg/util/validation: qualifiedNameFmt.
 LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")

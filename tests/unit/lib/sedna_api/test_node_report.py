@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import MAX_BODY, MalformedReport, Report, unnumbered_store
@@ -336,8 +337,8 @@ def test_what_is_no_node_report_is_malformed(broken: bytes | dict[str, object]) 
 
 
 def test_what_an_object_has_taken_in_says_the_same_after_the_api() -> None:
-    taken = {"b": applied(3), "a": replace(applied(1), node="a")}
-    taken = {node: replace(it, node=node) for node, it in taken.items()}
+    taken = {"b": applied(3), "a": applied(1)}
+    taken = {node: structs.replace(it, node=node) for node, it in taken.items()}
     items = applied_json(taken)
 
     assert [it["node"] for it in items] == ["a", "b"]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from edge_sidecars.apimachinery.objects import Item
-from edge_sidecars.apimachinery.resource_name import ResourceName
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
@@ -27,12 +27,8 @@ from relay_sidecar.core.access.authorization import (
     AuthorizationCache,
     saved_clock,
 )
+from relay_sidecar.core.access.authorizer import Attributes, Decision
 from relay_sidecar.core.access.offline_clock import OfflineClock
-from relay_sidecar.core.access.resource_attributes import Attributes
-from relay_sidecar.core.access.verdict import (
-    Allowed,
-    Denied,
-)
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams import stream_journal
 from tests.unit.relay.journal_history import load, objects
@@ -109,10 +105,12 @@ def test_a_caller_keeps_what_upstream_decided(tmp_path: Path, end: str) -> None:
     decisions = _decisions(load(_copied("journal", end, tmp_path)))
     pods = Attributes(verb="list", version="v1", resource="pods", namespace="shop")
     nodes = Attributes(verb="list", version="v1", resource="nodes")
-    assert isinstance(decisions.judge(TOKEN, pods, now=1060.0, is_online=False), Allowed)
+    allowed = decisions.judge(TOKEN, pods, now=1060.0, is_online=False)
+    assert isinstance(allowed, Decision)
+    assert allowed.allowed
     found = decisions.judge(TOKEN, nodes, now=1060.0, is_online=False)
-    assert isinstance(found, Denied)
-    assert (found.user, found.reason) == ("anna", "policy")
+    assert isinstance(found, Decision)
+    assert (found.allowed, found.user, found.reason) == (False, "anna", "policy")
 
 
 def _decisions(saved: Saved) -> AuthorizationCache:

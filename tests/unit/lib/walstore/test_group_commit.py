@@ -5,8 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain
 
-from edge_sidecars.walstore.disk_thread import DiskThread
-from edge_sidecars.walstore.group_commit import Commit, GroupCommit
+from edge_sidecars.walstore.disk_thread import Commit, DiskThread, GroupCommit
 
 
 class Disk:

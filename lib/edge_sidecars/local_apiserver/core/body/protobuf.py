@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from edge_sidecars.local_apiserver.core.body import protobuf_wire
+from edge_sidecars.apimachinery import protobuf_wire
+from edge_sidecars.apimachinery.protobuf_wire import BadWire
 from edge_sidecars.local_apiserver.core.body.decoding import written
-from edge_sidecars.local_apiserver.core.body.protobuf_wire import BadWire
 from edge_sidecars.local_apiserver.core.builtin.builtin_types import raw_fields, raw_types
 from edge_sidecars.local_apiserver.core.unstructured import Json, Object, items, mapping, text
 

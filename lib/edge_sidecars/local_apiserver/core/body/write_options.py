@@ -6,6 +6,7 @@ Owns: media types, dryRun and fieldValidation, and the refusals of what they sho
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from edge_sidecars.apimachinery.protobuf_wire import BadWire
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.local_apiserver.core import api_errors
 from edge_sidecars.local_apiserver.core.api_resource import Resource
@@ -21,7 +22,6 @@ from edge_sidecars.local_apiserver.core.body.object_reader import (
     NotAnObject,
     parse,
 )
-from edge_sidecars.local_apiserver.core.body.protobuf_wire import BadWire
 from edge_sidecars.local_apiserver.core.body.strategic_patch import (
     BadStrategicPatch,
     strategic_merge,

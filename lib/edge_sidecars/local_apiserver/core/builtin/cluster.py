@@ -55,3 +55,8 @@ NODE = Strategy(
     default=_default_allocatable,
     prepare_status=_default_reported,
 )
+
+
+def system_namespace(name: str) -> Object:
+    """A namespace that the server makes for itself."""
+    return {"metadata": {"name": name, "labels": {NAME_LABEL: name}}}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from edge_sidecars.local_apiserver.core import names
 from edge_sidecars.local_apiserver.core.api_resource import Strategy
+from edge_sidecars.local_apiserver.core.builtin.pod import name_faults
 from edge_sidecars.local_apiserver.core.schema import field_errors
 from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.unstructured import (
@@ -72,15 +73,7 @@ def _service_faults(spec: Object) -> Iterable[FieldError]:
 def _port_faults(
     port: Object, path: str, seen: set[str], *, is_named: bool
 ) -> Iterable[FieldError]:
-    name = text(port, "name")
-    if not name:
-        if is_named:
-            yield field_errors.required(f"{path}.name")
-    elif said := names.dns_label(name):
-        yield field_errors.invalid(f"{path}.name", name, said)
-    elif name in seen:
-        yield field_errors.duplicate(f"{path}.name", name)
-    seen.add(name)
+    yield from name_faults(port, path, seen, is_required=is_named)
     for field in ("port", "targetPort"):
         value = port.get(field, 0)
         if isinstance(value, int) and not 0 < value < 65536:

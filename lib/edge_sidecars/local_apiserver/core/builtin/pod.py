@@ -110,11 +110,11 @@ def spec_faults(spec: Object, path: str) -> Iterable[FieldError]:
         yield field_errors.not_supported(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
     volumes: set[str] = set()
     for index, volume in enumerate(objects(spec, "volumes")):
-        yield from _name_faults(volume, f"{path}.volumes[{index}]", volumes)
+        yield from name_faults(volume, f"{path}.volumes[{index}]", volumes)
 
 
 def _container_faults(container: Object, path: str, seen: set[str]) -> Iterable[FieldError]:
-    yield from _name_faults(container, path, seen)
+    yield from name_faults(container, path, seen)
     if not text(container, "image").strip():
         yield field_errors.required(f"{path}.image")
     policy = text(container, "imagePullPolicy")
@@ -130,10 +130,14 @@ def _container_faults(container: Object, path: str, seen: set[str]) -> Iterable[
             yield field_errors.required(f"{path}.env[{index}].name")
 
 
-def _name_faults(named: Object, path: str, seen: set[str]) -> Iterable[FieldError]:
+def name_faults(
+    named: Object, path: str, seen: set[str], *, is_required: bool = True
+) -> Iterable[FieldError]:
+    """Of a container, a volume or a port: a DNS label that no other one in the list has."""
     name = text(named, "name")
     if not name:
-        yield field_errors.required(f"{path}.name")
+        if is_required:
+            yield field_errors.required(f"{path}.name")
     elif said := names.dns_label(name):
         yield field_errors.invalid(f"{path}.name", name, said)
     elif name in seen:

@@ -7,7 +7,6 @@ and CEL rules are refused: the origin would not keep to them.
 from collections.abc import Iterable, Sequence
 
 from edge_sidecars.local_apiserver.core import names
-from edge_sidecars.local_apiserver.core.custom_resource import schema_path
 from edge_sidecars.local_apiserver.core.schema import field_errors, structural
 from edge_sidecars.local_apiserver.core.schema.field_errors import FieldError
 from edge_sidecars.local_apiserver.core.schema.pruning import apply_defaults, prune
@@ -16,6 +15,8 @@ from edge_sidecars.local_apiserver.core.schema.validation import validate
 from edge_sidecars.local_apiserver.core.unstructured import (
     Object,
     copied,
+    is_equal,
+    items,
     mapping,
     objects,
     strings,
@@ -114,7 +115,7 @@ def _version_faults(spec: Object) -> Iterable[FieldError]:
 
 def _schema_faults(spec: Object, version: Object, index: int) -> Iterable[FieldError]:
     raw = mapping(version, "schema", "openAPIV3Schema")
-    path = schema_path(spec, index)
+    path = _schema_path(spec, index)
     if not isinstance(mapping(version, "schema").get("openAPIV3Schema"), dict):
         yield field_errors.required(f"spec.versions[{index}].schema.openAPIV3Schema")
         return
@@ -178,3 +179,11 @@ def check_update(obj: Object, current: Object) -> Sequence[FieldError]:
             )
             found.append(field_errors.invalid(f"status.storedVersions[{index}]", name, said))
     return found
+
+
+def _schema_path(spec: Object, index: int) -> str:
+    """How kube-apiserver names the schema of a version: all being the same, it is one."""
+    schemas = [mapping(one, "schema") for one in items(spec, "versions")]
+    if all(is_equal(schema, schemas[0]) for schema in schemas):
+        return "spec.validation.openAPIV3Schema"
+    return f"spec.versions[{index}].schema.openAPIV3Schema"

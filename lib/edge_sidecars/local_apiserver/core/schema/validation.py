@@ -124,9 +124,10 @@ def _rule_faults(value: Json, rules: Rules, path: str) -> Iterable[FieldError]:
         case int() | float():
             yield from _number_faults(value, rules, path)
         case list():
-            yield from _length_faults(value, rules, path)
+            yield from _count_faults(len(value), rules.min_items, rules.max_items, "items", path)
         case dict():
-            yield from _size_faults(value, rules, path)
+            least, most = rules.min_properties, rules.max_properties
+            yield from _count_faults(len(value), least, most, "properties", path)
     yield from _composite_faults(value, rules, path)
 
 
@@ -157,31 +158,23 @@ def _number_faults(value: int | float, rules: Rules, path: str) -> Iterable[Fiel
     if (divisor := rules.multiple_of) and not float(value / divisor).is_integer():
         yield fault(f"a multiple of {divisor:g}")
     if (limit := rules.maximum) is not None:
-        if rules.is_maximum_exclusive and value >= limit:
-            yield fault(f"less than {limit:g}")
-        elif value > limit:
-            yield fault(f"less than or equal to {limit:g}")
+        bound = "less than" if rules.is_maximum_exclusive else "less than or equal to"
+        if value > limit or (rules.is_maximum_exclusive and value == limit):
+            yield fault(f"{bound} {limit:g}")
     if (limit := rules.minimum) is not None:
-        if rules.is_minimum_exclusive and value <= limit:
-            yield fault(f"greater than {limit:g}")
-        elif value < limit:
-            yield fault(f"greater than or equal to {limit:g}")
+        bound = "greater than" if rules.is_minimum_exclusive else "greater than or equal to"
+        if value < limit or (rules.is_minimum_exclusive and value == limit):
+            yield fault(f"{bound} {limit:g}")
 
 
-def _length_faults(value: list[Json], rules: Rules, path: str) -> Iterable[FieldError]:
-    if rules.min_items is not None and len(value) < rules.min_items:
-        said = f"{path} in body should have at least {rules.min_items} items"
-        yield field_errors.invalid(path, len(value), said)
-    if rules.max_items is not None and len(value) > rules.max_items:
-        yield field_errors.too_many(path, len(value), rules.max_items)
-
-
-def _size_faults(value: Object, rules: Rules, path: str) -> Iterable[FieldError]:
-    if rules.min_properties is not None and len(value) < rules.min_properties:
-        said = f"{path} in body should have at least {rules.min_properties} properties"
-        yield field_errors.invalid(path, len(value), said)
-    if rules.max_properties is not None and len(value) > rules.max_properties:
-        yield field_errors.too_many(path, len(value), rules.max_properties)
+def _count_faults(
+    count: int, least: int | None, most: int | None, what: str, path: str
+) -> Iterable[FieldError]:
+    if least is not None and count < least:
+        said = f"{path} in body should have at least {least} {what}"
+        yield field_errors.invalid(path, count, said)
+    if most is not None and count > most:
+        yield field_errors.too_many(path, count, most)
 
 
 def _composite_faults(value: Json, rules: Rules, path: str) -> Iterable[FieldError]:

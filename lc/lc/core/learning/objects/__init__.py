@@ -1,1 +1,0 @@
-"""What a learning job, its Dataset and its Models say in the API."""

@@ -1,0 +1,143 @@
+"""How it stands on this node, as one document: for `lc status`, `/status` and the metrics.
+
+Metrics are computed at the scrape from the same status.
+"""
+
+from collections import Counter
+
+import msgspec
+
+from edge_sidecars.runtime.metrics import Metric, counter, gauge
+
+
+class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """`note`: how it stands with it, for people; "" where there is nothing to say."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    note: str
+
+
+class LinkStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """`for_seconds`: in its present state."""
+
+    is_up: bool
+    peer: str
+    for_seconds: float
+    problem: str
+
+
+class StoreStatus(msgspec.Struct, frozen=True):
+    """`note`: what was set aside; `failure`: why the disk takes nothing now; "" for none."""
+
+    directory: str
+    id: str
+    note: str
+    failure: str
+    failures: int
+
+
+class RefusalStatus(msgspec.Struct, frozen=True):
+    """A report that GM will never take."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    seq: int
+    reason: str
+
+
+class ReportsStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """`oldest_seconds`: since the oldest that waits was queued, None where none waits.
+    `of_unknown_jobs`: those that wait for their job first."""
+
+    waiting: int
+    oldest_seconds: float | None
+    of_unknown_jobs: int
+    refused: int
+    refusals: tuple[RefusalStatus, ...]
+
+
+class TransferStatus(msgspec.Struct, frozen=True):
+    """In bytes; `size` None where the server does not tell it."""
+
+    url: str
+    done: int
+    size: int | None
+
+
+class LcStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The document, in Kubernetes' camelCase; `objects` by kind and name."""
+
+    node: str
+    mode: str
+    version: str
+    uptime_seconds: float
+    link: LinkStatus
+    store: StoreStatus
+    reports: ReportsStatus
+    objects: tuple[ObjectStatus, ...]
+    transfers: tuple[TransferStatus, ...]
+
+
+class LcCounters(msgspec.Struct, frozen=True):
+    """Since the start: what workers said, by answer; counts of datasets; reports of unknown jobs
+    that were dropped, by reason."""
+
+    worker_reports: tuple[tuple[int, int], ...]
+    dataset_counts: int
+    dataset_problems: int
+    unknown_jobs_dropped: tuple[tuple[str, int], ...]
+
+
+def measure(status: LcStatus, counters: LcCounters) -> list[Metric]:
+    reports, store = status.reports, status.store
+    kinds = sorted(Counter(each.kind for each in status.objects).items())
+    return [
+        gauge("lc_link_up", "1 if GM, or the relay, is connected.", status.link.is_up),
+        gauge(
+            "lc_link_seconds", "Seconds in the present state of the link.", status.link.for_seconds
+        ),
+        gauge("lc_objects", "Objects that concern this node.", kinds, label="kind"),
+        gauge("lc_reports_waiting", "Reports that are not acknowledged yet.", reports.waiting),
+        gauge(
+            "lc_reports_oldest_seconds",
+            "Age of the oldest report that waits; 0 if none does.",
+            reports.oldest_seconds or 0.0,
+        ),
+        counter("lc_reports_refused_total", "Reports that were refused for good.", reports.refused),
+        gauge(
+            "lc_reports_of_unknown_jobs",
+            "Reports of workers whose job is not known yet.",
+            reports.of_unknown_jobs,
+        ),
+        counter(
+            "lc_reports_of_unknown_jobs_dropped_total",
+            "Those that were dropped, by reason: full, expired, unfit.",
+            counters.unknown_jobs_dropped,
+            label="reason",
+        ),
+        counter(
+            "lc_worker_requests_total",
+            "What workers said, by the status they were answered.",
+            [(str(code), count) for code, count in counters.worker_reports],
+            label="status",
+        ),
+        counter("lc_dataset_counts_total", "Counts of datasets.", counters.dataset_counts),
+        gauge(
+            "lc_dataset_problems", "Datasets that cannot be counted now.", counters.dataset_problems
+        ),
+        counter(
+            "lc_store_failures_total", "Groups of changes the disk did not take.", store.failures
+        ),
+        gauge("lc_store_failing", "1 if the disk took no changes last.", bool(store.failure)),
+        gauge(
+            "lc_store_set_aside",
+            "1 if a broken store was set aside at the start.",
+            bool(store.note),
+        ),
+    ]

@@ -1,1 +1,0 @@
-"""The /status document and the metrics of one LC."""

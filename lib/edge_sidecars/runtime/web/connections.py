@@ -1,0 +1,117 @@
+"""aiohttp's server, which counts its connections, and one connection of it.
+
+Guarantee: a connection counts from before it is made until it is lost, or its handshake has failed,
+of which nobody is told; where handlers outlive their clients, until its handler has ended.
+
+`nc -N` and socat end their side after the request, and still want their answer; aiohttp by itself
+takes that for a client that left. Guarantees: requests that came whole are answered; one that is
+answered nothing for `PATIENCE` seconds is given up, because a client that left looks the same until
+it is written to. Given up at once are a request that is not whole, and a stream that pauses, as
+Go's servers do, because its place may be needed; unless it says that it `is_lively`. Over TLS
+asyncio ends the connection, whatever is wanted here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from edge_sidecars.runtime.web import aiohttp_web as web
+
+# Seconds in which an answer begins or goes on; what a client that left has asked for lasts as long.
+PATIENCE = 2.0
+# Seconds between two looks whether it is done.
+POLL = 0.05
+# Seconds; whoever does not even get so far takes no place for longer.
+HANDSHAKE_TIMEOUT = 10.0
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Connection(web.RequestHandler):
+    # Whether what is streamed comes often enough to find out that a client has left.
+    is_lively = False
+    _last_body: Any = None
+    _until = 0.0
+    _sent = 0
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._messages:
+            self._last_body = self._messages[-1][1]
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """Whether the connection is to stay open for what is still to be sent."""
+        is_whole = self._last_body is not None and self._last_body.is_eof()
+        if self.ssl_context is not None or self._upgraded or not is_whole or self._is_idle:
+            return None
+        self._until = self._loop.time() + PATIENCE
+        self._loop.call_later(POLL, self._look)
+        return True
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether it waits for another request."""
+        waiter = self._waiter
+        return not self._messages and waiter is not None and not waiter.done()
+
+    def _look(self) -> None:
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        now = self._loop.time()
+        if self._has_sent() or transport.get_write_buffer_size():
+            self._until = now + PATIENCE
+        elif self._is_pausing:
+            self._until = now
+        if self._is_idle or now >= self._until:
+            self.force_close()
+        else:
+            self._loop.call_later(POLL, self._look)
+
+    @property
+    def _is_pausing(self) -> bool:
+        """Whether a stream has begun, of which nothing is on its way."""
+        request = self._current_request
+        if request is None or self.is_lively:
+            return False
+        return request.writer.output_size > 0 and request.writer.length is None
+
+    def _has_sent(self) -> bool:
+        """Since the last look."""
+        request = self._current_request
+        before, self._sent = self._sent, 0 if request is None else request.writer.output_size
+        return self._sent != before
+
+
+class ConnectionLimit(web.Server):
+    def __init__(self, handler: Handler, *, handler_cancellation: bool, **options: Any) -> None:
+        super().__init__(handler, handler_cancellation=handler_cancellation, **options)
+        self._made = 0
+        self._expected: dict[web.RequestHandler, float] = {}
+
+    @property
+    def taken(self) -> int:
+        too_late = asyncio.get_running_loop().time() - HANDSHAKE_TIMEOUT
+        while self._expected:
+            handler, since = next(iter(self._expected.items()))
+            if since > too_late:
+                break
+            del self._expected[handler]
+        made = self._made if self.handler_cancellation else len(self.connections)
+        return made + len(self._expected)
+
+    def __call__(self) -> web.RequestHandler:
+        handler = Connection(self, loop=self._loop, **self._kwargs)
+        self._expected[handler] = asyncio.get_running_loop().time()
+        return handler
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        self._expected.pop(handler, None)
+        self._made += 1
+        super().connection_made(handler, transport)
+
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
+        self._made -= 1
+        super().connection_lost(handler, exc)

@@ -1,0 +1,168 @@
+"""Callers of a node's own listener: the node itself by its client certificate, others by tokens.
+
+Guarantees: only the certificate of the node for which the relay acts upstream gets the relay's
+rights, and only over TLS that verified it; another node's is refused with both names; whoever
+shows none is judged by its bearer token, as with `--access caller`.
+"""
+
+import asyncio
+import hashlib
+import math
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
+from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.kubeapi.client_certificate import ClientCertificate
+from edge_sidecars.kubeapi.credentials import describe_failure, verify_clients
+from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
+from relay_sidecar.access.admission import Access, Caller
+from relay_sidecar.core.access.node_certificates import (
+    NODES,
+    CallerCertificate,
+    NodeCertificates,
+)
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob
+
+# Seconds; one `stat` of each file.
+ACCEPTED_INTERVAL: Final = 1.0
+# The journal's space of what upstream took.
+SPACE: Final = "node-certificates"
+# Of names of nodes: k8s.io/component-helpers, node identity.
+PREFIX: Final = "system:node:"
+_ACCEPTED: Final = b"accepted"
+_FINGERPRINT = hashlib.sha256().digest_size
+_OWN: Final = Caller(is_node=True)
+
+
+class NodeAccess:
+    """`callers`: judges those who bring a token. `is_up`: whether upstream can be asked."""
+
+    def __init__(
+        self,
+        callers: Access,
+        credentials: ClientCertificate,
+        certificates: NodeCertificates,
+        journal: Journal,
+        *,
+        is_up: Callable[[], bool],
+    ) -> None:
+        self._callers = callers
+        self._credentials = credentials
+        self._certificates = certificates
+        self._journal = journal
+        self._is_up = is_up
+        self._seen: WeakKeyDictionary[object, CallerCertificate] = WeakKeyDictionary()
+        journal.rewrite_from(self._state)
+
+    async def admit(self, request: BaseRequest) -> Caller:
+        certificate = self._certificate_of(request)
+        if certificate is None:
+            return await self._callers.admit(request)
+        refusal = self._certificates.refusal(certificate, now=time.time(), is_online=self._is_up())
+        if refusal is not None:
+            raise Refused(refusal)
+        return _OWN
+
+    async def may(
+        self, caller: Caller, info: RequestInfo, *, label_selector: str, field_selector: str
+    ) -> float:
+        if caller.is_node:
+            return math.inf
+        return await self._callers.may(
+            caller, info, label_selector=label_selector, field_selector=field_selector
+        )
+
+    def link(self, is_up: bool) -> None:
+        self._callers.link(is_up)
+
+    def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
+        return {} if caller.is_node else self._callers.headers_for_upstream(caller)
+
+    async def run(self, *, is_accepted: Callable[[], bool]) -> None:
+        """Remembers, until it is cancelled, which certificate upstream takes: the relay's own,
+        which kubelet shows as well."""
+        while True:
+            if is_accepted() and self._certificates.accept(self._credentials.fingerprint):
+                await self._journal.commit(*self._state())
+            await asyncio.sleep(ACCEPTED_INTERVAL)
+
+    def _state(self) -> list[Blob]:
+        return [Blob(SPACE, _ACCEPTED, b"".join(self._certificates.accepted))]
+
+    def _certificate_of(self, request: BaseRequest) -> CallerCertificate | None:
+        transport = request.transport
+        connection = None if transport is None else transport.get_extra_info("ssl_object")
+        if connection is None:
+            return None
+        if connection not in self._seen:
+            certificate = _verified(connection)
+            if certificate is None:
+                return None
+            self._seen[connection] = certificate
+        return self._seen[connection]
+
+
+def accepted_before(saved: Mapping[bytes, bytes]) -> list[bytes]:
+    """What an earlier life left in the journal's space `SPACE`."""
+    kept = saved.get(_ACCEPTED, b"")
+    return [kept[at : at + _FINGERPRINT] for at in range(0, len(kept), _FINGERPRINT)]
+
+
+def own_name(credentials: ClientCertificate, authorities: Path) -> str:
+    """The common name of the relay's own certificate. Raises `BadInput` where it is no node's, or
+    `authorities` have not signed it."""
+    named = f"--client-certificate {credentials.certificate}"
+    try:
+        certificate = _shown_by(credentials, authorities)
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{named} is not of --client-ca-file {authorities}: {describe_failure(error)}; name "
+            "the authority that signed it"
+        ) from error
+    if certificate is None or NODES not in certificate.organizations:
+        whose = "nobody" if certificate is None else certificate.common_name
+        raise BadInput(f"{named} is of {whose}, no node: name kubelet's certificate")
+    return certificate.common_name
+
+
+def _shown_by(credentials: ClientCertificate, authorities: Path) -> CallerCertificate | None:
+    """What a listener would see of it: a handshake in memory, since ssl decodes no other
+    certificate than a peer's."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(credentials.certificate, credentials.key, password="")
+    verify_clients(server, authorities.read_bytes())
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client.load_cert_chain(credentials.certificate, credentials.key, password="")
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = {
+        client.wrap_bio(to_client, to_server, server_side=False),
+        accepting := server.wrap_bio(to_server, to_client, server_side=True),
+    }
+    while ends:
+        ends -= {end for end in ends if _has_shaken_hands(end)}
+    return _verified(accepting)
+
+
+def _has_shaken_hands(end: ssl.SSLObject) -> bool:
+    try:
+        end.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
+def _verified(connection: Any) -> CallerCertificate | None:
+    """`connection`: an `ssl.SSLObject`; None where the client has shown nothing."""
+    encoded = connection.getpeercert(binary_form=True)
+    decoded = connection.getpeercert()
+    if not encoded or not decoded:
+        return None
+    return CallerCertificate.of(decoded, hashlib.sha256(encoded).digest())

@@ -1,0 +1,79 @@
+"""Whose client certificate a caller shows, and whether it is good now.
+
+A relay on a node acts for that node alone: kubelet and what else holds the node's own certificate
+share the relay's identity upstream, so that nothing is lent that the caller does not have. What
+TLS has verified (the signer, the key, the usage clientAuth) is not looked at again; TLS does not
+look at the times, since a certificate may end while nobody can renew it.
+"""
+
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edge_sidecars.apimachinery.status import Status, forbidden, unauthorized, unavailable
+
+# The group of nodes: k8s.io/apiserver, pkg/authentication/user, NodesGroup.
+NODES: Final = "system:nodes"
+# The newest that upstream took: while kubelet renews, two are in use.
+MAX_ACCEPTED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CallerCertificate:
+    """Times in seconds of the wall clock; `fingerprint`: SHA-256 of its DER."""
+
+    common_name: str
+    organizations: frozenset[str]
+    not_before: float
+    not_after: float
+    fingerprint: bytes
+
+    @classmethod
+    def of(cls, decoded: Mapping[str, Any], fingerprint: bytes) -> "CallerCertificate":
+        """`decoded`: as `ssl.SSLObject.getpeercert` has it."""
+        names = [pair for part in decoded.get("subject", ()) for pair in part]
+        return cls(
+            next((value for name, value in names if name == "commonName"), ""),
+            frozenset(value for name, value in names if name == "organizationName"),
+            ssl.cert_time_to_seconds(decoded["notBefore"]),
+            ssl.cert_time_to_seconds(decoded["notAfter"]),
+            fingerprint,
+        )
+
+
+class NodeCertificates:
+    """`own`: the common name of the relay's own identity upstream, like `system:node:e1`."""
+
+    def __init__(self, own: str, accepted: Iterable[bytes] = ()) -> None:
+        self.own = own
+        # Fingerprints of certificates that upstream took, the newest last.
+        self.accepted: list[bytes] = list(accepted)[-MAX_ACCEPTED:]
+
+    def accept(self, fingerprint: bytes) -> bool:
+        """Upstream took it. Returns whether that is news."""
+        if fingerprint in self.accepted:
+            return False
+        self.accepted = [*self.accepted, fingerprint][-MAX_ACCEPTED:]
+        return True
+
+    def refusal(
+        self, certificate: CallerCertificate, *, now: float, is_online: bool
+    ) -> Status | None:
+        """None: it acts with the relay's rights. `now`: wall clock, which may be wrong while
+        upstream is out of reach; so a certificate that upstream took is good then, whatever its
+        times say."""
+        if certificate.common_name != self.own or NODES not in certificate.organizations:
+            whose = certificate.common_name or "nobody"
+            why = f"the client certificate is of {whose}, and this relay acts for {self.own}"
+            return forbidden("", why=why)
+        if certificate.not_before <= now <= certificate.not_after:
+            return None
+        if is_online:
+            return unauthorized()
+        if certificate.fingerprint in self.accepted:
+            return None
+        return unavailable(
+            "the client certificate is not valid by this machine's clock, and only the API "
+            "server could say whether it was: it is out of reach"
+        )

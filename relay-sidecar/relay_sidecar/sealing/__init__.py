@@ -1,0 +1,8 @@
+"""Secrets and tokens, encrypted before they reach the journal: only with `--keep-secrets`.
+
+sealer    the data key of one journal: seals and unseals its rows
+key_file  the key of `--keep-secrets`, which wraps the data key: where it may lie, who may read it
+xaes_gcm  the cipher, the only module that imports pycryptodome
+
+What is pure (which bytes are a key, what a row is bound to) is in `core/sealed_form.py`.
+"""

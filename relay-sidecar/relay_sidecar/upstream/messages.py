@@ -1,0 +1,216 @@
+"""HTTP messages that are passed on: which headers travel, a request's body, a whole response.
+
+Headers between two neighbours stay behind (RFC 9110, 7.6.1 and 7.8), and so does whatever says who
+the caller is. Guarantees of a request's body: a client that waits to be asked for it (Expect:
+100-continue) is asked once upstream takes it; what is not whole never ends as if it were; why it
+failed is known afterwards. Of a response: the client gets the bytes that upstream sent, inflated
+only where it does not accept gzip; what cannot be inflated is no answer. Knows no meaning of the
+other headers.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import hdrs
+from aiohttp.web_protocol import RequestPayloadError
+from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
+
+from edge_sidecars.apimachinery.request.accept import is_gzip, takes_gzip
+from edge_sidecars.apimachinery.status import Refused, Status, bad_request
+from edge_sidecars.kubeapi import Response, TooLong
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.upstream.streaming import LONG, PIECE, Inflation, in_parts, send_long
+
+HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+# A browser's way to send a token: k8s.io/apiserver, pkg/authentication/request/websocket.
+_TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
+_PROTOCOLS = "Sec-WebSocket-Protocol"
+# What the next server must not hear: to whom we speak, we say ourselves.
+_OURS = (hdrs.HOST, hdrs.AUTHORIZATION, hdrs.EXPECT)
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """A client's request on its way upstream. `accept` takes the place of what the client accepts,
+    None: as it says; upstream may think for `header_timeout` seconds."""
+
+    request: web.BaseRequest
+    accept: str | None
+    header_timeout: float
+
+
+def headers_upstream(request: web.BaseRequest, ours: Mapping[str, str]) -> CIMultiDict[str]:
+    """Those of the client's request that go on; `ours` say who asks."""
+    headers = end_to_end(request.headers)
+    for name in _OURS:
+        headers.popall(name, None)
+    headers.update(ours)
+    if asks_for_upgrade(request.headers):
+        drop_websocket_token(headers)
+        headers[hdrs.CONNECTION] = "Upgrade"
+        headers.extend((hdrs.UPGRADE, each) for each in request.headers.getall(hdrs.UPGRADE))
+    return headers
+
+
+def end_to_end(headers: MultiMapping[str]) -> CIMultiDict[str]:
+    """Those that are passed on, in their order, each as often as it came."""
+    dropped = HOP_BY_HOP | connection_options(headers)
+    return CIMultiDict(
+        (name, value) for name, value in headers.items() if name.lower() not in dropped
+    )
+
+
+def asks_for_upgrade(headers: MultiMapping[str]) -> bool:
+    return "upgrade" in connection_options(headers) and "Upgrade" in headers
+
+
+def connection_options(headers: MultiMapping[str]) -> frozenset[str]:
+    """What the header Connection names, in lower case."""
+    lines = headers.getall("Connection", [])
+    return frozenset(option.strip().lower() for line in lines for option in line.split(","))
+
+
+def drop_websocket_token(headers: CIMultiDict[str]) -> None:
+    """The token that a browser hides among the protocols: a credential of the caller's."""
+    lines = headers.popall(_PROTOCOLS, [])
+    for line in lines:
+        protocols = [each.strip() for each in line.split(",")]
+        kept = [each for each in protocols if not each.startswith(_TOKEN_PROTOCOL)]
+        if kept:
+            headers.add(_PROTOCOLS, ", ".join(kept))
+
+
+class Upload:
+    """An iterator; `failure` is the answer to the client, or that it has gone."""
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        self._request = request
+        self._is_expected = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
+        self.failure: Refused | ConnectionError | None = None
+
+    def __aiter__(self) -> "Upload":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            if self._is_expected:
+                self._is_expected = False
+                await self._ask()
+            chunk = await self._request.content.readany()
+        except RequestPayloadError as error:
+            self.failure = Refused(bad_request("the body is not what its headers say"))
+            raise self.failure from error
+        except ConnectionError as error:
+            self.failure = error
+            raise
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    def is_within(self, limit: int) -> bool:
+        """Whether it says that it is no longer than `limit` bytes."""
+        length = self._request.content_length
+        return length is not None and length <= limit
+
+    async def whole(self, *, limit: int) -> bytes:
+        """Raises `Refused` where it is longer than `limit` bytes or no body."""
+        if (self._request.content_length or 0) > limit:
+            raise Refused(too_large(limit))
+        found = bytearray()
+        async for chunk in self:
+            found += chunk
+            if len(found) > limit:
+                raise Refused(too_large(limit))
+        return bytes(found)
+
+    async def _ask(self) -> None:
+        writer = self._request.writer
+        await writer.write(CONTINUE)
+        # It is no part of the answer, of which nothing was sent yet.
+        writer.output_size = 0
+
+
+def upload_of(request: web.BaseRequest) -> Upload | None:
+    """None where there is none."""
+    return Upload(request) if request.can_read_body else None
+
+
+def too_large(limit: int) -> Status:
+    """NewRequestEntityTooLargeError of apimachinery's pkg/api/errors."""
+    return Status(
+        code=413,
+        reason="RequestEntityTooLarge",
+        message=f"Request entity is too large: limit is {limit}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BufferedResponse:
+    """`body` in the content coding that the headers tell; `content` without. `asked` is the body
+    of the request."""
+
+    status: int
+    reason: str
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    content: bytes
+    asked: bytes = b""
+
+    @classmethod
+    async def of(cls, answer: Response, body: bytes, *, limit: int) -> "BufferedResponse":
+        """Raises `Unreachable` for broken bytes, `TooLong` over `limit` of them."""
+        content = body
+        if body and _is_gzip(answer.headers):
+            # More are inflated beside the event loop: it takes some 10 ms for a compressed MiB.
+            is_short = len(body) <= LONG
+            content = (
+                _inflated(body, limit)
+                if is_short
+                else await asyncio.to_thread(_inflated, body, limit)
+            )
+        return cls(answer.status, answer.reason, answer.headers, body, content)
+
+    async def send(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The same to the client."""
+        headers = end_to_end(self.headers)
+        headers.popall(hdrs.CONTENT_LENGTH, None)
+        body = self.body
+        if _is_gzip(self.headers) and not takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+            headers.popall(hdrs.CONTENT_ENCODING)
+            body = self.content
+        if len(body) <= PIECE:
+            return web.Response(status=self.status, reason=self.reason, headers=headers, body=body)
+        response = web.StreamResponse(status=self.status, reason=self.reason, headers=headers)
+        response.content_length = len(body)
+        return await send_long(request, response, in_parts(body))
+
+
+def _is_gzip(headers: Mapping[str, str]) -> bool:
+    return is_gzip(headers.get(hdrs.CONTENT_ENCODING, ""))
+
+
+def _inflated(body: bytes, limit: int) -> bytes:
+    # One piece, as a rule: joining several needs the memory twice.
+    inflation, pieces, size = Inflation(limit + 1), [], 0
+    for piece in inflation.pieces(body):
+        size += len(piece)
+        if size > limit:
+            raise TooLong(f"over {limit} bytes")
+        pieces.append(piece)
+    inflation.end()
+    return b"".join(pieces)

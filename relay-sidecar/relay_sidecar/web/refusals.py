@@ -1,0 +1,60 @@
+"""What the relay itself refuses: counted, and told with `--log-refusals`.
+
+What is not there (404), conflicts (409) or is gone (410) is an answer, no refusal. Guarantee: who
+asks for things that do not exist grows neither the metrics nor the log without bound.
+"""
+
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import hdrs
+
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
+from edge_sidecars.apimachinery.status import Refused, Status
+from edge_sidecars.runtime.log import Sparing, fields, logger
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.telemetry.metrics import RelayCounters
+
+# Seconds between two lines about the same kind of request.
+EVERY: Final = 10.0
+ANSWERS: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.GONE})
+
+
+class Refusals:
+    def __init__(self, counters: RelayCounters, *, are_logged: bool) -> None:
+        self._counters = counters
+        self._are_logged = are_logged
+        self._sparing = Sparing(every=EVERY)
+
+    def refused(self, request: web.BaseRequest, status: Status) -> None:
+        if status.code in ANSWERS:
+            return
+        verb, resource, name = _what(request)
+        self._counters.request_refused(verb, resource, status.reason)
+        if self._are_logged and self._sparing.allows(verb, resource, status.reason):
+            logger.info(
+                "request refused",
+                extra=fields(
+                    verb=verb,
+                    resource=resource,
+                    name=name,
+                    client=request.headers.get(hdrs.USER_AGENT, "")[:100],
+                    status=status.code,
+                    why=status.message,
+                ),
+            )
+
+
+def _what(request: web.BaseRequest) -> tuple[str, str, str]:
+    """Verb, resource with its group and subresource, and namespace/name; the path's own text is
+    told only where it is a resource's."""
+    try:
+        info = RequestInfo.parse(request.method, request.raw_path)
+    except Refused:
+        return request.method.lower()[:10], "", ""
+    if not info.is_resource:
+        return info.verb, "", ""
+    resource = ".".join(filter(None, (info.resource.plural, info.resource.group)))
+    if info.subresource:
+        resource = f"{resource}/{info.subresource}"
+    return info.verb, resource[:200], "/".join(filter(None, (info.namespace, info.name)))[:512]

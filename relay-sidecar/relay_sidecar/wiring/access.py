@@ -1,0 +1,81 @@
+"""Who is let in, as the flags say: parts that only some relays have are imported only there."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edge_sidecars.kubeapi import ApiTransport, Credentials
+from relay_sidecar.access.admission import Access
+from relay_sidecar.access.own import OwnAccess
+from relay_sidecar.config.config import Config
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Saved
+from relay_sidecar.upstream.link_probe import LinkProbe
+
+if TYPE_CHECKING:
+    from relay_sidecar.core.access.offline_clock import OfflineClock
+
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+@dataclass(frozen=True)
+class OpenedAccess:
+    """`clock`: by which ages count while upstream cannot be asked, with --access caller; `node`:
+    for which the relay acts, with --client-ca-file."""
+
+    access: Access
+    clock: "OfflineClock | None" = None
+    node: str = ""
+
+
+async def open_access(
+    config: Config,
+    transport: ApiTransport,
+    credentials: Credentials,
+    journal: Journal,
+    saved: Saved,
+    probe: LinkProbe,
+    stack: AsyncExitStack,
+    *,
+    spawn: Spawn,
+) -> OpenedAccess:
+    """Raises `BadInput`."""
+    if not config.asks_callers:
+        return OpenedAccess(
+            OwnAccess(
+                config.listen,
+                allowed_hosts=config.allowed_hosts,
+                token_file=config.local_token_file,
+            )
+        )
+    from relay_sidecar.access.access_reviews import Reviews
+    from relay_sidecar.access.authorization_store import SPACE, AuthorizationStore
+    from relay_sidecar.access.caller import CallerAccess
+
+    store = await AuthorizationStore.open(
+        journal,
+        saved.kept.get(SPACE, {}),
+        heard_at=lambda: probe.link.heard_at,
+        ttl=config.access_ttl,
+        offline_ttl=config.access_offline_ttl,
+    )
+    reviews = Reviews(transport, timeout=config.request_timeout)
+    access = CallerAccess(reviews, store, is_up=lambda: probe.may_be_up)
+    stack.push_async_callback(access.close)
+    spawn(store.run())
+    if config.client_ca_file is None:
+        return OpenedAccess(access, store.cache.clock)
+    from edge_sidecars.kubeapi.client_certificate import ClientCertificate
+    from relay_sidecar.access import node
+    from relay_sidecar.core.access.node_certificates import NodeCertificates
+
+    assert isinstance(credentials, ClientCertificate)
+    own = node.own_name(credentials, config.client_ca_file)
+    certificates = NodeCertificates(own, node.accepted_before(saved.kept.get(node.SPACE, {})))
+    nodes = node.NodeAccess(
+        access, credentials, certificates, journal, is_up=lambda: probe.may_be_up
+    )
+    spawn(nodes.run(is_accepted=lambda: probe.state == "up"))
+    return OpenedAccess(nodes, store.cache.clock, own.removeprefix(node.PREFIX))

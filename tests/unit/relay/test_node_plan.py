@@ -1,0 +1,207 @@
+"""What `node install` would change on a node, from what is there."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge_sidecars.runtime.values import BadInput, address
+from relay_sidecar.node import cni, units
+from relay_sidecar.node.installation import FileChange, Installation
+from relay_sidecar.node.plan import CREDENTIAL, NodeOptions, plan
+
+DATA = Path("/var/lib/relay-sidecar")
+KUBECONFIG = Path("/etc/kubernetes/kubelet.conf")
+CA_FILE = Path("/etc/kubernetes/pki/ca.crt")
+PEM = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+BRIDGE = {
+    "cniVersion": "1.0.0",
+    "name": "pods",
+    "plugins": [
+        {"type": "bridge", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24"}]]}},
+        {"type": "portmap"},
+    ],
+}
+FLANNEL = {"name": "cbr0", "plugins": [{"type": "flannel", "delegate": {}}, {"type": "portmap"}]}
+
+
+def kubeconfig(server: str = "https://10.0.0.1:6443", **user: str) -> dict[str, Any]:
+    cluster = {"server": server, "certificate-authority-data": base64.b64encode(b"CA").decode()}
+    user = user or {"client-certificate": PEM, "client-key": PEM}
+    return {
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+
+
+class Node:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.installation = Installation(root, DATA)
+        self.put(KUBECONFIG, json.dumps(kubeconfig()))
+        self.put(CA_FILE, "CLIENT-CA")
+        self.put(Path("/sticky-ipam"), "binary")
+        self.put(cni.CONFIGURATIONS / "10-bridge.conflist", json.dumps(BRIDGE))
+
+    def put(self, path: Path, text: str) -> None:
+        target = self.installation.on_node(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def options(self, **changed: Any) -> NodeOptions:
+        values: dict[str, Any] = {
+            "kubelet_kubeconfig": KUBECONFIG,
+            "data_dir": DATA,
+            "listen": address("127.0.0.1:10550"),
+            "pod_listen": address("169.254.20.11:10550"),
+            "client_ca_file": CA_FILE,
+            "keep_secrets": None,
+            "sticky_ipam": self.root / "sticky-ipam",
+            "program": ("/opt/relay-sidecar/bin/relay-sidecar",),
+        }
+        return NodeOptions(**(values | changed))
+
+    def contents(self, **changed: Any) -> dict[Path, bytes]:
+        made = plan(self.options(**changed), self.installation)
+        return {change.path: change.content or b"" for change in made.changes}
+
+    def notes(self) -> str:
+        return "\n".join(plan(self.options(), self.installation).notes)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_kubelet_asks_the_relay_as_itself(node: Node) -> None:
+    made = json.loads(node.contents()[KUBECONFIG])
+    assert made["users"] == kubeconfig()["users"]
+    assert made["clusters"][0]["cluster"] == {
+        "server": "https://127.0.0.1:10550",
+        "certificate-authority": "/var/lib/relay-sidecar/public/ca.crt",
+    }
+
+
+def test_the_relay_asks_the_api_server_as_the_node(node: Node) -> None:
+    unit = node.contents()[units.FOLDER / units.RELAY].decode()
+    [start] = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    words = start.removeprefix("ExecStart=").split()
+    assert words[0] == "/opt/relay-sidecar/bin/relay-sidecar"
+    for flag in (
+        "--server=https://10.0.0.1:6443",
+        f"--client-certificate={PEM}",
+        "--certificate-authority=/var/lib/relay-sidecar/node/upstream-ca.crt",
+        "--client-ca-file=/var/lib/relay-sidecar/node/client-ca.crt",
+        "--access=caller",
+        "--pod-listen=169.254.20.11:10550",
+    ):
+        assert flag in words
+    assert node.contents()[DATA / "node/upstream-ca.crt"] == b"CA"
+    assert node.contents()[DATA / "node/client-ca.crt"] == b"CLIENT-CA"
+
+
+def test_the_flags_of_the_unit_are_flags_of_the_relay(node: Node) -> None:
+    from relay_sidecar.config.config import load
+
+    unit = node.contents()[units.FOLDER / units.RELAY].decode()
+    [start] = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    config = load(start.split()[1:], {})
+    assert config.client_certificate == Path(PEM)
+    assert config.log_refusals
+
+
+def test_the_relay_is_there_before_kubelet_and_does_not_keep_it_from_starting(node: Node) -> None:
+    contents = node.contents()
+    assert "Before=kubelet.service" in contents[units.FOLDER / units.RELAY].decode()
+    drop_in = contents[units.KUBELET_DROP_IN].decode()
+    assert f"Wants={units.RELAY}" in drop_in
+    assert "Requires" not in drop_in
+
+
+@pytest.mark.parametrize(
+    ("key", "flag", "line"),
+    [
+        ("/etc/keys/node.key", "--keep-secrets=/etc/keys/node.key", None),
+        (
+            f"/etc/credstore.encrypted/{CREDENTIAL}",
+            f"--keep-secrets=%d/{CREDENTIAL}",
+            f"LoadCredentialEncrypted={CREDENTIAL}:/etc/credstore.encrypted/{CREDENTIAL}",
+        ),
+    ],
+)
+def test_the_key_is_a_file_or_a_credential(
+    node: Node, key: str, flag: str, line: str | None
+) -> None:
+    unit = node.contents(keep_secrets=Path(key))[units.FOLDER / units.RELAY].decode()
+    assert flag in unit
+    assert ("LoadCredentialEncrypted" in unit) is (line is not None)
+    assert line is None or line in unit.splitlines()
+
+
+def test_host_local_is_replaced_and_keeps_its_ranges(node: Node) -> None:
+    contents = node.contents()
+    network = json.loads(contents[cni.CONFIGURATIONS / "10-bridge.conflist"])
+    assert network["plugins"][0]["ipam"] == {
+        "type": "sticky-ipam",
+        "ranges": [[{"subnet": "10.1.0.0/24"}]],
+        "sticky": {"stateDir": "/var/lib/relay-sidecar/cni"},
+    }
+    assert network["plugins"][1] == {"type": "portmap"}
+    assert contents[cni.BINARY] == b"binary"
+
+
+def test_flannels_configuration_is_left_to_flannel_and_said(node: Node) -> None:
+    node.put(cni.CONFIGURATIONS / "10-flannel.conflist", json.dumps(FLANNEL))
+    assert cni.CONFIGURATIONS / "10-flannel.conflist" not in node.contents()
+    assert "ConfigMap kube-flannel-cfg" in node.notes()
+
+
+def test_a_network_without_host_local_is_said_with_what_follows(node: Node) -> None:
+    calico = {"name": "k8s", "plugins": [{"type": "calico", "ipam": {"type": "calico-ipam"}}]}
+    node.put(cni.CONFIGURATIONS / "10-calico.conflist", json.dumps(calico))
+    node.put(cni.CONFIGURATIONS / "99-broken.conflist", "{")
+    assert "calico-ipam" in node.notes()
+    assert "services be dead" in node.notes()
+    assert "99-broken.conflist is no JSON: left as it is" in node.notes()
+
+
+def test_a_second_installation_is_made_from_the_originals(node: Node) -> None:
+    first = node.contents()
+    node.installation.install([FileChange(path, content) for path, content in first.items()])
+    assert node.contents() == first
+    assert node.contents(listen=address("127.0.0.1:10560")) != first
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (kubeconfig("https://127.0.0.1:10550"), "the relay itself"),
+        (kubeconfig("https://localhost:10550"), "the relay itself"),
+        (kubeconfig("http://10.0.0.1"), "no https server"),
+        (kubeconfig(token="t"), "rotateCertificates: true"),
+        (
+            kubeconfig(**{"client-certificate-data": "Q0E=", "client-key-data": "Q0E="}),
+            "rotateCertificates: true",
+        ),
+        ({}, "name the file with which kubelet starts"),
+    ],
+)
+def test_a_kubeconfig_that_cannot_serve_is_refused_with_the_remedy(
+    node: Node, broken: dict[str, Any], message: str
+) -> None:
+    node.put(KUBECONFIG, json.dumps(broken))
+    with pytest.raises(BadInput, match=message) as raised:
+        node.contents()
+    assert str(KUBECONFIG) in str(raised.value)
+
+
+@pytest.mark.parametrize("path", [KUBECONFIG, CA_FILE, Path("/sticky-ipam")])
+def test_a_file_that_is_missing_is_named(node: Node, path: Path) -> None:
+    node.installation.on_node(path).unlink()
+    with pytest.raises(BadInput, match=path.name):
+        node.contents()
