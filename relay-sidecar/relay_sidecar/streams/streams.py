@@ -109,6 +109,10 @@ class Streams:
         found = self._refusals.get(scope)
         return found[0] if found is not None and now < found[1] else None
 
+    def forget_refusal(self, scope: ListScope) -> None:
+        """Upstream is to be asked anew."""
+        self._refusals.pop(scope, None)
+
     # ── which stream ──
 
     def covering(self, scope: ListScope) -> list[Stream]:

@@ -30,6 +30,8 @@ from relay_sidecar.web.upstream import Upstream
 
 # Seconds; kube-apiserver's default of --min-request-timeout.
 MIN_REQUEST_TIMEOUT = 1800.0
+# Seconds until what upstream refused is asked for again while a client watches it directly.
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 300.0
 # Until when (monotonic seconds) the caller may go on; raises `Refused` when it may not.
 Permit = Callable[[], Awaitable[float]]
 
@@ -52,6 +54,7 @@ class Watches:
         self._freshness = freshness
         self._chance = chance
         self._open = 0
+        self._learning: dict[ListScope, asyncio.Task[None]] = {}
 
     async def answer(
         self, read: ClientRead, options: ListOptions, permit: Permit
@@ -75,7 +78,32 @@ class Watches:
                 return await self._run(session, options, permit, since)
         finally:
             self._open -= 1
-        return await self._upstream.forward(request)
+        return await self._forwarded(request, scope)
+
+    async def _forwarded(self, request: web.BaseRequest, scope: ListScope) -> web.StreamResponse:
+        """Upstream may have refused the relay's own list a moment ago, and let this client watch
+        all the same: a Secret, for which kubelet asks before the node authorizer knows of the pod.
+        While such a watch lasts, the relay tries again to keep what it is about, once for all."""
+        if scope in self._learning:
+            return await self._upstream.forward(request)
+        learning = self._learning[scope] = asyncio.create_task(self._learn(scope))
+        try:
+            return await self._upstream.forward(request)
+        finally:
+            del self._learning[scope]
+            learning.cancel()
+            await asyncio.wait([learning])
+
+    async def _learn(self, scope: ListScope) -> None:
+        """Until it is kept; later each time."""
+        streams, pause = self._streams, FIRST_PAUSE
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            streams.forget_refusal(scope)
+            with suppress(NotCached, StreamDenied, Refused):
+                await opened(streams, scope, now=self._freshness.now())
+                return
 
     async def _found(self, scope: ListScope, options: ListOptions, since: float) -> Stream | None:
         """As `_stream`; raises `Refused`."""
