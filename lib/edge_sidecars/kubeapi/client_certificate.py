@@ -13,9 +13,9 @@ from edge_sidecars.kubeapi.credentials import (
     UnusableCredentials,
     WatchedFiles,
     client_context,
-    describe_failure,
     present,
 )
+from edge_sidecars.runtime.values import describe_failure
 
 
 class _Loaded(NamedTuple):

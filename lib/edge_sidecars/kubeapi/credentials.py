@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from edge_sidecars.runtime.log import fields
+from edge_sidecars.runtime.values import describe_failure
 
 # Kubernetes' own CAs often lack what strict RFC 5280 checking (Python 3.13's default) wants.
 _TOO_STRICT = ssl.VERIFY_X509_STRICT
@@ -227,13 +228,6 @@ class WatchedFiles(Generic[T]):
             "changed credentials cannot be used: the last good ones stay in use",
             extra=fields(files=files, why=problem),
         )
-
-
-def describe_failure(error: Exception) -> str:
-    """One line; names the file where the system does."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or ''} {error.strerror}".strip()
-    return " ".join(str(error).split())
 
 
 def _stat(path: Path) -> tuple[int, int, int] | None:

@@ -16,7 +16,6 @@ from edge_sidecars.kubeapi.credentials import (
     UnusableCredentials,
     WatchedFiles,
     client_context,
-    describe_failure,
     logger,
     present,
     read_token,
@@ -30,6 +29,7 @@ from edge_sidecars.kubeapi.kubeconfig_file import (
     read_context,
 )
 from edge_sidecars.runtime.log import fields
+from edge_sidecars.runtime.values import describe_failure
 
 
 class _TlsContexts(NamedTuple):

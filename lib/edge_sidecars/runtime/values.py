@@ -25,6 +25,13 @@ class BadInput(ValueError):
     """One line that names the value and the remedy."""
 
 
+def describe_failure(error: Exception) -> str:
+    """One line; names the file where the system does."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or ''} {error.strerror}".strip()
+    return " ".join(str(error).split())
+
+
 def seconds(text: str) -> float:
     """`1.5s`, `500ms`, `2m30s`, `7d`, or bare seconds."""
     total, end = 0.0, 0

@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi.client_certificate import ClientCertificate
-from edge_sidecars.kubeapi.credentials import describe_failure, verify_clients
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.kubeapi.credentials import verify_clients
+from edge_sidecars.runtime.values import BadInput, describe_failure
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Access, Caller
 from relay_sidecar.core.access.node_certificates import (

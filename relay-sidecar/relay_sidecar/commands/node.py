@@ -1,7 +1,8 @@
 """`relay-sidecar node`: the relay as part of a node, before kubelet.
 
 `install` and `uninstall` change files, all or none, and say what they do; `prepare`, `snapshot` and
-`ipam-gc` are what the units run; `status` and `doctor` look, and change nothing.
+`ipam-gc` are what the units run; `status` and `doctor` look, and change nothing. Each imports what
+it needs itself: all of a node waits for `prepare`.
 """
 
 import argparse
@@ -20,15 +21,17 @@ from edge_sidecars.runtime.values import BadInput, address
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 from relay_sidecar.node import cni, snapshot, units
 from relay_sidecar.node.installation import FileChange, Installation
-from relay_sidecar.node.plan import NodeOptions, Plan, plan
 
 if TYPE_CHECKING:
     from relay_sidecar.node.facts import Places
+    from relay_sidecar.node.plan import NodeOptions, Plan
 
 DATA_DIR: Final = Path("/var/lib/relay-sidecar")
 ROOT: Final = Path("/")
-# Seconds; of one call of systemctl. Uninstalling is to be over in ten.
-SYSTEMCTL_TIMEOUT: Final = 8.0
+# Seconds; of one call of systemctl. Uninstalling is to be over in ten, and waits for nothing; a
+# start fails by itself after 90 (systemd-system.conf(5), DefaultTimeoutStartSec=).
+UNINSTALL_TIMEOUT: Final = 8.0
+INSTALL_TIMEOUT: Final = 100.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -172,6 +175,8 @@ def _add_install(it: argparse.ArgumentParser) -> None:
 
 
 def _install(given: argparse.Namespace) -> None:
+    from relay_sidecar.node.plan import plan
+
     installation = Installation(ROOT, given.data_dir)
     wanted = plan(_options(given), installation)
     pending = installation.pending(wanted.changes)
@@ -180,10 +185,12 @@ def _install(given: argparse.Namespace) -> None:
         _show(change, installation, with_text=given.dry_run)
     if not given.dry_run:
         installation.install(wanted.changes)
-    _finish(pending, wanted.notes, commands, is_dry=given.dry_run)
+    _finish(pending, wanted.notes, commands, is_dry=given.dry_run, timeout=INSTALL_TIMEOUT)
 
 
-def _options(given: argparse.Namespace) -> NodeOptions:
+def _options(given: argparse.Namespace) -> "NodeOptions":
+    from relay_sidecar.node.plan import NodeOptions
+
     return NodeOptions(
         kubelet_kubeconfig=given.kubelet_kubeconfig,
         data_dir=given.data_dir,
@@ -220,10 +227,11 @@ def _uninstall(given: argparse.Namespace) -> None:
     notes = [f"{given.data_dir} is left: what is kept there, and the node's CA"]
     stop = [["stop", "--no-block", units.RELAY, f"{units.SNAPSHOT}.path", f"{units.IPAM_GC}.timer"]]
     commands = [["daemon-reload"], ["restart", "--no-block", "kubelet"], *stop]
-    _finish(changes, notes, commands if given.now else [], is_dry=given.dry_run)
+    commands = commands if given.now else []
+    _finish(changes, notes, commands, is_dry=given.dry_run, timeout=UNINSTALL_TIMEOUT)
 
 
-def _commands_of_install(wanted: Plan) -> list[list[str]]:
+def _commands_of_install(wanted: "Plan") -> list[list[str]]:
     names = [change.path.name for change in wanted.changes if change.path.parent == units.FOLDER]
     started = [name for name in names if name.endswith((".path", ".timer"))]
     return [
@@ -258,6 +266,7 @@ def _finish(
     commands: Sequence[Sequence[str]],
     *,
     is_dry: bool,
+    timeout: float,
 ) -> None:
     if not changes:
         print("nothing to change")
@@ -266,15 +275,15 @@ def _finish(
     for command in commands:
         print("systemctl", *command)
         if not is_dry:
-            _systemctl(command)
+            _systemctl(command, timeout)
 
 
-def _systemctl(command: Sequence[str]) -> None:
+def _systemctl(command: Sequence[str], timeout: float) -> None:
     try:
         subprocess.run(
             ["systemctl", *command],
             check=True,
-            timeout=SYSTEMCTL_TIMEOUT,
+            timeout=timeout,
             capture_output=True,
             text=True,
         )

@@ -15,10 +15,9 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from edge_sidecars.kubeapi import Unreachable
-from edge_sidecars.kubeapi.credentials import describe_failure
 from edge_sidecars.kubeapi.kubeconfig_file import KubeContext, read_context
 from edge_sidecars.runtime.status_command import StatusDocument, connection_to
-from edge_sidecars.runtime.values import Address, BadInput, address
+from edge_sidecars.runtime.values import Address, BadInput, address, describe_failure
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 from relay_sidecar.node import cni, snapshot, units
 from relay_sidecar.node.doctor import (

@@ -11,8 +11,8 @@ import ssl
 from functools import partial
 from pathlib import Path
 
-from edge_sidecars.kubeapi.credentials import WatchedFiles, describe_failure, verify_clients
-from edge_sidecars.runtime.values import Address, BadInput
+from edge_sidecars.kubeapi.credentials import WatchedFiles, verify_clients
+from edge_sidecars.runtime.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 
