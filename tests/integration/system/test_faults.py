@@ -1,6 +1,7 @@
 """One fault at a time, in each mode: who takes over, what waits, what is the same afterwards."""
 
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -77,12 +78,11 @@ def test_what_was_deleted_and_made_anew_while_an_lc_was_cut_is_so_when_it_is_bac
 
 
 def test_words_that_lc_took_while_no_gm_was_there_arrive(cluster: GmCluster) -> None:
-    for pod in cluster.system.gms:
-        pod.kill()
-    taken = cluster.workers.taken
-    cluster.system.until(lambda: cluster.workers.taken > taken + 3, what="workers are answered")
-    for pod in cluster.system.gms:
-        pod.restart()
+    with ExitStack() as stack:
+        for pod in cluster.system.gms:
+            stack.enter_context(faults.gm_pod_killed(pod))
+        taken = cluster.workers.taken
+        cluster.system.until(lambda: cluster.workers.taken > taken + 3, what="workers are answered")
     cluster.settled()
 
 

@@ -113,7 +113,8 @@ class ContainerCluster(AnySystem[GmContainers, EdgeContainers]):
             self.until(lambda: not self._wrongs(), what="all is right", timeout=HEALING)
         except AssertionError as error:
             raise AssertionError(f"{self._wrongs()[:5]}: {error}") from None
-        self.workers.quiet.clear()
+        finally:
+            self.workers.quiet.clear()
         assert not self.api_observer.doubled
         assert not self.api_observer.reopened
         assert not self.workers.complaints

@@ -23,43 +23,55 @@ EdgeFault = Callable[[System, EdgeNode], AbstractContextManager[None]]
 @contextmanager
 def gm_pod_killed(pod: GmPod) -> Iterator[None]:
     pod.kill()
-    yield
-    pod.restart()
+    try:
+        yield
+    finally:
+        pod.restart()
 
 
 @contextmanager
 def gm_killed(pod: GmPod) -> Iterator[None]:
     pod.gm.kill()
-    yield
-    pod.gm.start()
+    try:
+        yield
+    finally:
+        pod.gm.start()
 
 
 @contextmanager
 def gm_elector_killed(pod: GmPod) -> Iterator[None]:
     pod.elector.kill()
-    yield
-    pod.elector.start(wait=False)
+    try:
+        yield
+    finally:
+        pod.elector.start(wait=False)
 
 
 @contextmanager
 def gm_relay_killed(pod: GmPod) -> Iterator[None]:
     pod.relay.kill()
-    yield
-    pod.relay.start(wait=False)
+    try:
+        yield
+    finally:
+        pod.relay.start(wait=False)
 
 
 @contextmanager
 def gm_pod_frozen(pod: GmPod) -> Iterator[None]:
     pod.freeze()
-    yield
-    pod.thaw()
+    try:
+        yield
+    finally:
+        pod.thaw()
 
 
 @contextmanager
 def gm_frozen(pod: GmPod) -> Iterator[None]:
     pod.gm.freeze()
-    yield
-    pod.gm.thaw()
+    try:
+        yield
+    finally:
+        pod.gm.thaw()
 
 
 @contextmanager
@@ -69,22 +81,28 @@ def gm_pod_stopped(pod: GmPod) -> Iterator[None]:
     pod.gm.terminate()
     pod.elector.wait()
     pod.relay.terminate()
-    yield
-    pod.restart()
+    try:
+        yield
+    finally:
+        pod.restart()
 
 
 @contextmanager
 def gm_cut(pod: GmPod) -> Iterator[None]:
     pod.link.refuse()
-    yield
-    pod.link.heal()
+    try:
+        yield
+    finally:
+        pod.link.heal()
 
 
 @contextmanager
 def gm_cut_silently(pod: GmPod) -> Iterator[None]:
     pod.link.black_hole()
-    yield
-    pod.link.heal()
+    try:
+        yield
+    finally:
+        pod.link.heal()
 
 
 GM: dict[str, GmFault] = {
@@ -108,16 +126,20 @@ def edge_cut(system: System, edge: EdgeNode) -> Iterator[None]:
     """The whole node: its kubelet tells nothing either."""
     edge.cut()
     system.kubelet.cut(edge.name)
-    yield
-    edge.heal()
-    system.kubelet.heal(edge.name)
+    try:
+        yield
+    finally:
+        edge.heal()
+        system.kubelet.heal(edge.name)
 
 
 @contextmanager
 def edge_cut_silently(system: System, edge: EdgeNode) -> Iterator[None]:
     edge.cut(is_silent=True)
-    yield
-    edge.heal()
+    try:
+        yield
+    finally:
+        edge.heal()
 
 
 @contextmanager
@@ -125,8 +147,10 @@ def edge_half_cut(system: System, edge: EdgeNode) -> Iterator[None]:
     """From one GM only; in mode relay from the API."""
     link = edge.links[0]
     link.black_hole()
-    yield
-    link.heal()
+    try:
+        yield
+    finally:
+        link.heal()
 
 
 @contextmanager
@@ -134,36 +158,46 @@ def lc_restarted_while_cut(system: System, edge: EdgeNode) -> Iterator[None]:
     edge.cut()
     edge.kill()
     edge.restart()
-    yield
-    edge.heal()
+    try:
+        yield
+    finally:
+        edge.heal()
 
 
 @contextmanager
 def lc_killed(system: System, edge: EdgeNode) -> Iterator[None]:
     edge.lc.kill()
-    yield
-    edge.restart()
+    try:
+        yield
+    finally:
+        edge.restart()
 
 
 @contextmanager
 def edge_killed(system: System, edge: EdgeNode) -> Iterator[None]:
     edge.kill()
-    yield
-    edge.restart()
+    try:
+        yield
+    finally:
+        edge.restart()
 
 
 @contextmanager
 def lc_stopped(system: System, edge: EdgeNode) -> Iterator[None]:
     assert edge.lc.terminate() == 0, edge.lc.log_text()[-2000:]
-    yield
-    edge.restart()
+    try:
+        yield
+    finally:
+        edge.restart()
 
 
 @contextmanager
 def lc_frozen(system: System, edge: EdgeNode) -> Iterator[None]:
     edge.lc.freeze()
-    yield
-    edge.lc.thaw()
+    try:
+        yield
+    finally:
+        edge.lc.thaw()
 
 
 EDGE: dict[str, EdgeFault] = {
