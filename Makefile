@@ -1,4 +1,4 @@
-.PHONY: .venv demo test test-container images check bench bench-relay bench-gm nemesis nemesis-gm nemesis-vip lock clean
+.PHONY: .venv demo test test-container test-node images check bench bench-relay bench-gm bench-node nemesis nemesis-gm nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -19,6 +19,10 @@ images: .venv ## the image of each component, and its size; ARGS=--help
 test-container: .venv ## the images as containers, with real faults; needs a Docker engine or dockerd
 	@.venv/bin/python -m pytest tests/container $(ARGS)
 
+test-node: .venv ## real kubelets, containerd, kube-proxy, CoreDNS and flannel behind relays, rebooted while cut
+	@.venv/bin/python -m tools.harness.nodes.programs >/dev/null
+	@.venv/bin/python -m pytest tests/node $(ARGS)
+
 check: .venv ## format, lint, layers, types, unit tests; ONLY=relay (elector, gm, lc, lib, tools): of one package
 	@ONLY=$(ONLY) tools/scripts/check $(ARGS)
 
@@ -30,6 +34,10 @@ bench-relay: .venv ## side by side with kube-apiserver itself; ARGS=--help
 
 bench-gm: .venv ## GM and LC beside what the contract says of Sedna; ARGS=--help
 	@.venv/bin/python -m tools.bench.gm $(ARGS)
+
+bench-node: .venv ## nodes behind relays, rebooted while cut, and at rest beside one without; ARGS=--help
+	@.venv/bin/python -m tools.harness.nodes.programs >/dev/null
+	@.venv/bin/python -m tools.bench.node $(ARGS)
 
 nemesis: .venv ## random faults for half an hour; ARGS=--help
 	@.venv/bin/python -m tools.nemesis.elector $(ARGS)

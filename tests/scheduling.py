@@ -1,9 +1,9 @@
 """What runs before what, and what stays in one process where several run tests (pytest-xdist).
 
-A file stays together, as its fixtures are its own; all tests of containers do, so that one process
-builds the images and has the one control plane in them. Unit tests come first: they tell soonest,
-and nothing of the others runs beside them. Then what has most slow tests, so that the processes
-end together.
+A file stays together, as its fixtures are its own; so do all tests of containers, nodes among them:
+one process builds the images and has the control planes in them. Unit tests come first: they tell
+soonest, and nothing of the others runs beside them. Then what has most slow tests, so that the
+processes end together.
 """
 
 from collections import Counter
@@ -13,12 +13,13 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 UNIT = "tests/unit/"
-TOGETHER = "tests/container/"
+# They share an engine, and a processor that nodes can keep busy by themselves.
+TOGETHER = ("tests/container/", "tests/node/")
 
 
 def scope(nodeid: str) -> str:
     """What is not divided."""
-    return TOGETHER if nodeid.startswith(TOGETHER) else nodeid.partition("::")[0]
+    return TOGETHER[0] if nodeid.startswith(TOGETHER) else nodeid.partition("::")[0]
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]

@@ -9,6 +9,7 @@ from edge_sidecars.runtime.values import Address
 from relay_sidecar.node.kubelet import of_pods
 from tests.integration.relay.node_place import GROUP, NODE, NodePlace
 from tests.unit.manifests.built import MANIFESTS, Json, of_kind
+from tests.unit.manifests.node_addons import COREDNS_RULES, FLANNEL_RULES
 from tools.harness.controlplane.accounts import RBAC, REVIEWS, expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.kustomize import kustomize
@@ -17,21 +18,7 @@ from tools.harness.peers.informers import InformerProcess, spec
 
 READ = ["list", "watch"]
 # As kubeadm and flannel's manifest make them; system:node-proxier is kube-apiserver's own.
-ROLES: dict[str, list[Json]] = {
-    "system:coredns": [
-        {
-            "apiGroups": [""],
-            "resources": ["endpoints", "services", "pods", "namespaces"],
-            "verbs": READ,
-        },
-        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": READ},
-    ],
-    "flannel": [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", *READ]},
-        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
-    ],
-}
+ROLES = {"system:coredns": COREDNS_RULES, "flannel": FLANNEL_RULES}
 # Without their selectors: what kube-proxy, CoreDNS and flanneld list and watch.
 WATCHED = [
     ("", "services"),

@@ -17,13 +17,19 @@ from tests.unit.manifests.built import OVERLAYS
 from tests.unit.repository.checkout import DOCUMENTS, ROOT, document, rows
 from tools.bench.elector.__main__ import FAMILIES as OF_ELECTOR
 from tools.bench.gm.__main__ import FAMILIES as OF_GM
+from tools.bench.node.__main__ import FAMILIES as OF_NODE
 from tools.bench.relay.__main__ import FAMILIES as OF_RELAY
 
 SECURITY, MODES = "docs/security.md", "docs/modes.md"
 PARSERS = {"elector": elector(), "relay": relay(), "gm": gm(), "lc": lc()}
 # Where something listens, but for those whose name says so.
 LISTENERS = {("elector", "--http"), ("lc", "--bind-port")}
-BENCHES = {"bench": set(OF_ELECTOR), "bench-relay": set(OF_RELAY), "bench-gm": set(OF_GM)}
+BENCHES = {
+    "bench": set(OF_ELECTOR),
+    "bench-relay": set(OF_RELAY),
+    "bench-gm": set(OF_GM),
+    "bench-node": set(OF_NODE),
+}
 
 
 def test_the_readme_leads_to_each_page_at_once() -> None:

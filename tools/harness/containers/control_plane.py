@@ -83,8 +83,10 @@ class PlaneContainer:
         return self._container
 
 
-def control_plane(docker_lab: DockerLab, cloud: Network) -> ControlPlane:
-    """Not started yet."""
+def control_plane(
+    docker_lab: DockerLab, cloud: Network, *, has_nodes: bool = False
+) -> ControlPlane:
+    """Not started yet; `has_nodes`: real kubelets come."""
     address, network_mode = _standing(docker_lab, cloud)
 
     def run(command: Sequence[str], log: Path) -> PlaneContainer:
@@ -95,7 +97,7 @@ def control_plane(docker_lab: DockerLab, cloud: Network) -> ControlPlane:
 
     for name in ("etcd", "kube-apiserver"):
         build.binary(name)
-    return ControlPlane(host=address, run=run)
+    return ControlPlane(host=address, has_nodes=has_nodes, run=run)
 
 
 def origin(docker_lab: DockerLab, cloud: Network, image: str) -> OriginServer:

@@ -35,6 +35,10 @@ class Router:
         )
         other.plug(self._container, other_address)
 
+    def address_in(self, network: Network) -> str:
+        """Its own there."""
+        return self._ways[network.name][1]
+
     def lead(self, container_id: str, *, of: Network) -> None:
         """Tells who stands in one of the networks, as that container does, the way to the other."""
         subnet, gateway = self._ways[of.name]

@@ -1,9 +1,10 @@
 """Certificates of a test control plane: an authority, and what it issues to servers and clients.
 
 Guarantees: keys never leave the folder that they are written to and are readable by their
-owner only; everything passes the strict checks of OpenSSL (authority and subject key
-identifiers, key usage), which Python 3.13 makes its default. Knows nothing of Kubernetes
-beyond its convention that a client's common name is the user and its organization the group.
+owner only (an authority's own is in memory only, unless it is asked for); everything passes the
+strict checks of OpenSSL (authority and subject key identifiers, key usage), which Python 3.13
+makes its default. Knows nothing of Kubernetes beyond its convention that a client's common name
+is the user and its organization the group.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Authority:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._subject = _name(name)
+        self._key_file = folder / f"{name}.key"
         self.bundle = folder / f"{name}.crt"
         public = self._key.public_key()
         certificate = (
@@ -50,6 +52,12 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
         self.bundle.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+    def key_file(self) -> Path:
+        """Its key, for the controller that signs requests for certificates."""
+        if not self._key_file.exists():
+            write_private_key(self._key_file, self._key)
+        return self._key_file
 
     def issue_server(self, name: str, *, hosts: Collection[str]) -> CertificateFiles:
         """A serving certificate for the host names and IP addresses in `hosts`."""

@@ -41,7 +41,12 @@ from tools.harness.controlplane.audit import (
 )
 from tools.harness.controlplane.certificates import Authority, CertificateFiles, write_private_key
 from tools.harness.controlplane.daemon import Daemon, Runnable
-from tools.harness.controlplane.flags import apiserver_flags, etcd_flags
+from tools.harness.controlplane.flags import (
+    apiserver_flags,
+    etcd_flags,
+    flags_with_nodes,
+    flags_without_nodes,
+)
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
@@ -52,17 +57,17 @@ START_TIMEOUT = 120.0
 # Seconds for a graceful end, which waits for requests in flight; then SIGKILL.
 STOP_TIMEOUT = 20.0
 READY_POLL_INTERVAL = 0.05
-# What a client may call the server, besides by its address.
-SERVER_HOSTS = (LOOPBACK, "localhost", "kubernetes.default.svc")
+# What a client may call the server, besides by its address; the last one is that of its Service.
+SERVER_HOSTS = (LOOPBACK, "localhost", "kubernetes.default.svc", "10.96.0.1")
 ADMIN_USER = "controlplane-admin"
 
 
 class ControlPlane:
     """Starts with `start` or as a context manager; programs are built where missing.
 
-    `features`: feature gates that are switched on; `apis`: group versions served on top. `run`:
-    by what a command runs that logs to a file, as processes here unless said otherwise; `host`:
-    where the API server listens then.
+    `features`: feature gates that are switched on; `apis`: group versions served on top;
+    `has_nodes`: real kubelets come. `run`: by what a command runs that logs to a file, as processes
+    here unless said otherwise; `host`: where the API server listens then.
     """
 
     scheme = "https"
@@ -72,6 +77,7 @@ class ControlPlane:
         *,
         features: Sequence[str] = (),
         apis: Sequence[str] = (),
+        has_nodes: bool = False,
         host: str = LOOPBACK,
         run: Callable[[Sequence[str], Path], Runnable] | None = None,
     ) -> None:
@@ -81,7 +87,7 @@ class ControlPlane:
         self._reservations = [Reservation() for _ in range(3)]
         ports = (held.port for held in self._reservations)
         self.port, self._etcd_port, etcd_peer_port = ports
-        self._host = host
+        self.host = host
         self._run = run or self._run_here
         self.server = f"https://{host}:{self.port}"
         self._audit_log = AuditLog(self.folder / "audit.log")
@@ -94,6 +100,10 @@ class ControlPlane:
         self._admin_files = self.client_authority.issue_client(
             "admin", user=ADMIN_USER, group="system:masters"
         )
+        if has_nodes:
+            self.client_authority.issue_client(
+                "kubelet-client", user="kube-apiserver", group="system:masters"
+            )
         self._generation = 0
         self._issue_serving_certificate()
         self._etcd = self._daemon(
@@ -108,6 +118,7 @@ class ControlPlane:
             [
                 programs["kube-apiserver"],
                 *apiserver_flags(self.folder, host, self.port, self._etcd_port),
+                *(flags_with_nodes(self.folder) if has_nodes else flags_without_nodes()),
                 *(f"--feature-gates={feature}=true" for feature in features),
                 *(f"--runtime-config={api}=true" for api in apis),
             ],
@@ -246,7 +257,7 @@ class ControlPlane:
         """A client that may do what the token's account may, without a token anything; `port`:
         another way there, such as a proxy's."""
         context = self.tls(as_admin=token is None)
-        return AdminClient(self._host, port or self.port, context, token=token)
+        return AdminClient(self.host, port or self.port, context, token=token)
 
     def tls(self, *, as_admin: bool = True) -> ssl.SSLContext:
         """Trusts the API server; `as_admin`: with the certificate of who may do anything."""
@@ -342,7 +353,7 @@ class ControlPlane:
     def _issue_serving_certificate(self) -> None:
         self._generation += 1
         self._serving_authority = Authority(self.folder, f"serving-ca-{self._generation}")
-        self._serving_authority.issue_server("serving", hosts={*SERVER_HOSTS, self._host})
+        self._serving_authority.issue_server("serving", hosts={*SERVER_HOSTS, self.host})
 
     def _write_kubeconfig(
         self, name: str, credentials: CertificateFiles | str, server: str | None, namespace: str

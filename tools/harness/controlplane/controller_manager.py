@@ -29,8 +29,10 @@ CONTROLLERS = (
 class ControllerManager:
     """Runs between `start` and `stop`, or as a context manager."""
 
-    def __init__(self, plane: ControlPlane, *, more: Sequence[str] = ()) -> None:
-        """`more`: names of further controllers."""
+    def __init__(
+        self, plane: ControlPlane, *, more: Sequence[str] = (), flags: Sequence[str] = ()
+    ) -> None:
+        """`more`: names of further controllers; `flags`: what they need."""
         kubeconfig = plane.admin_kubeconfig()
         self._log: Path = plane.folder / "kube-controller-manager.log"
         self._daemon = Daemon(
@@ -47,6 +49,7 @@ class ControllerManager:
                 "--kube-api-qps=500",
                 "--kube-api-burst=1000",
                 "--concurrent-gc-syncs=5",
+                *flags,
             ],
             log=self._log,
             guardian=plane.guardian,

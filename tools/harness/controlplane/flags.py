@@ -43,12 +43,9 @@ def apiserver_flags(folder: Path, host: str, port: int, etcd_port: int) -> Seque
         f"--tls-cert-file={folder / 'serving.crt'}",
         f"--tls-private-key-file={folder / 'serving.key'}",
         f"--client-ca-file={folder / 'client-ca.crt'}",
-        "--authorization-mode=RBAC",
         f"--service-account-issuer={ISSUER}",
         f"--service-account-signing-key-file={signing_key}",
         f"--service-account-key-file={signing_key}",
-        # Else a token that looks like a pod's lives for a year, whatever was asked for.
-        "--service-account-extend-token-expiration=false",
         f"--audit-policy-file={folder / 'audit-policy.json'}",
         f"--audit-log-path={folder / 'audit.log'}",
         # Written before the answer is sent, so that who has an answer finds it in the log.
@@ -56,9 +53,30 @@ def apiserver_flags(folder: Path, host: str, port: int, etcd_port: int) -> Seque
         # Megabytes before the file would be renamed: more than any run writes.
         "--audit-log-maxsize=100000",
         "--service-cluster-ip-range=10.96.0.0/16",
-        # Pods reach no loopback address, hence the API server would refuse to publish its own.
-        "--endpoint-reconciler-type=none",
         "--allow-privileged=true",
         "--event-ttl=1h",
         "--profiling=false",
+    ]
+
+
+def flags_without_nodes() -> Sequence[str]:
+    """On top of `apiserver_flags`."""
+    return [
+        "--authorization-mode=RBAC",
+        # Else a token that looks like a pod's lives for a year, whatever was asked for.
+        "--service-account-extend-token-expiration=false",
+        # Pods reach no loopback address, hence the API server would refuse to publish its own.
+        "--endpoint-reconciler-type=none",
+    ]
+
+
+def flags_with_nodes(folder: Path) -> Sequence[str]:
+    """On top of `apiserver_flags`, as kubeadm has them: what nodes are held to, how the API server
+    asks kubelets, and pods find it."""
+    return [
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        f"--kubelet-client-certificate={folder / 'kubelet-client.crt'}",
+        f"--kubelet-client-key={folder / 'kubelet-client.key'}",
+        "--kubelet-preferred-address-types=InternalIP",
     ]

@@ -1,0 +1,49 @@
+"""One cluster of real nodes for the whole run; who breaks something in it heals it."""
+
+from collections.abc import Iterator
+
+import docker
+import pytest
+
+from tests.container.conftest import docker_engine
+from tools.harness.containers.docker_lab import DockerLab
+from tools.harness.controlplane.build import BuildError
+from tools.harness.controlplane.fixtures import lack
+from tools.harness.nodes.cluster import NodeCluster
+from tools.harness.nodes.workloads import PodFacts
+from tools.images.base import NoBase, base_image
+from tools.images.wheels import NoWheels
+
+__all__ = ["docker_engine"]
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    docker_engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NodeCluster]:
+    """With relays installed, and workloads that answer."""
+    try:
+        with (
+            DockerLab(docker_engine, base=base_image(docker_engine)) as docker_lab,
+            NodeCluster(docker_engine, docker_lab, tmp_path_factory.mktemp("nodes")) as it,
+        ):
+            it.install_relays()
+            it.apply_workloads()
+            yield it
+    except (BuildError, NoBase, NoWheels) as error:
+        lack(str(error))
+
+
+@pytest.fixture
+def before(cluster: NodeCluster) -> Iterator[dict[str, PodFacts]]:
+    """The pods of the workloads, all of which answer; after the test they are the same ones, and
+    the nodes are Ready."""
+    found = cluster.pods()
+    assert not cluster.faults(found.values())
+    yield found
+    cluster.until(lambda: len(cluster.ready()) == len(cluster.nodes), what="all nodes are Ready")
+    cluster.until(lambda: not cluster.faults(found.values()), what="all answer after the heal")
+    now = cluster.pods()
+    assert {name: (it.uid, it.node, it.address) for name, it in now.items()} == {
+        name: (it.uid, it.node, it.address) for name, it in found.items()
+    }

@@ -1,0 +1,110 @@
+"""What is measured on a cluster of real nodes: two behind relays, one that asks the API server
+itself and is the reference."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tools.bench.progress import say
+from tools.harness.nodes.cluster import NodeCluster
+from tools.harness.nodes.node import Node
+from tools.harness.nodes.workloads import PLAIN, RELAYED
+
+# Pods of the workloads for each node, with which it has ten.
+DESKS = 6
+# Seconds after which a cluster that nobody touches is at rest: first lists, events, statuses.
+SETTLING = 45.0
+HOUR = 3600.0
+_KILOBYTE = 1024.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """`runs`: reboots; `seconds`: of rest."""
+
+    runs: int
+    seconds: float
+
+
+@dataclass
+class Result:
+    """Samples of one family: metrics by name; a failure ends it."""
+
+    family: str
+    samples: list[dict[str, float]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def values(self, metric: str) -> list[float]:
+        return [sample[metric] for sample in self.samples if metric in sample]
+
+
+def reboots(cluster: NodeCluster, options: Options) -> Result:
+    """Both nodes lose power while cut; then the link is back."""
+    result = Result("reboot")
+    for number in range(options.runs):
+        result.samples.append(_reboot(cluster))
+        say(f"reboot {number + 1}: {result.samples[-1]}")
+    return result
+
+
+def _reboot(cluster: NodeCluster) -> dict[str, float]:
+    wanted = cluster.pods()
+    theirs = [it for it in wanted.values() if it.node in RELAYED]
+    for name in RELAYED:
+        cluster.until_doctor_finds_nothing(name)
+    with cluster.cut(*RELAYED):
+        back = cluster.reboot(*RELAYED, until=lambda: not cluster.faults(theirs, asked=RELAYED))
+        containers = cluster.containers()
+    ready = cluster.seconds_until(lambda: cluster.ready() >= set(RELAYED))
+    good = ready + cluster.seconds_until(lambda: not cluster.faults(wanted.values()))
+    restarted = sum(len(ids - containers[name]) for name, ids in cluster.containers().items())
+    return {"back": back, "ready": ready, "good": good, "restarted": float(restarted)}
+
+
+def rest(cluster: NodeCluster, options: Options) -> Result:
+    """Nothing happens, with ten pods on each node: what the relay takes, and what passes between
+    each node and the API server, an hour."""
+    cluster.scale("desk", DESKS * len(cluster.nodes))
+    cluster.start_plain_dns()
+    for node in cluster.nodes.values():
+        node.count_bytes(cluster.plane.host)
+    time.sleep(SETTLING)
+    before = {name: _Counts.of(node) for name, node in cluster.nodes.items()}
+    time.sleep(options.seconds)
+    after = {name: _Counts.of(node) for name, node in cluster.nodes.items()}
+    result = Result("rest")
+    plain = _hourly(before[PLAIN].bytes, after[PLAIN].bytes, options.seconds)
+    for name in RELAYED:
+        node, used = cluster.nodes[name], after[name].processor - before[name].processor
+        sample = {
+            "rss": after[name].rss,
+            "processor": 100.0 * used / options.seconds,
+            "streams": float(len(node.status()["streams"])),
+            "bytes": _hourly(before[name].bytes, after[name].bytes, options.seconds),
+            "bytes_plain": plain,
+        }
+        result.samples.append(sample)
+        say(f"rest, {name}: {sample}")
+    return result
+
+
+def _hourly(before: float, after: float, seconds: float) -> float:
+    return (after - before) * HOUR / seconds
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """`rss` in MiB and `processor` in seconds, of the relay; `bytes` to and from the API server."""
+
+    rss: float
+    processor: float
+    bytes: float
+
+    @classmethod
+    def of(cls, node: Node) -> "_Counts":
+        rss, processor = (0.0, 0.0) if node.name == PLAIN else node.relay_costs()
+        return cls(rss / _KILOBYTE, processor, float(node.counted_bytes()))
+
+
+def failures(results: Iterable[Result]) -> list[str]:
+    return [f"{it.family}: {failure}" for it in results for failure in it.failures]

@@ -1,0 +1,87 @@
+"""The table: what was measured, what the open peers reached (design/../prior-art/node-clients.md:
+measured earlier, on a machine of this kind), and what is promised. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tools.bench.figures import NOT_MEASURED, columns, number, spread
+from tools.bench.node.families import Result
+from tools.bench.target import Target, at_most, never_above
+
+MIB = 1024.0 * 1024.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """`peers`: SuperEdge's lite-apiserver and OpenYurt's yurthub; `is_met` None: no promise."""
+
+    what: str
+    ours: str
+    plain: str
+    ratio: str
+    peers: str
+    target: str
+    is_met: bool | None
+
+
+def rows(results: Sequence[Result]) -> list[Row]:
+    found: list[Row] = []
+    for it in results:
+        if it.family == "reboot":
+            found += _reboots(it)
+        elif it.family == "rest":
+            found += _rest(it)
+    return found
+
+
+def _reboots(it: Result) -> list[Row]:
+    back = it.values("back")
+    what = "both nodes rebooted while cut: all pods, Services, names, NodePorts back"
+    return [
+        _row(what, "s", back, target=at_most(10, "s"), peers="never / never"),
+        _row("  the slowest", "s", [max(back)] if back else [], target=never_above(15, "s")),
+        _row("link back: nodes Ready", "s", it.values("ready"), target=at_most(3, "s")),
+        _row("  all good", "s", it.values("good"), target=at_most(10, "s")),
+        _row("  containers restarted", "", it.values("restarted"), target=never_above(0)),
+    ]
+
+
+def _rest(it: Result) -> list[Row]:
+    ours, plain = it.values("bytes"), it.values("bytes_plain")
+    ratios = [mine / other for mine, other in zip(ours, plain, strict=True) if other]
+    target = at_most(0.6, "x without a relay")
+    return [
+        _row(
+            "relay at rest, 10 pods, Secrets kept: RSS", "MiB", it.values("rss"), target=at_most(58)
+        ),
+        _row("  of one core", "%", it.values("processor"), target=at_most(1, "%")),
+        _row("  upstream streams", "", it.values("streams")),
+        Row(
+            "  bytes an hour between node and API server",
+            spread([each / MIB for each in ours], "MiB"),
+            spread([each / MIB for each in plain[:1]], "MiB"),
+            f"{number(median(ratios))}x" if ratios else NOT_MEASURED,
+            "",
+            target.text,
+            bool(ratios) and target.is_reached(ratios),
+        ),
+    ]
+
+
+def _row(
+    what: str, unit: str, values: Sequence[float], *, target: Target | None = None, peers: str = ""
+) -> Row:
+    is_met = None if target is None else bool(values) and target.is_reached(values)
+    told = target.text if target else ""
+    return Row(what, spread(values, unit), NOT_MEASURED, NOT_MEASURED, peers, told, is_met)
+
+
+def table(found: Sequence[Row]) -> str:
+    verdict = {None: "", True: "yes", False: "NO"}
+    lines = [
+        (it.what, it.ours, it.plain, it.ratio, it.peers, it.target, verdict[it.is_met])
+        for it in found
+    ]
+    header = ("", "relay", "no relay", "ratio", "lite-apiserver / yurthub", "to reach", "reached")
+    return columns(header, lines)

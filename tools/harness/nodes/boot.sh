@@ -1,0 +1,24 @@
+#!/bin/sh
+# What a machine has before its first process; then systemd. ROUTER: the way to everywhere.
+set -eu
+for it in /sys/fs/cgroup/*/; do mount -o remount,bind,rw "$it"; done
+# The engine has it read-only.
+umount /proc/sys
+mount --make-rshared /
+[ -e /dev/kmsg ] || mknod /dev/kmsg c 1 11
+# Kubelet sets these for the whole machine that the container runs on: it finds them set.
+mkdir -p /run/sysctl
+while read -r name value; do
+    file=/run/sysctl/$(echo "$name" | tr / _)
+    echo "$value" >"$file"
+    mount --bind "$file" "/proc/sys/$name"
+done <<SETTINGS
+kernel/panic 10
+kernel/panic_on_oops 1
+kernel/keys/root_maxkeys 1000000
+kernel/keys/root_maxbytes 25000000
+vm/overcommit_memory 1
+vm/panic_on_oom 0
+SETTINGS
+ip route replace default via "$ROUTER"
+exec /lib/systemd/systemd --log-target=journal

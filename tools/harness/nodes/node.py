@@ -1,0 +1,322 @@
+"""A node as a container: systemd, containerd, kubelet, and whatever is installed on it.
+
+Owns where its files are. Guarantees: what is on its disk outlasts a reboot, what is in /run does
+not; the machine that it runs on keeps its own settings.
+
+An engine without CAP_SYS_RESOURCE starts no privileged container: it has all other capabilities,
+and neither containerd nor kubelet sets scores for the OOM killer.
+"""
+
+import io
+import json
+import os
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docker.models.containers import Container
+
+from tools.harness.containers.docker_lab import DockerLab
+from tools.harness.containers.network import Network
+from tools.harness.containers.router import Router
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.nodes import programs
+from tools.harness.nodes.images import PAUSE, RELAY_FOLDER
+
+HERE = Path(__file__).parent
+DNS_ADDRESS = "169.254.20.11"
+KUBECONFIG = "/etc/kubernetes/kubelet.conf"
+CLIENT_CA = "/etc/kubernetes/pki/ca.crt"
+CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+IMAGES = "/images"
+RELAY = f"{RELAY_FOLDER}/relay-sidecar"
+# On a disk of the engine's: an overlay does not stand on another one, and a reboot keeps them.
+DISKS = ("/var/lib/containerd", "/var/lib/kubelet", "/var/lib/relay-sidecar")
+_SYSTEMD_WAITED = (
+    "timeout",
+    "60",
+    "sh",
+    "-c",
+    "until systemctl is-system-running; do sleep 0.1; done",
+)
+_CONTAINERD = f"""version = 3
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{PAUSE}"
+"""
+_CONTAINERD_UNIT = """[Unit]
+Description=containerd
+[Service]
+Type=notify
+ExecStart=/usr/local/bin/containerd
+Delegate=yes
+KillMode=process
+Restart=always
+RestartSec=1
+[Install]
+WantedBy=multi-user.target
+"""
+# As Kubernetes' packages have it.
+_KUBELET_UNIT = """[Unit]
+Description=kubelet
+Wants=containerd.service
+After=containerd.service
+StartLimitIntervalSec=0
+[Service]
+ExecStart=/usr/local/bin/kubelet --config=/etc/kubernetes/kubelet.json \
+    --kubeconfig=/etc/kubernetes/kubelet.conf --hostname-override={name} --node-ip={address}
+Restart=always
+RestartSec=10
+KillMode=process
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+_ID = re.compile(r"^[0-9a-f]{64}$", re.MULTILINE)
+_RSS = re.compile(r"^VmRSS:\s+(\d+) kB$", re.MULTILINE)
+_REFUSED = re.compile(
+    r'^relay_requests_refused_total{verb="(.*)",resource="(.*)",reason="(.*)"} (\d+)$', re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Done:
+    """Of one command on a node."""
+
+    status: int
+    output: str
+
+    def expect(self) -> str:
+        """Its output; fails where the command did."""
+        assert self.status == 0, self.output
+        return self.output
+
+
+class Node:
+    """Stopped, until `start`."""
+
+    def __init__(
+        self,
+        docker_lab: DockerLab,
+        plane: ControlPlane,
+        name: str,
+        *,
+        image: str,
+        network: Network,
+        router: Router,
+        relay: Path,
+        images: Sequence[Path],
+    ) -> None:
+        self.name = name
+        self.address = network.new_address()
+        self._router = router
+        self._counted = ""
+        self._archives = [f"{IMAGES}/{path.name}" for path in images]
+        files = {path: f"/usr/local/bin/{it}" for it, path in programs.node_programs().items()}
+        plugins = programs.cni_plugins()
+        # Of the installer, which puts it where plugins are.
+        files[plugins["sticky-ipam"]] = "/usr/local/bin/sticky-ipam"
+        files |= {
+            plugins[it]: f"/opt/cni/bin/{it}"
+            for it in ("bridge", "loopback", "portmap", "host-local")
+        }
+        files |= {path: f"{IMAGES}/{path.name}" for path in images}
+        files |= {relay: RELAY_FOLDER, HERE / "boot.sh": "/usr/local/sbin/boot"}
+        endpoint = network.settings(docker_lab, self.address)
+        self._container: Container = docker_lab.client.containers.create(
+            image,
+            ["/bin/sh", "/usr/local/sbin/boot"],
+            hostname=name,
+            labels=docker_lab.network_labels(),
+            environment={"container": "docker", "ROUTER": router.address_in(network)},
+            cap_add=["ALL"],
+            cap_drop=["SYS_RESOURCE"],
+            security_opt=["seccomp=unconfined", "apparmor=unconfined"],
+            device_cgroup_rules=["a *:* rwm"],
+            cgroupns="private",
+            tmpfs={"/run": "exec", "/tmp": ""},
+            stop_signal="SIGRTMIN+3",
+            volumes=[*(f"{path}:{to}:ro" for path, to in files.items()), *DISKS],
+            **endpoint,
+        )
+        self.write(_configuration(plane, name, self.address))
+
+    # ── power ──
+
+    def start(self) -> None:
+        """For the first time: kubelet once containerd has the images."""
+        self._container.start()
+        self.run(*_SYSTEMD_WAITED).expect()
+        self.run("systemctl", "enable", "--now", "containerd").expect()
+        for archive in self._archives:
+            self.run("ctr", "-n=k8s.io", "images", "import", "--local", archive).expect()
+        self.run("systemctl", "enable", "--now", "kubelet").expect()
+
+    def lose_power(self) -> None:
+        """Everything ends at once; the disk's contents are as the kernel has them."""
+        self._container.kill()
+        self._container.wait()
+
+    def power_on(self) -> None:
+        """Returns at once."""
+        self._container.start()
+
+    def shut_down(self) -> None:
+        """In order, as systemd does it."""
+        self._container.stop(timeout=60)
+
+    def remove(self) -> None:
+        self._container.remove(force=True, v=True)
+
+    # ── link ──
+
+    def cut(self) -> None:
+        """Nothing passes between it and the cloud; nobody is told."""
+        self._router.drop(self.address)
+
+    def heal(self) -> None:
+        self._router.let_pass(self.address)
+
+    # ── what is done on it ──
+
+    def run(self, *command: str) -> Done:
+        done = self._container.exec_run(list(command))
+        assert done.exit_code is not None
+        assert isinstance(done.output, bytes)
+        return Done(done.exit_code, done.output.decode(errors="replace"))
+
+    def relay(self, *arguments: str) -> Done:
+        """`relay-sidecar` with these arguments, as root."""
+        return self.run(RELAY, *arguments)
+
+    def status(self) -> dict[str, Any]:
+        """/status of its relay; fails where it does not answer."""
+        answer = self.run("curl", "-sS", "-m", "3", "http://127.0.0.1:10551/status").expect()
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    def containers(self) -> set[str]:
+        """The ids of those that run."""
+        # Among warnings about what else the machine has.
+        return set(_ID.findall(self.run("ctr", "-n=k8s.io", "tasks", "ls", "-q").expect()))
+
+    def relay_costs(self) -> tuple[float, float]:
+        """Of the relay's process: resident memory in KiB, seconds of a processor so far."""
+        pid = self.run("systemctl", "show", "-p", "MainPID", "--value", "relay-sidecar").expect()
+        folder = f"/proc/{pid.strip()}"
+        status, stat = self.run("cat", f"{folder}/status"), self.run("cat", f"{folder}/stat")
+        rss = _RSS.search(status.expect())
+        assert rss is not None, status.output
+        # utime and stime: proc(5); the name before may contain blanks.
+        user, system = stat.expect().rpartition(")")[2].split()[11:13]
+        return float(rss[1]), (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def count_bytes(self, host: str) -> None:
+        """From now on, of what goes to that address and comes from there, pods' included."""
+        for chain, side in (("PREROUTING", "-s"), ("POSTROUTING", "-d")):
+            self.run("iptables", "-t", "mangle", "-A", chain, side, host).expect()
+        self._counted = host
+
+    def counted_bytes(self) -> int:
+        found = 0
+        for chain in ("PREROUTING", "POSTROUTING"):
+            listed = self.run("iptables", "-t", "mangle", "-L", chain, "-n", "-v", "-x").expect()
+            lines = [line.split() for line in listed.splitlines() if self._counted in line]
+            found += sum(int(line[1]) for line in lines)
+        return found
+
+    def refused(self) -> Counter[tuple[str, str, str]]:
+        """Requests that its relay refused since it was started: by verb, resource, reason."""
+        text = self.run("curl", "-sS", "-m", "3", "http://127.0.0.1:10551/metrics").expect()
+        found = _REFUSED.findall(text)
+        return Counter({(verb, what, why): int(count) for verb, what, why, count in found})
+
+    def journal(self, unit: str, *more: str) -> str:
+        """What a unit printed, since its first start."""
+        return self.run("journalctl", "-q", "-o", "cat", "-u", unit, *more).output
+
+    def write(self, files: Mapping[str, tuple[bytes, int]]) -> None:
+        """Contents and modes, by path."""
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            for path, (content, mode) in files.items():
+                entry = tarfile.TarInfo(path.lstrip("/"))
+                entry.size, entry.mode = len(content), mode
+                tar.addfile(entry, io.BytesIO(content))
+        self._container.put_archive("/", archive.getvalue())
+
+
+def _configuration(plane: ControlPlane, name: str, address: str) -> dict[str, tuple[bytes, int]]:
+    """As kubeadm writes it: the node's certificate and key in one file."""
+    files = plane.client_authority.issue_client(
+        name, user=f"system:node:{name}", group="system:nodes"
+    )
+    certificate = files.certificate.read_bytes() + files.key.read_bytes()
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "default",
+                "cluster": {
+                    "server": plane.server,
+                    "certificate-authority": "/etc/kubernetes/pki/server-ca.crt",
+                },
+            }
+        ],
+        "users": [
+            {
+                "name": "default",
+                "user": {"client-certificate": CERTIFICATE, "client-key": CERTIFICATE},
+            }
+        ],
+        "contexts": [{"name": "default", "context": {"cluster": "default", "user": "default"}}],
+        "current-context": "default",
+    }
+    kubelet = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": CLIENT_CA},
+        },
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": "cgroupfs",
+        "clusterDNS": [DNS_ADDRESS],
+        "clusterDomain": "cluster.local",
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "rotateCertificates": True,
+        # A minute by default: how soon volumes show what has changed.
+        "syncFrequency": "10s",
+        # Of this machine, not of Kubernetes: version 1 of cgroups, no right to OOM scores, a disk
+        # that others fill.
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "oomScoreAdj": 0,
+        "evictionHard": {
+            "memory.available": "0%",
+            "nodefs.available": "0%",
+            "imagefs.available": "0%",
+        },
+        "imageGCHighThresholdPercent": 100,
+    }
+    return {
+        KUBECONFIG: (json.dumps(kubeconfig, indent=1).encode(), 0o600),
+        CLIENT_CA: (plane.client_authority.bundle.read_bytes(), 0o644),
+        "/etc/kubernetes/pki/server-ca.crt": (plane.ca_bundle.read_bytes(), 0o644),
+        "/etc/kubernetes/kubelet.json": (json.dumps(kubelet).encode(), 0o644),
+        CERTIFICATE: (certificate, 0o600),
+        "/etc/containerd/config.toml": (_CONTAINERD.encode(), 0o644),
+        "/etc/systemd/system/containerd.service": (_CONTAINERD_UNIT.encode(), 0o644),
+        "/etc/systemd/system/kubelet.service": (
+            _KUBELET_UNIT.format(name=name, address=address).encode(),
+            0o644,
+        ),
+    }

@@ -1,0 +1,3 @@
+module edge-sidecars/workload
+
+go 1.26.0
