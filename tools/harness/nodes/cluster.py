@@ -196,7 +196,7 @@ class NodeCluster:
             ("kube-system", "kube-proxy-relay"),
             ("kube-flannel", "kube-flannel-relay"),
         ):
-            self._rolled_out(namespace, name)
+            self.rolled_out(namespace, f"daemonset/{name}")
 
     def install(self, node: Node) -> None:
         node.write({KEY_FILE: (os.urandom(32), 0o600)})
@@ -240,11 +240,12 @@ class NodeCluster:
             labels["app"] = "coredns-plain"
         self.nodes[PLAIN].run("ip", "address", "replace", f"{DNS_ADDRESS}/32", "dev", "lo").expect()
         self.apply([configuration, daemons])
-        self._rolled_out("kube-system", "coredns-plain")
+        self.rolled_out("kube-system", "daemonset/coredns-plain")
 
-    def _rolled_out(self, namespace: str, daemons: str) -> None:
+    def rolled_out(self, namespace: str, workload: str) -> None:
+        """Returns when all pods of it are ready."""
         self.kubectl.run(
-            *("rollout", "status", "daemonset", daemons, f"--namespace={namespace}"),
+            *("rollout", "status", workload, f"--namespace={namespace}"),
             f"--timeout={PATIENCE:.0f}s",
             timeout=PATIENCE,
         ).expect()
@@ -255,6 +256,8 @@ class NodeCluster:
         for it in objects:
             by_namespace.setdefault(it["metadata"].get("namespace", ""), []).append(it)
         for namespace, items in by_namespace.items():
+            if not items:
+                continue
             self.kubectl.run(
                 *("apply", "--server-side", "--force-conflicts", "-f", "-"),
                 *([f"--namespace={namespace}"] if namespace else []),
