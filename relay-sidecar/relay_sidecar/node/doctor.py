@@ -31,7 +31,7 @@ _RENEW: Final = (
     "restart kubelet while the link is up, and approve its CertificateSigningRequest "
     "(`kubectl get csr`)"
 )
-_SECRETS: Final = "secrets.v1."
+_SECRETS, _CONFIG_MAPS = "secrets.v1.", "configmaps.v1."
 _RESTART_KUBELET: Final = "restart kubelet while the link is up"
 _RESTART_BOTH: Final = "then restart the relay, and kubelet while the link is up"
 
@@ -103,11 +103,11 @@ class Relay(_Struct):
     tokens: tuple[KeptToken, ...]
     streams: tuple[Stream, ...]
 
-    def secret_streams(self) -> dict[tuple[str, str], Stream]:
+    def streams_by_name(self, resource: str) -> dict[tuple[str, str], Stream]:
         """Those by name, by namespace and name."""
         found = {}
         for stream in self.streams:
-            if stream.resource == _SECRETS and stream.namespace:
+            if stream.resource == resource and stream.namespace:
                 name = FieldSelector.parse(stream.field_selector).exact("metadata.name")
                 found[stream.namespace, name or ""] = stream
         return found
@@ -285,6 +285,7 @@ def _of_pods(facts: Facts) -> Iterator[Finding]:
     pods = [pod for pod in facts.pods if pod.starts_again]
     if isinstance(facts.relay, Relay):
         yield from _of_kept(pods, facts.relay)
+        yield from _of_config_maps(pods, facts.relay)
     for pod in pods:
         for container in pod.containers:
             yield from _of_image(pod, container, facts.images)
@@ -294,10 +295,10 @@ def _of_pods(facts: Facts) -> Iterator[Finding]:
 def _of_kept(pods: Sequence[Pod], relay: Relay) -> Iterator[Finding]:
     """Secrets and tokens: one finding for all where none are kept."""
     if relay.secrets.is_kept:
-        streams = relay.secret_streams()
+        streams = relay.streams_by_name(_SECRETS)
         for pod in pods:
             yield from _of_tokens(pod, relay.tokens)
-            yield from _of_secrets(pod, streams)
+            yield from _of_objects(pod, "Secret", pod.secrets(), streams)
         return
     count = sum(1 for pod in pods if pod.secrets() or any(pod.tokens()))
     if count and relay.secrets.failure is None:
@@ -325,13 +326,25 @@ def _is_for(pod: Pod, token: Token, kept: KeptToken) -> bool:
     )
 
 
-def _of_secrets(pod: Pod, streams: dict[tuple[str, str], Stream]) -> Iterator[Finding]:
-    for name in sorted(pod.secrets()):
+def _of_config_maps(pods: Sequence[Pod], relay: Relay) -> Iterator[Finding]:
+    streams = relay.streams_by_name(_CONFIG_MAPS)
+    # A list of more than one has it too.
+    wide = [it for it in relay.streams if it.resource == _CONFIG_MAPS and not it.field_selector]
+    for pod in pods:
+        own = ("", pod.metadata.namespace)
+        if not any(it.namespace in own and it.resource_version is not None for it in wide):
+            yield from _of_objects(pod, "ConfigMap", pod.config_maps(), streams)
+
+
+def _of_objects(
+    pod: Pod, kind: str, names: Collection[str], streams: dict[tuple[str, str], Stream]
+) -> Iterator[Finding]:
+    for name in sorted(names):
         stream = streams.get((pod.metadata.namespace, name))
         if stream is None or stream.resource_version is None:
-            yield Finding(str(pod), f"Secret {name} is not kept", _RESTART_KUBELET)
+            yield Finding(str(pod), f"{kind} {name} is not kept", _RESTART_KUBELET)
         elif not stream.objects:
-            yield Finding(str(pod), f"Secret {name} does not exist", "create it")
+            yield Finding(str(pod), f"{kind} {name} does not exist", "create it")
 
 
 def _of_image(pod: Pod, container: Container, images: Collection[str] | None) -> Iterator[Finding]:

@@ -13,6 +13,9 @@ UPSTREAM_CA: Final = Path("node/upstream-ca.crt")
 CLIENT_CA: Final = Path("node/client-ca.crt")
 POD_KUBECONFIG: Final = Path("public/kubeconfig")
 POD_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+# As long as --retain: kube-proxy, CoreDNS and flanneld bring tokens; a node on which these are not
+# taken any more has no Services after a reboot.
+OFFLINE_TTL: Final = "7d"
 # Of a credential for --keep-secrets: systemd.exec(5), LoadCredentialEncrypted=.
 CREDENTIAL: Final = "relay-sidecar-key"
 
@@ -128,6 +131,7 @@ def _flags(options: NodeOptions, upstream: kubelet.Upstream) -> list[str]:
         f"--certificate-authority={data_dir / UPSTREAM_CA}",
         f"--client-ca-file={data_dir / CLIENT_CA}",
         "--access=caller",
+        f"--access-offline-ttl={OFFLINE_TTL}",
         f"--tls-cert-file={data_dir / SERVING}",
         f"--tls-private-key-file={data_dir / SERVING}",
         f"--data-dir={data_dir / 'journal'}",

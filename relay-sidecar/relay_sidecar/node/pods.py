@@ -22,7 +22,7 @@ class _Struct(msgspec.Struct, rename="camel"):
 
 
 class Reference(_Struct):
-    """To a Secret, or to a key of one."""
+    """To a Secret or a ConfigMap, or to a key of one."""
 
     name: str = ""
     optional: bool = False
@@ -36,6 +36,7 @@ class Token(_Struct):
 class _Source(_Struct):
     service_account_token: Token | None = None
     secret: Reference | None = None
+    config_map: Reference | None = None
 
 
 class _Projected(_Struct):
@@ -49,11 +50,13 @@ class _SecretVolume(_Struct):
 
 class _Volume(_Struct):
     secret: _SecretVolume | None = None
+    config_map: Reference | None = None
     projected: _Projected | None = None
 
 
 class _ValueFrom(_Struct):
     secret_key_ref: Reference | None = None
+    config_map_key_ref: Reference | None = None
 
 
 class _Variable(_Struct):
@@ -62,6 +65,7 @@ class _Variable(_Struct):
 
 class _Variables(_Struct):
     secret_ref: Reference | None = None
+    config_map_ref: Reference | None = None
 
 
 class Container(_Struct):
@@ -138,7 +142,22 @@ class Pod(_Struct):
 
     def secrets(self) -> set[str]:
         """Names of the Secrets without which it does not start."""
-        return {each.name for each in self._secrets() if not each.optional}
+        volumes = [it.secret for it in self.spec.volumes if it.secret is not None]
+        found: list[Reference | None] = [source.secret for source in self._sources()]
+        found += [Reference(it.secret_name, it.optional) for it in volumes]
+        for container in self.containers:
+            found += [it.value_from.secret_key_ref for it in container.env if it.value_from]
+            found += [it.secret_ref for it in container.env_from]
+        return _needed(found)
+
+    def config_maps(self) -> set[str]:
+        """As `secrets`, of ConfigMaps."""
+        found = [source.config_map for source in self._sources()]
+        found += [volume.config_map for volume in self.spec.volumes]
+        for container in self.containers:
+            found += [it.value_from.config_map_key_ref for it in container.env if it.value_from]
+            found += [it.config_map_ref for it in container.env_from]
+        return _needed(found)
 
     def names_of_image(self, container: Container) -> set[str]:
         """As the node may call it: as it is named in the pod, and as the runtime resolved that."""
@@ -152,15 +171,9 @@ class Pod(_Struct):
             if volume.projected is not None:
                 yield from volume.projected.sources or ()
 
-    def _secrets(self) -> Iterator[Reference]:
-        for volume in self.spec.volumes:
-            if volume.secret is not None:
-                yield Reference(volume.secret.secret_name, volume.secret.optional)
-        found: list[Reference | None] = [source.secret for source in self._sources()]
-        for container in self.containers:
-            found += [it.value_from.secret_key_ref for it in container.env if it.value_from]
-            found += [it.secret_ref for it in container.env_from]
-        yield from (each for each in found if each is not None)
+
+def _needed(found: Iterable[Reference | None]) -> set[str]:
+    return {each.name for each in found if each is not None and not each.optional}
 
 
 class _PodList(_Struct):

@@ -36,9 +36,13 @@ TOKEN: Json = {
 }
 
 
+SECRETS = ("volume", "projected", "variable", "variables")
+CONFIG_MAPS = ("c", "kube-root-ca.crt", "settings", "colour")
+
+
 def stream(name: str, **changed: Any) -> Json:
     return {
-        "resource": "secrets.v1.",
+        "resource": "secrets.v1." if name in SECRETS else "configmaps.v1.",
         "namespace": "shop",
         "fieldSelector": f"metadata.name={name}",
         "objects": 1,
@@ -56,7 +60,7 @@ def status(**changed: Any) -> Json:
         "journal": {"directory": "/data/journal", "failure": None, "note": None},
         "secrets": {"isKept": True, "failure": None},
         "tokens": [TOKEN],
-        "streams": [stream(name) for name in ("volume", "projected", "variable", "variables")],
+        "streams": [stream(name) for name in (*SECRETS, *CONFIG_MAPS)],
         **changed,
     }
 
@@ -64,7 +68,7 @@ def status(**changed: Any) -> Json:
 def pod(
     *, metadata: Json | None = None, spec: Json | None = None, status: Json | None = None
 ) -> Pod:
-    """With a token and one Secret of each kind."""
+    """With a token, and a Secret and a ConfigMap in each way."""
     container = {
         "name": "web",
         "image": "web:1",
@@ -73,6 +77,7 @@ def pod(
             {"name": "A", "value": "1"},
             {"name": "B", "valueFrom": {"secretKeyRef": {"name": "variable", "key": "k"}}},
             {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "D", "valueFrom": {"configMapKeyRef": {"name": "colour", "key": "k"}}},
         ],
         "envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "variables"}}],
     }
@@ -92,6 +97,8 @@ def pod(
                 {"name": "b", "secret": {"secretName": "of-nobody", "optional": True}},
                 {"name": "c", "projected": {"sources": sources}},
                 {"name": "d", "emptyDir": {}},
+                {"name": "e", "configMap": {"name": "settings"}},
+                {"name": "f", "configMap": {"name": "of-nobody", "optional": True}},
             ],
             "containers": [container],
             **(spec or {}),
@@ -179,7 +186,11 @@ FAILING: dict[str, tuple[Facts, str]] = {
         "relay, and kubelet while the link is up",
     ),
     "no Secrets are kept": (
-        with_relay(secrets={"isKept": False, "failure": None}, tokens=[], streams=[]),
+        with_relay(
+            secrets={"isKept": False, "failure": None},
+            tokens=[],
+            streams=[stream(name) for name in CONFIG_MAPS],
+        ),
         "Secrets and tokens: none is kept, and 1 pods need some; install with --keep-secrets "
         "KEYFILE",
     ),
@@ -238,6 +249,10 @@ FAILING: dict[str, tuple[Facts, str]] = {
     "a Secret does not exist": (
         with_relay(streams=[*status()["streams"][1:], stream("volume", objects=0)]),
         "pod shop/web-0: Secret volume does not exist; create it",
+    ),
+    "a ConfigMap was never listed": (
+        with_pod(spec={"volumes": [{"configMap": {"name": "other"}}]}),
+        f"pod shop/web-0: ConfigMap other is not kept; {KUBELET}",
     ),
     "an image is always pulled": (
         with_pod(spec=container(imagePullPolicy="Always")),
@@ -362,11 +377,23 @@ def test_a_token_without_an_audience_is_that_of_the_default() -> None:
         {"resourceVersion": None},
     ],
 )
-@pytest.mark.parametrize("name", ["volume", "projected", "variable", "variables"])
+@pytest.mark.parametrize("name", SECRETS)
 def test_only_a_list_of_a_secret_by_name_keeps_it(name: str, other: Json) -> None:
     others = [it for it in status()["streams"] if name != it["fieldSelector"].partition("=")[2]]
     [finding] = findings(with_relay(streams=[*others, stream(name, **other)]))
     assert f"Secret {name} is not kept" in str(finding)
+
+
+@pytest.mark.parametrize("name", CONFIG_MAPS)
+def test_a_config_map_is_kept_by_name_or_with_others(name: str) -> None:
+    others = [it for it in status()["streams"] if name != it["fieldSelector"].partition("=")[2]]
+    [finding] = findings(with_relay(streams=others))
+    assert f"ConfigMap {name} is not kept" in str(finding)
+    for namespace in ("shop", ""):
+        all_of_them = stream(name, namespace=namespace, fieldSelector="")
+        assert not findings(with_relay(streams=[*others, all_of_them]))
+        unlisted = {**all_of_them, "resourceVersion": None}
+        assert len(findings(with_relay(streams=[*others, unlisted]))) == 1
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,6 @@ class NodeCluster:
     """`node_names`: RELAYED and PLAIN."""
 
     def __init__(self, client: docker.DockerClient, docker_lab: DockerLab, folder: Path) -> None:
-        self._lab = docker_lab
         self._folder = folder
         self._stack = ExitStack()
         image = node_image(client)
@@ -189,7 +188,6 @@ class NodeCluster:
             self.kubectl.run(
                 "patch", "daemonset", name, f"--namespace={namespace}", f"--patch-file={patch}"
             ).expect()
-
         # Pods that get their address before have no reservation.
         for namespace, name in (
             ("kube-system", "coredns-node"),
@@ -199,7 +197,8 @@ class NodeCluster:
             self.rolled_out(namespace, f"daemonset/{name}")
 
     def install(self, node: Node) -> None:
-        node.write({KEY_FILE: (os.urandom(32), 0o600)})
+        if node.run("test", "-e", KEY_FILE).status:
+            node.write({KEY_FILE: (os.urandom(32), 0o600)})
         node.relay(
             *("node", "install", "--now", f"--pod-listen={POD_LISTEN}"),
             *(f"--client-ca-file={CLIENT_CA}", f"--keep-secrets={KEY_FILE}"),
