@@ -1,4 +1,6 @@
-"""One cluster of real nodes for the whole run; who breaks something in it heals it."""
+"""One cluster of real nodes for all tests here; who breaks something in it heals it. It ends with
+the last of them: three nodes keep a processor busy, also where nobody asks anything of them.
+"""
 
 from collections.abc import Iterator
 
@@ -17,7 +19,7 @@ from tools.images.wheels import NoWheels
 __all__ = ["docker_engine"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(
     docker_engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[NodeCluster]:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 
 from edge_sidecars.apimachinery.request.request_info import ListOptions
 from edge_sidecars.apimachinery.scope import ListScope
@@ -95,9 +96,12 @@ class Watches:
             await asyncio.wait([learning])
 
     async def _learn(self, scope: ListScope) -> None:
-        """Until it is kept; later each time."""
+        """Until it is kept; later each time. Not what there is no room for."""
         streams, pause = self._streams, FIRST_PAUSE
         while True:
+            refusal = streams.refusal(scope, now=self._freshness.now())
+            if refusal is not None and refusal.code == HTTPStatus.TOO_MANY_REQUESTS:
+                return
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             streams.forget_refusal(scope)
