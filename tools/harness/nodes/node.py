@@ -191,26 +191,6 @@ class Node:
         assert isinstance(done.output, bytes)
         return Done(done.exit_code, done.output.decode(errors="replace"))
 
-    def run_in(self, pod: str, container: str, *command: str) -> Done:
-        """In a container of a pod, also where kubelet cannot be asked."""
-        labels = f'labels."io.kubernetes.pod.name"=={pod}'
-        labels += f',labels."io.kubernetes.container.name"=={container}'
-        listed = self.run("ctr", "-n=k8s.io", "containers", "ls", "-q", labels)
-        running = [it for it in _ID.findall(listed.output) if it in self.containers()]
-        if not running:
-            return Done(1, "")
-        return self.run(
-            *("ctr", "-n=k8s.io", "tasks", "exec", f"--exec-id={os.urandom(4).hex()}"),
-            *(running[0], *command),
-        )
-
-    def load(self, archive: Path) -> None:
-        """An image, into containerd."""
-        content = archive.read_bytes()
-        path = f"/var/tmp/{archive.name}"
-        self.write({path: (content, 0o600)})
-        self.run("ctr", "-n=k8s.io", "images", "import", "--local", path).expect()
-
     def relay(self, *arguments: str) -> Done:
         """`relay-sidecar` with these arguments, as root."""
         return self.run(RELAY, *arguments)
