@@ -55,10 +55,9 @@ def _reboot(cluster: NodeCluster) -> dict[str, float]:
     with cluster.cut(*RELAYED):
         back = cluster.reboot(*RELAYED, until=lambda: not cluster.faults(theirs, asked=RELAYED))
         containers = cluster.containers()
-    ready = cluster.seconds_until(lambda: cluster.ready() >= set(RELAYED))
-    good = ready + cluster.seconds_until(lambda: not cluster.faults(wanted.values()))
+    cluster.until(lambda: not cluster.faults(wanted.values()), what="all answer after the heal")
     restarted = sum(len(ids - containers[name]) for name, ids in cluster.containers().items())
-    return {"back": back, "ready": ready, "good": good, "restarted": float(restarted)}
+    return {"back": back, "restarted": float(restarted)}
 
 
 def rest(cluster: NodeCluster, options: Options) -> Result:

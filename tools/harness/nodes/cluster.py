@@ -62,7 +62,8 @@ _PROXY = {
 
 
 class NodeCluster:
-    """`node_names`: RELAYED and PLAIN."""
+    """`nodes` by name (RELAYED and PLAIN); `relayed`: those with a relay. `folder` is for what is
+    made for them; nothing is installed on them yet."""
 
     def __init__(self, client: docker.DockerClient, docker_lab: DockerLab, folder: Path) -> None:
         self._folder = folder

@@ -167,10 +167,6 @@ class Node:
         """Returns at once."""
         self._container.start()
 
-    def shut_down(self) -> None:
-        """In order, as systemd does it."""
-        self._container.stop(timeout=60)
-
     def remove(self) -> None:
         self._container.remove(force=True, v=True)
 
