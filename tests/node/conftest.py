@@ -45,7 +45,9 @@ def before(cluster: NodeCluster) -> Iterator[dict[str, PodFacts]]:
     yield found
     cluster.until(lambda: len(cluster.ready()) == len(cluster.nodes), what="all nodes are Ready")
     cluster.until(lambda: not cluster.faults(found.values()), what="all answer after the heal")
-    now = cluster.pods()
-    assert {name: (it.uid, it.node, it.address) for name, it in now.items()} == {
-        name: (it.uid, it.node, it.address) for name, it in found.items()
-    }
+    # A pod may answer before its kubelet has told the control plane of its address.
+    cluster.until(lambda: _same(cluster.pods()) == _same(found), what="the same pods as before")
+
+
+def _same(pods: dict[str, PodFacts]) -> dict[str, tuple[str, str, str]]:
+    return {name: (it.uid, it.node, it.address) for name, it in pods.items()}
