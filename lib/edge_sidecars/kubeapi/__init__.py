@@ -15,6 +15,7 @@ reflector    a collection: all objects, then each change; GM and LC import it by
 from edge_sidecars.kubeapi.client import ApiClient as ApiClient
 from edge_sidecars.kubeapi.client import WatchEvent as WatchEvent
 from edge_sidecars.kubeapi.client import parse_event as parse_event
+from edge_sidecars.kubeapi.connector import SILENCE as SILENCE
 from edge_sidecars.kubeapi.credentials import Credentials as Credentials
 from edge_sidecars.kubeapi.credentials import InCluster as InCluster
 from edge_sidecars.kubeapi.credentials import Plain as Plain

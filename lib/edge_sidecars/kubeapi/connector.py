@@ -31,9 +31,10 @@ from edge_sidecars.kubeapi.aiohttp_private import (
 
 # Seconds for which sent bytes may stay unacknowledged; client-go's HTTP/2 pings give up at 45.
 USER_TIMEOUT = 15
-# Seconds of silence before the kernel asks whether the peer is there, between two questions, and
+# Seconds of silence before the kernel asks whether the peer is there; between two questions, and
 # after how many without an answer it is not.
-KEEPALIVE = (10, 5, 3)
+SILENCE = 10.0
+KEEPALIVE = (5, 3)
 # Bytes that the kernel takes and does not send yet: it would take megabytes, and a deadline that
 # begins when the last byte of a body is handed over would begin long before that byte has left.
 UNSENT_LIMIT = 128 * 1024
@@ -65,10 +66,15 @@ class DescriptorSafeSocket(socket.socket):
 
 class Connector(DelegatingConnector):
     """A connector with one connection, or none yet. `maker` makes it, else the connector itself:
-    then with the socket's options above."""
+    then with the socket's options above, and `silence` instead of SILENCE."""
 
     def __init__(
-        self, *, keepalive_timeout: float, resolver: "Resolver", maker: ConnectionMaker | None
+        self,
+        *,
+        keepalive_timeout: float,
+        resolver: "Resolver",
+        maker: ConnectionMaker | None,
+        silence: float = SILENCE,
     ) -> None:
         super().__init__(
             limit=1,
@@ -78,6 +84,7 @@ class Connector(DelegatingConnector):
             socket_factory=self._socket,
         )
         self.maker = maker
+        self._silence = silence
         # Before the first request there is nobody to tell.
         self.on_connected: Callable[[], None] = lambda: None
         # For streams that the peer may leave unread for as long as it likes: with a user time-out
@@ -134,10 +141,10 @@ class Connector(DelegatingConnector):
     def _socket(self, address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
         sock = DescriptorSafeSocket(family, kind, protocol)
-        idle, interval, count = KEEPALIVE
+        interval, count = KEEPALIVE
         options = [
             (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(round(self._silence), 1)),
             (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval),
             (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count),
             (socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_LIMIT),

@@ -25,7 +25,7 @@ from edge_sidecars.kubeapi.aiohttp_private import (
     never_resent,
     read_at_once,
 )
-from edge_sidecars.kubeapi.connector import Connector, Resolver
+from edge_sidecars.kubeapi.connector import SILENCE, Connector, Resolver
 from edge_sidecars.kubeapi.credentials import Credentials
 from edge_sidecars.kubeapi.errors import NotSent, StaleConnection, Unreachable
 from edge_sidecars.kubeapi.messages import PIECE, SAFE, Body, Request, Response, paced
@@ -50,7 +50,8 @@ _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class ApiTransport:
-    """`user_agent` is for requests without one among their headers; `pooled_for` in seconds.
+    """`user_agent` is for requests without one among their headers. In seconds: an idle connection
+    is used again for `pooled_for`, and after `silence` the peer is asked whether it is there.
 
     `background`: makes the connections, which outlast the requests that began them. Then the time
     of a request counts from when it has its connection, for which it waits as long at most, and
@@ -63,12 +64,14 @@ class ApiTransport:
         *,
         user_agent: str,
         pooled_for: float = POOLED_FOR,
+        silence: float = SILENCE,
         max_idle: int = MAX_IDLE,
         background: BackgroundConnects | None = None,
     ) -> None:
         self._credentials = credentials
         self._user_agent = user_agent
         self._pooled_for = pooled_for
+        self._silence = silence
         self._background = background
         self._resolver = Resolver(ThreadedResolver())
         self._connectors: WeakSet[Connector] = WeakSet()
@@ -175,7 +178,10 @@ class ApiTransport:
 
     def _session(self) -> aiohttp.ClientSession:
         connector = Connector(
-            keepalive_timeout=self._pooled_for, resolver=self._resolver, maker=self._background
+            keepalive_timeout=self._pooled_for,
+            resolver=self._resolver,
+            maker=self._background,
+            silence=self._silence,
         )
         self._connectors.add(connector)
         return aiohttp.ClientSession(

@@ -6,9 +6,19 @@ user may. Nothing is remembered here.
 
 import asyncio
 import json
+import math
+from dataclasses import replace
 from typing import Any
 
-from edge_sidecars.kubeapi import ApiError, ApiTransport, Request, TooLong, Unreachable
+from edge_sidecars.kubeapi import (
+    ApiError,
+    ApiTransport,
+    Request,
+    Response,
+    StaleConnection,
+    TooLong,
+    Unreachable,
+)
 from relay_sidecar.core.access.authorizer import Attributes, UserInfo
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -69,12 +79,14 @@ class Reviews:
             body=body,
             identity="caller",
             is_decoded=True,
+            # It changes nothing.
+            max_idle=math.inf,
         )
-        async with self._places, self._transport.send(request) as answer:
+        async with self._places:
             try:
-                content = await answer.read(limit=MAX_ANSWER, idle_timeout=self._timeout)
-            except TooLong as error:
-                raise Unreachable(f"the answer is no review: {error}") from error
+                answer, content = await self._sent(request)
+            except StaleConnection:
+                answer, content = await self._sent(replace(request, connection="fresh"))
         if answer.status >= 300:
             raise answer.error(content)
         try:
@@ -84,3 +96,10 @@ class Reviews:
         if not isinstance(status, dict):
             raise Unreachable(f"the answer is no review: {content[:80]!r}")
         return status
+
+    async def _sent(self, request: Request) -> tuple[Response, bytes]:
+        async with self._transport.send(request) as answer:
+            try:
+                return answer, await answer.read(limit=MAX_ANSWER, idle_timeout=self._timeout)
+            except TooLong as error:
+                raise Unreachable(f"the answer is no review: {error}") from error

@@ -20,6 +20,8 @@ from typing import Final
 STALE_PROBES: Final = 5
 # Seconds; a probe that is so late to be started or ended: this process stood still meanwhile.
 LATE: Final = 2.0
+# Seconds between two probes at most, where upstream is not known to be there, or somebody waits.
+ATTENTIVE_INTERVAL: Final = 1.0
 # One failure is chance, the second in a row is an outage.
 CONVINCING_FAILURES: Final = 2
 # HTTP: what a gateway says when there is no API server behind it.
@@ -56,18 +58,23 @@ def failure_evidence(*, is_late: bool) -> LinkEvidence:
 
 class UpstreamLink:
     """`probe_interval` and `probe_timeout` are in seconds; a cut is noticed within the interval
-    and two time-outs."""
+    and two time-outs. While it lasts, and where a request waits for its answer, probes are no
+    further apart than ATTENTIVE_INTERVAL. `was_down`: the process before this one ended in an
+    outage, which counts as a first failure."""
 
-    def __init__(self, *, probe_interval: float, probe_timeout: float) -> None:
+    def __init__(
+        self, *, probe_interval: float, probe_timeout: float, was_down: bool = False
+    ) -> None:
         self._interval = probe_interval
+        self._attentive_interval = min(probe_interval, ATTENTIVE_INTERVAL)
         self.probe_timeout = probe_timeout
         self._is_up = False
         self._heard_at = -math.inf
         # The same before a standstill, until a probe since has been answered.
         self._heard_before = math.inf
         self._has_stood_still = False
-        self._probe_at = -math.inf
-        self._failures = 0
+        self._probe_at = self._probing_at = -math.inf
+        self._failures = int(was_down)
         self._failing_since = math.inf
         # When a probe last met a relay that is cut off itself, and how many have not since.
         self._relayed_at = -math.inf
@@ -122,8 +129,9 @@ class UpstreamLink:
 
     def probing(self, now: float) -> None:
         """A probe starts now."""
-        self._probe_at = now + self._interval
-        self._probed_since = now
+        is_well = not self.is_in_doubt(now)
+        self._probe_at = now + (self._interval if is_well else self._attentive_interval)
+        self._probing_at = self._probed_since = now
         self._has_stood_still = False
 
     def probed(self, outcome: LinkEvidence, now: float) -> None:
@@ -138,6 +146,12 @@ class UpstreamLink:
         relay that is offline answers from its cache proves nothing."""
         if outcome is not LinkEvidence.ANSWERED or not self._hears_relay(now):
             self._judge(outcome, now, is_probe=False)
+
+    def waits(self, now: float) -> None:
+        """A request has been without an answer for a while: that is no evidence, but a reason to
+        look, unless there was a sign of life or a look just now."""
+        since = max(self._heard_at, self._probing_at)
+        self._probe_at = min(self._probe_at, max(now, since + self._attentive_interval))
 
     @property
     def _lifetime(self) -> float:

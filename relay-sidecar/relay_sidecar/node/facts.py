@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from cryptography import x509
-from cryptography.x509.oid import NameOID
 
 from edge_sidecars.kubeapi import Unreachable
-from edge_sidecars.kubeapi.kubeconfig_file import KubeContext, read_context
+from edge_sidecars.kubeapi.kubeconfig_file import KubeContext
 from edge_sidecars.runtime.status_command import StatusDocument, connection_to
-from edge_sidecars.runtime.values import Address, BadInput, address, describe_failure
+from edge_sidecars.runtime.values import Address, BadInput, address
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 from relay_sidecar.node import cni, snapshot, units
 from relay_sidecar.node.doctor import (
@@ -29,6 +27,7 @@ from relay_sidecar.node.doctor import (
     Reservation,
     Unknown,
 )
+from relay_sidecar.node.identity import context_of, identity_of
 from relay_sidecar.node.installation import Installation
 from relay_sidecar.node.kubelet import leads_to
 from relay_sidecar.node.kubelet_api import PODS, KubeletApi, NodeAnswer, node_of
@@ -85,17 +84,18 @@ def status_of(url: str) -> dict[str, Any] | Unknown:
 
 def collect(places: Places) -> Facts:
     """Raises `BadInput`, where a file that is named cannot be used."""
-    context = _context(places.kubeconfig)
-    user, certificate = _certificate(context, places.kubeconfig)
+    context = context_of(places.kubeconfig)
+    own = identity_of(context, places.kubeconfig)
     relay = _relay(status_of(places.status_url))
-    asked = asyncio.run(_asked(KubeletApi(places.kubeconfig, command="doctor"), node=node_of(user)))
+    api = KubeletApi(places.kubeconfig, command="doctor")
+    asked = asyncio.run(_asked(api, node=node_of(own.user)))
     return Facts(
         now=time.time(),
         relay=relay,
         pods=asked.pods,
         images=asked.images,
         reservations=_reservations(places),
-        certificate=certificate,
+        certificate=Certificate(own.not_before, own.not_after),
         upstream_time=asked.upstream_time,
         kubeconfig=kubeconfig_of(places, context),
         filesystem=_filesystem(relay, MOUNTS.read_text()),
@@ -106,34 +106,12 @@ def collect(places: Places) -> Facts:
 
 def kubeconfig_of(places: Places, context: KubeContext | None = None) -> Kubeconfig:
     """Raises `BadInput`."""
-    server = (context or _context(places.kubeconfig)).server
+    server = (context or context_of(places.kubeconfig)).server
     is_by_relay = leads_to(server, places.listen.dialled)
     return Kubeconfig(places.kubeconfig, server, is_by_relay)
 
 
 # ── files ──
-
-
-def _context(kubeconfig: Path) -> KubeContext:
-    try:
-        return read_context([kubeconfig], None)
-    except (OSError, ValueError) as error:
-        why = describe_failure(error)
-        raise BadInput(f"--kubeconfig {kubeconfig}: {why}; name kubelet's") from error
-
-
-def _certificate(context: KubeContext, kubeconfig: Path) -> tuple[str, Certificate]:
-    """Whose it is, and its times."""
-    if context.pair is None:
-        raise BadInput(f"--kubeconfig {kubeconfig} has no client certificate: name kubelet's")
-    try:
-        found = x509.load_pem_x509_certificate(context.pair[0].read())
-    except (OSError, ValueError) as error:
-        why = describe_failure(error)
-        raise BadInput(f"the client certificate of --kubeconfig {kubeconfig}: {why}") from error
-    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    times = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
-    return str(names[0].value) if names else "", Certificate(*times)
 
 
 def _filesystem(relay: Relay | Unknown, mounts: str) -> str:

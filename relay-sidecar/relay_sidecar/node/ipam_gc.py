@@ -14,7 +14,8 @@ import msgspec
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.values import BadInput
 from relay_sidecar.node.cni import BINARY
-from relay_sidecar.node.kubelet_api import PODS, TIMEOUT, KubeletApi, NodeAnswer, node_of
+from relay_sidecar.node.identity import context_of, identity_of
+from relay_sidecar.node.kubelet_api import PODS, TIMEOUT, KubeletApi, node_of
 
 # Of a static pod's mirror: what kubelet, and so the runtime, calls the pod itself.
 STATIC_UID: Final = "kubernetes.io/config.hash"
@@ -24,7 +25,8 @@ def collect(
     kubeconfig: Path, *, state_dir: Path, max_age: str = "0s", binary: Path = BINARY
 ) -> None:
     """Raises `BadInput`."""
-    uids = asyncio.run(_present(KubeletApi(kubeconfig, command="ipam-gc")))
+    node = node_of(identity_of(context_of(kubeconfig), kubeconfig).user)
+    uids = asyncio.run(_present(KubeletApi(kubeconfig, command="ipam-gc"), node))
     command = [str(binary), "gc", f"--state-dir={state_dir}", f"--max-age={max_age}"]
     command += [] if uids is None else ["--present=-"]
     try:
@@ -40,30 +42,18 @@ def collect(
         raise BadInput(" ".join(done.stderr.split()))
 
 
-async def _present(api: KubeletApi) -> list[str] | None:
-    """The uids of all pods of this node; None where nobody knows them now."""
+async def _present(api: KubeletApi, node: str) -> list[str] | None:
+    """The uids of all pods of a node; None where nobody knows them now.
+
+    By version 0: kubelet watches the same pods, so the relay knows them without asking upstream.
+    """
     try:
         async with api:
-            review = _of_now(await api.who_am_i())
-            return None if review is None else await _uids(api, _node_name(review))
+            found = await api.ask("GET", f"{PODS}{node}&resourceVersion=0")
     except Unreachable:
         return None
-
-
-async def _uids(api: KubeletApi, node: str) -> list[str] | None:
-    body = _of_now(await api.ask("GET", PODS + node))
-    if body is None:
+    if not (found.is_success and found.is_live):
         return None
-    metadata = [pod["metadata"] for pod in msgspec.json.decode(body)["items"]]
+    metadata = [pod["metadata"] for pod in msgspec.json.decode(found.body)["items"]]
     static = [it.get("annotations", {}).get(STATIC_UID) for it in metadata]
     return [it["uid"] for it in metadata] + [uid for uid in static if uid]
-
-
-def _node_name(review: bytes) -> str:
-    """Of whom we are upstream."""
-    return node_of(msgspec.json.decode(review)["status"]["userInfo"]["username"])
-
-
-def _of_now(answer: NodeAnswer) -> bytes | None:
-    """None where the answer is not the API server's of now."""
-    return answer.body if answer.is_success and answer.is_live else None

@@ -16,6 +16,11 @@ POD_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 # As long as --retain: kube-proxy, CoreDNS and flanneld bring tokens; a node on which these are not
 # taken any more has no Services after a reboot.
 OFFLINE_TTL: Final = "7d"
+# kubelet renews its Lease more often, which is a sign of life: a node at rest needs no probes.
+# Where an answer does not come, the relay looks at once.
+PROBE_INTERVAL: Final = "15s"
+# As kubelet's own: KubeletConfiguration, authorization.webhook.cacheAuthorizedTTL.
+ACCESS_TTL: Final = "5m"
 # Of a credential for --keep-secrets: systemd.exec(5), LoadCredentialEncrypted=.
 CREDENTIAL: Final = "relay-sidecar-key"
 
@@ -131,7 +136,9 @@ def _flags(options: NodeOptions, upstream: kubelet.Upstream) -> list[str]:
         f"--certificate-authority={data_dir / UPSTREAM_CA}",
         f"--client-ca-file={data_dir / CLIENT_CA}",
         "--access=caller",
+        f"--access-ttl={ACCESS_TTL}",
         f"--access-offline-ttl={OFFLINE_TTL}",
+        f"--probe-interval={PROBE_INTERVAL}",
         f"--tls-cert-file={data_dir / SERVING}",
         f"--tls-private-key-file={data_dir / SERVING}",
         f"--data-dir={data_dir / 'journal'}",

@@ -91,10 +91,10 @@ def snapshot(program: Sequence[str], *, data_dir: Path, watched: Sequence[Path])
 
 
 def ipam_gc(program: Sequence[str], *, data_dir: Path, kubeconfig: Path) -> dict[str, str]:
-    """Units by name: reservations of pods that are gone end, minute by minute."""
+    """Units by name: reservations of pods that are gone end, minutes later."""
     flags = (f"--data-dir={data_dir}", f"--kubeconfig={kubeconfig}")
     work = _command(*program, "node", "ipam-gc", *flags)
-    timer = "[Timer]\nOnBootSec=1min\nOnUnitActiveSec=1min\n\n[Install]\nWantedBy=timers.target\n"
+    timer = "[Timer]\nOnBootSec=2min\nOnUnitActiveSec=2min\n\n[Install]\nWantedBy=timers.target\n"
     return {
         f"{IPAM_GC}.timer": f"[Unit]\nDescription=End the addresses of deleted pods\n\n{timer}",
         f"{IPAM_GC}.service": f"[Service]\nType=oneshot\nExecStart={work}\n",

@@ -113,6 +113,15 @@ class LinkProbe:
         due = self.link.wake_at
         self.link.met(outcome, boottime())
         self._tell()
+        self._wake_before(due)
+
+    def waits(self) -> None:
+        """A request has been without an answer for a while."""
+        due = self.link.wake_at
+        self.link.waits(boottime())
+        self._wake_before(due)
+
+    def _wake_before(self, due: float) -> None:
         if self.link.wake_at < due:
             self._kick.set()
 

@@ -6,6 +6,8 @@ off upstream breaks off here; a client that leaves takes the exchange along. Whi
 nothing is tried. Looks into no body.
 """
 
+import asyncio
+import math
 import socket
 import struct
 from collections.abc import AsyncIterator, Mapping
@@ -59,6 +61,11 @@ MAX_ANSWER = 512 * 1024 * 1024
 MAX_KEPT_BODY = 8 * 1024 * 1024
 # Bytes; a shorter body is taken whole before the request begins: over a connection that is kept.
 SHORT_BODY = 256 * 1024
+# Seconds without an answer after which a request makes the relay look at the link.
+WAITING: Final = 1.0
+# Renewals by kubelet, each 10 s: of nothing else is a link at rest so full as of the handshakes of
+# their connections. Whether one arrived is the same to kubelet as whether it was sent: it renews.
+NODE_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
 # Seconds; kube-apiserver's --request-timeout, which what is not a watch never exceeds by itself.
 LONGEST_REQUEST = 60.0
 # struct linger {on, seconds}, socket(7): closing sends a reset.
@@ -82,6 +89,10 @@ class ProxyLink(Protocol):
 
     def met(self, outcome: LinkEvidence) -> None:
         """A request met with this."""
+        ...
+
+    def waits(self) -> None:
+        """A request has been without an answer for a while."""
         ...
 
 
@@ -217,9 +228,12 @@ class Proxy:
             body=body,
             identity="caller" if hdrs.AUTHORIZATION in headers else "own",
             connection="upgrade" if hdrs.UPGRADE in headers else "pooled",
+            max_idle=math.inf if _renews_node(request) else None,
         )
         try:
             async with AsyncExitStack() as stack:
+                looking = asyncio.get_running_loop().call_later(WAITING, self._link.waits)
+                stack.callback(looking.cancel)
                 try:
                     answer = await stack.enter_async_context(self._transport.send(passed_on))
                 except StaleConnection:
@@ -227,6 +241,7 @@ class Proxy:
                         raise
                     again = self._transport.send(replace(passed_on, connection="fresh"))
                     answer = await stack.enter_async_context(again)
+                looking.cancel()
                 if is_of_api_server(answer.status, answer.headers):
                     self._link.met(LinkEvidence.ANSWERED)
                 yield answer
@@ -248,6 +263,10 @@ class Proxy:
         if asked.accept is not None:
             headers[hdrs.ACCEPT] = asked.accept
         return headers
+
+
+def _renews_node(request: web.BaseRequest) -> bool:
+    return request.method in ("PUT", "PATCH") and request.raw_path.startswith(NODE_LEASES)
 
 
 def _begun(request: web.BaseRequest, answer: Response) -> web.StreamResponse:

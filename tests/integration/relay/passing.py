@@ -66,6 +66,9 @@ class Passing:
     def met(self, outcome: LinkEvidence) -> None:
         self.evidence.append(outcome)
 
+    def waits(self) -> None:
+        """There is no probe."""
+
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
         return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
 

@@ -48,10 +48,9 @@ CUTS: dict[str, Break] = {
 class Probed:
     """A probe that runs, and what it told."""
 
-    def __init__(self, transport: ApiTransport, *, interval: float) -> None:
-        self.probe = LinkProbe(
-            transport, UpstreamLink(probe_interval=interval, probe_timeout=TIMEOUT)
-        )
+    def __init__(self, transport: ApiTransport, *, interval: float, was_down: bool) -> None:
+        link = UpstreamLink(probe_interval=interval, probe_timeout=TIMEOUT, was_down=was_down)
+        self.probe = LinkProbe(transport, link)
         self.probe.on_change.append(self._changed)
         self.told: list[bool] = []
         self._event = asyncio.Event()
@@ -78,10 +77,11 @@ def probing(
     work: Callable[[Probed], Awaitable[None]],
     *,
     interval: float = INTERVAL,
+    was_down: bool = False,
 ) -> None:
     async def run() -> None:
         transport = ApiTransport(credentials, user_agent="relay-sidecar/test")
-        probed = Probed(transport, interval=interval)
+        probed = Probed(transport, interval=interval, was_down=was_down)
         running = asyncio.create_task(probed.probe.run())
         try:
             await work(probed)
@@ -216,6 +216,32 @@ def test_r4_a_failed_request_is_followed_by_a_probe_at_once() -> None:
 
     with RawServer(serve) as server:
         probing(Plain(server.url), work, interval=NEVER)
+
+
+def test_r4_a_request_that_waits_is_followed_by_a_probe_and_is_no_failure() -> None:
+    async def work(probed: Probed) -> None:
+        await probed.until_told(True, within=SOON)
+        before = len(server.requests)
+        probed.probe.waits()
+        await until_asked(server, before + 1)
+        await asyncio.sleep(ARRIVAL)
+        assert probed.told == [True]
+
+    with RawServer(answering("200 OK")) as server:
+        probing(Plain(server.url), work, interval=NEVER)
+
+
+@pytest.mark.parametrize(("was_down", "probes"), [(False, 2), (True, 1)])
+def test_r5_after_a_restart_in_an_outage_one_failure_is_enough(was_down: bool, probes: int) -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+
+    async def work(probed: Probed) -> None:
+        await probed.until_told(False, within=NOTICED)
+        assert len(server.requests) == probes
+
+    with RawServer(serve) as server:
+        probing(Plain(server.url), work, interval=NEVER, was_down=was_down)
 
 
 def test_r4_a_probe_of_an_api_server_at_rest_is_a_fifth_of_a_kilobyte_at_most(

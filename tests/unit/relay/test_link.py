@@ -127,6 +127,26 @@ def test_a_first_verdict_needs_two_failures_too() -> None:
     assert made.down_since(NOW + 5) == NOW
 
 
+def test_after_a_life_that_ended_in_an_outage_one_failure_is_enough() -> None:
+    made = UpstreamLink(probe_interval=1.0, probe_timeout=1.0, was_down=True)
+    assert made.down_since(NOW) is None
+    made.probing(NOW)
+    made.probed(LinkEvidence.TIMED_OUT, NOW + 1)
+    assert made.down_since(NOW + 5) == NOW + 1
+    made.probed(LinkEvidence.ANSWERED, NOW + 6)
+
+    assert made.is_up(NOW + 6)
+
+
+def test_an_outage_that_is_over_when_the_process_starts_is_none() -> None:
+    made = UpstreamLink(probe_interval=1.0, probe_timeout=1.0, was_down=True)
+    made.probing(NOW)
+    made.probed(LinkEvidence.ANSWERED, NOW)
+    made.met(LinkEvidence.REFUSED, NOW + 0.1)
+
+    assert made.is_up(NOW + 0.1)
+
+
 def test_what_was_heard_before_the_process_was_suspended_proves_nothing() -> None:
     made = up()
     assert made.is_up(NOW + 9)
@@ -161,6 +181,67 @@ def test_a_cut_is_noticed_within_an_interval_and_two_time_outs(
     assert now <= cut_at + 3.0 + 1e-6
     made.probed(LinkEvidence.ANSWERED, now + 1)
     assert made.is_up(now + 1)
+
+
+# ── an interval that is longer than what who waits can bear ──
+
+
+def rarely() -> UpstreamLink:
+    """Up, and probed each minute."""
+    made = UpstreamLink(probe_interval=60.0, probe_timeout=1.0)
+    made.probing(NOW)
+    made.probed(LinkEvidence.ANSWERED, NOW)
+    # The first probe began before there was a sign of life.
+    made.probing(NOW + 1)
+    made.probed(LinkEvidence.ANSWERED, NOW + 1)
+    return made
+
+
+def test_at_rest_the_interval_is_kept() -> None:
+    assert rarely().wake_at == NOW + 61
+
+
+def test_a_request_that_waits_is_a_reason_to_look_and_no_evidence() -> None:
+    made = rarely()
+    made.waits(NOW + 20)
+
+    assert made.wake_at == NOW + 20
+    assert made.is_up(NOW + 20)
+    assert not made.is_in_doubt(NOW + 20)
+
+
+def test_many_that_wait_bring_one_look_a_second() -> None:
+    made = rarely()
+    made.waits(NOW + 20)
+    made.probing(NOW + 20)
+    made.waits(NOW + 20.1)
+    assert made.wake_at == NOW + 21
+    made.probed(LinkEvidence.ANSWERED, NOW + 20.5)
+    for number in range(100):
+        made.waits(NOW + 20.5 + number / 1000)
+
+    assert made.wake_at == NOW + 21.5
+
+
+def test_a_probe_that_is_due_sooner_stays_due() -> None:
+    made = up()
+    made.waits(NOW + 0.1)
+
+    assert made.wake_at == NOW + 1
+
+
+def test_an_outage_is_looked_at_each_second_until_it_ends() -> None:
+    made = rarely()
+    for at in (NOW + 61, NOW + 62, NOW + 63):
+        made.probing(at)
+        made.probed(LinkEvidence.REFUSED, at)
+    assert not made.is_up(NOW + 63)
+    assert made.wake_at == NOW + 64
+    made.probing(NOW + 64)
+    made.probed(LinkEvidence.ANSWERED, NOW + 64)
+
+    assert made.is_up(NOW + 64)
+    assert made.wake_at == NOW + 124
 
 
 # ── another relay before the API server ──

@@ -98,7 +98,9 @@ def test_the_relay_asks_the_api_server_as_the_node(node: Node) -> None:
         "--certificate-authority=/var/lib/relay-sidecar/node/upstream-ca.crt",
         "--client-ca-file=/var/lib/relay-sidecar/node/client-ca.crt",
         "--access=caller",
+        "--access-ttl=5m",
         "--access-offline-ttl=7d",
+        "--probe-interval=15s",
         "--pod-listen=169.254.20.11:10550",
     ):
         assert flag in words

@@ -31,6 +31,8 @@ from relay_sidecar.web.upstream import Upstream
 
 # Seconds; kube-apiserver's default of --min-request-timeout.
 MIN_REQUEST_TIMEOUT = 1800.0
+# Watches that began together are asked about together: not over a connection each.
+PERMITTED_AT_ONCE = 4
 # Seconds until what upstream refused is asked for again while a client watches it directly.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 300.0
 # Until when (monotonic seconds) the caller may go on; raises `Refused` when it may not.
@@ -55,6 +57,7 @@ class Watches:
         self._freshness = freshness
         self._chance = chance
         self._open = 0
+        self._permitting = asyncio.Semaphore(PERMITTED_AT_ONCE)
         self._learning: dict[ListScope, asyncio.Task[None]] = {}
 
     async def answer(
@@ -191,9 +194,9 @@ class Watches:
                 is_told = False
                 while not is_told:
                     while not await session.catch_up(permitted_until - now()):
-                        permitted_until = await permit()
+                        permitted_until = await self._permit_again(permit)
                     while not await session.follow(permitted_until - now()):
-                        permitted_until = await permit()
+                        permitted_until = await self._permit_again(permit)
                     is_told = not session.goes_on_elsewhere()
                 last = session.last_line()
         except TimeoutError:
@@ -205,6 +208,10 @@ class Watches:
             self._streams.counters.slow_watchers += session.is_slow
         await session.end(last)
         return session.response
+
+    async def _permit_again(self, permit: Permit) -> float:
+        async with self._permitting:
+            return await permit()
 
 
 def _seconds(options: ListOptions, chance: float) -> float:

@@ -1,0 +1,42 @@
+"""Whose client certificate kubelet's kubeconfig has: the node's own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from edge_sidecars.kubeapi.kubeconfig_file import KubeContext, read_context
+from edge_sidecars.runtime.values import BadInput, describe_failure
+
+
+@dataclass(frozen=True)
+class Identity:
+    """`user`: a name of RBAC, "" where there is none; the times are Unix time."""
+
+    user: str
+    not_before: float
+    not_after: float
+
+
+def context_of(kubeconfig: Path) -> KubeContext:
+    """Raises `BadInput`."""
+    try:
+        return read_context([kubeconfig], None)
+    except (OSError, ValueError) as error:
+        why = describe_failure(error)
+        raise BadInput(f"--kubeconfig {kubeconfig}: {why}; name kubelet's") from error
+
+
+def identity_of(context: KubeContext, kubeconfig: Path) -> Identity:
+    """`kubeconfig`: where the context is from. Raises `BadInput`."""
+    if context.pair is None:
+        raise BadInput(f"--kubeconfig {kubeconfig} has no client certificate: name kubelet's")
+    try:
+        found = x509.load_pem_x509_certificate(context.pair[0].read())
+    except (OSError, ValueError) as error:
+        why = describe_failure(error)
+        raise BadInput(f"the client certificate of --kubeconfig {kubeconfig}: {why}") from error
+    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    times = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+    return Identity(str(names[0].value) if names else "", *times)
