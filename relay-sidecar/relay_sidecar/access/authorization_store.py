@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from edge_sidecars.runtime.clock import boot_id, boottime
 from relay_sidecar.core.access.authorization import AuthorizationCache, saved_clock
 from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.token_families import TokenFamilies
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 
-# The journal's space in which decisions are kept.
+# The journal's spaces in which decisions are kept, and for which questions a new token needs some.
 SPACE = "access"
+FAMILIES = "token-families"
 SALT = b"salt"
 SALT_LENGTH = 32
 # Seconds between two records of how long upstream has not answered, but for a short offline_ttl.
@@ -33,8 +35,10 @@ class AuthorizationStore:
         journal: Journal,
         *,
         heard_at: Callable[[], float],
+        families: TokenFamilies,
     ) -> None:
         self.cache = cache
+        self.families = families
         # By the link's own verdict: false also while there is none yet.
         self.is_up = False
         self._journal = journal
@@ -51,8 +55,9 @@ class AuthorizationStore:
         heard_at: Callable[[], float],
         ttl: float,
         offline_ttl: float,
+        families: Mapping[bytes, bytes] | None = None,
     ) -> "AuthorizationStore":
-        """`saved`: what an earlier life left in the journal's space `SPACE`."""
+        """`saved` and `families`: what an earlier life left in the journal's spaces."""
         salt = saved.get(SALT, b"")
         if len(salt) != SALT_LENGTH:
             salt = secrets.token_bytes(SALT_LENGTH)
@@ -63,7 +68,9 @@ class AuthorizationStore:
         )
         cache = AuthorizationCache(salt=salt, ttl=ttl, offline_ttl=offline_ttl, clock=clock)
         cache.restore(readable, now=boottime())
-        return cls(cache, journal, heard_at=heard_at)
+        remembered = TokenFamilies()
+        remembered.restore(families or {})
+        return cls(cache, journal, heard_at=heard_at, families=remembered)
 
     async def run(self) -> None:
         """Saves, until it is cancelled, how long upstream has not answered."""
@@ -93,12 +100,22 @@ class AuthorizationStore:
         if unsaved:
             await self._journal.commit(*_blobs(unsaved))
 
+    def save_families(self) -> None:
+        """What is new, at once."""
+        unsaved = self.families.take_unkept()
+        if unsaved:
+            self._journal.send(*(Blob(FAMILIES, key, value) for key, value in unsaved.items()))
+
     async def save_clock(self) -> None:
         self._clock_saved_at = boottime()
         await self._journal.commit(*_blobs(self.cache.clock_record(now=self._clock_saved_at)))
 
     def _state(self) -> list[Blob]:
-        return [Blob(SPACE, SALT, self.cache.salt), *_blobs(self.cache.snapshot(now=boottime()))]
+        return [
+            Blob(SPACE, SALT, self.cache.salt),
+            *_blobs(self.cache.snapshot(now=boottime())),
+            *(Blob(FAMILIES, key, value) for key, value in self.families.snapshot().items()),
+        ]
 
 
 def _blobs(entries: Mapping[str, bytes | None]) -> list[Blob]:

@@ -10,7 +10,7 @@ there.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -37,6 +37,11 @@ from relay_sidecar.core.link import UNAUTHORIZED
 MAX_QUESTIONS = 4
 
 
+# Seconds until a token that was issued is asked about again, where nobody decided: at first, and
+# at most, twice as long each time.
+REVIEW_RETRY, LAST_REVIEW_RETRY = 5.0, 300.0
+
+
 class Reviewer(Protocol):
     """Upstream, asked with the caller's token. Both raise `ApiError` and `Unreachable`."""
 
@@ -57,6 +62,7 @@ class CallerAccess:
         self._cache = store.cache
         self._is_up = is_up
         self._reviews = SingleFlight()
+        self._families = store.families
 
     async def close(self) -> None:
         """Ends the reviews that are open."""
@@ -80,6 +86,8 @@ class CallerAccess:
         attributes = attributes_of(info, label_selector, field_selector)
         match await self._verdict(caller.token, attributes):
             case Decision(True, until):
+                self._review(self._families.asked(caller.token, attributes), [attributes])
+                self._store.save_families()
                 return time.monotonic() + until - boottime()
             case Decision(False, _, user, reason):
                 raise Refused(attributes.refusal(user, reason))
@@ -95,6 +103,34 @@ class CallerAccess:
 
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
         return {hdrs.AUTHORIZATION: f"Bearer {caller.token}"}
+
+    def issued(self, token: str) -> None:
+        """This node got the token, which its pod is to use instead of those before. What these were
+        used for is asked about now, while upstream can be asked."""
+        self._review(token, self._families.issued(token))
+
+    def _review(self, token: str, wanted: Sequence[Attributes]) -> None:
+        if token and wanted:
+            self._reviews.begin(("newest", token, *wanted), lambda: self._reviewed(token, wanted))
+
+    async def _reviewed(self, token: str, wanted: Sequence[Attributes]) -> None:
+        """One after the other; again where upstream did not decide, until there is a newer one."""
+        left, delay = list(wanted), REVIEW_RETRY
+        while left and self._families.is_newest(token):
+            left = [each for each in left if not await self._is_reviewed(token, each)]
+            if left:
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, LAST_REVIEW_RETRY) if self._store.is_up else REVIEW_RETRY
+
+    async def _is_reviewed(self, token: str, attributes: Attributes) -> bool:
+        if not self._store.is_up:
+            return False
+        try:
+            verdict = await self._verdict(token, attributes)
+        except Refused:
+            # Upstream reviews no access.
+            return True
+        return isinstance(verdict, Decision) or verdict is Undecided.TOKEN_REJECTED
 
     async def _verdict(self, token: str, attributes: Attributes) -> Authorization:
         try:

@@ -7,6 +7,7 @@ one event are one transaction; what cannot be read back is deleted.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -31,7 +32,7 @@ from relay_sidecar.core.token_requests.kept_answers import (
     TokenAnswer,
 )
 from relay_sidecar.core.token_requests.persisted_answer import decode, encode, record_name
-from relay_sidecar.core.token_requests.token_request import TokenRequestKey
+from relay_sidecar.core.token_requests.token_request import TokenRequestKey, issued_token
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 from relay_sidecar.sealing.sealed_secrets import TOKENS as SPACE
@@ -82,6 +83,8 @@ class KeptTokens:
         self._sealer = sealer
         self._clock = clock
         self._counters = counters
+        # Called with each token that upstream issued to this node, and with those of before.
+        self.on_issued: list[Callable[[str], None]] = []
         self._records: dict[TokenRequestKey, bytes] = {}
         self._stream: Stream | None = None
         # The state of the stream that was looked at last.
@@ -103,6 +106,8 @@ class KeptTokens:
         if lost and self._sealer.failure is None:
             await self._journal.commit(*lost)
         await self._perform(self._answers.restore(found, now=self._now()))
+        for kept in found.values():
+            self._tell(kept.answer)
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -139,6 +144,8 @@ class KeptTokens:
                 key, answer, status=status, is_this_node=is_this_node, now=self._now()
             )
         )
+        if is_this_node and status == HTTPStatus.CREATED:
+            self._tell(answer)
 
     def link(self, is_up: bool) -> None:
         if is_up:
@@ -191,6 +198,12 @@ class KeptTokens:
         return {meta.uid: _grace(meta) for _, meta in read.values()}
 
     # ── inside ──
+
+    def _tell(self, answer: TokenAnswer) -> None:
+        token = issued_token(answer.content_type, answer.body)
+        if token:
+            for observer in self.on_issued:
+                observer(token)
 
     def _now(self) -> float:
         return self._clock.read(boottime())

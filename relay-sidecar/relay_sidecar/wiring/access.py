@@ -22,11 +22,12 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 @dataclass(frozen=True)
 class OpenedAccess:
-    """`clock`: by which ages count while upstream cannot be asked, with --access caller; `node`:
-    for which the relay acts, with --client-ca-file."""
+    """With --access caller: `clock`, by which ages count while upstream cannot be asked, and
+    `issued`, to be told of tokens; `node`: for which the relay acts, with --client-ca-file."""
 
     access: Access
     clock: "OfflineClock | None" = None
+    issued: Callable[[str], None] | None = None
     node: str = ""
 
 
@@ -51,7 +52,7 @@ async def open_access(
             )
         )
     from relay_sidecar.access.access_reviews import Reviews
-    from relay_sidecar.access.authorization_store import SPACE, AuthorizationStore
+    from relay_sidecar.access.authorization_store import FAMILIES, SPACE, AuthorizationStore
     from relay_sidecar.access.caller import CallerAccess
 
     store = await AuthorizationStore.open(
@@ -60,13 +61,14 @@ async def open_access(
         heard_at=lambda: probe.link.heard_at,
         ttl=config.access_ttl,
         offline_ttl=config.access_offline_ttl,
+        families=saved.kept.get(FAMILIES, {}),
     )
     reviews = Reviews(transport, timeout=config.request_timeout)
     access = CallerAccess(reviews, store, is_up=lambda: probe.may_be_up)
     stack.push_async_callback(access.close)
     spawn(store.run())
     if config.client_ca_file is None:
-        return OpenedAccess(access, store.cache.clock)
+        return OpenedAccess(access, store.cache.clock, access.issued)
     from edge_sidecars.kubeapi.client_certificate import ClientCertificate
     from relay_sidecar.access import node
     from relay_sidecar.core.access.node_certificates import NodeCertificates
@@ -78,4 +80,4 @@ async def open_access(
         access, credentials, certificates, journal, is_up=lambda: probe.may_be_up
     )
     spawn(nodes.run(is_accepted=lambda: probe.state == "up"))
-    return OpenedAccess(nodes, store.cache.clock, own.removeprefix(node.PREFIX))
+    return OpenedAccess(nodes, store.cache.clock, access.issued, own.removeprefix(node.PREFIX))

@@ -10,7 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from edge_sidecars.apimachinery.resources import ResourceName
-from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
+from edge_sidecars.kubeapi import (
+    POOLED_FOR,
+    SILENCE,
+    ApiTransport,
+    Credentials,
+    Unreachable,
+)
 from edge_sidecars.runtime.process import VERSION
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.walstore.files import DirectoryInUse
@@ -29,7 +35,9 @@ from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import SecretsStatus, UpstreamLinkStatus
+from relay_sidecar.upstream import persisted_verdict
 from relay_sidecar.upstream.link_probe import LinkProbe
+from relay_sidecar.upstream.persisted_verdict import PersistedVerdict
 from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.upstream.reflector.reflectors import Reflectors
 from relay_sidecar.upstream.reflector.source import UpstreamSource
@@ -46,6 +54,11 @@ if TYPE_CHECKING:
 
 # Seconds for which the first requests wait to learn whether there is an upstream.
 FIRST_VERDICT = 0.3
+# In intervals of the probe: how long an idle connection is kept, and may be silent before the
+# kernel asks. Whoever makes probes rare wants a quiet link. (kubelet itself finds a dead
+# connection within 45 s, by HTTP/2.)
+KEPT_INTERVALS = 2
+SILENT_INTERVALS = 2
 # Seconds; the limit of one probe.
 PROBE_TIMEOUT = 0.9
 
@@ -97,6 +110,8 @@ class Relay:
             self._tokens = NodeTokens(
                 config, opened.node, journal, secrets.sealer, opened.clock, streams.counters
             )
+            if opened.issued is not None:
+                self._tokens.kept.on_issued.append(opened.issued)
         self.api = Api(
             access,
             proxy,
@@ -153,10 +168,22 @@ class Relay:
             from relay_sidecar.wiring.kept_secrets import unseal
 
             secrets, saved = unseal(config, config.keep_secrets, journal, saved)
-        transport = ApiTransport(credentials, user_agent=f"relay-sidecar/{VERSION}")
+        at_rest = config.probe_interval
+        transport = ApiTransport(
+            credentials,
+            user_agent=f"relay-sidecar/{VERSION}",
+            pooled_for=max(KEPT_INTERVALS * at_rest, POOLED_FOR),
+            silence=max(SILENT_INTERVALS * at_rest, SILENCE),
+        )
         stack.push_async_callback(transport.close)
-        link = UpstreamLink(probe_interval=config.probe_interval, probe_timeout=PROBE_TIMEOUT)
+        verdict = PersistedVerdict(journal, saved.kept.get(persisted_verdict.SPACE, {}))
+        link = UpstreamLink(
+            probe_interval=config.probe_interval,
+            probe_timeout=PROBE_TIMEOUT,
+            was_down=verdict.was_down,
+        )
         probe = LinkProbe(transport, link)
+        probe.on_change.append(verdict.link)
         opened = await open_access(
             config, transport, credentials, journal, saved, probe, stack, spawn=spawn
         )

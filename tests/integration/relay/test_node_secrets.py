@@ -1,6 +1,7 @@
 """`--keep-secrets`: Secrets and tokens outlast a restart while cut, sealed, and for whom."""
 
 import base64
+import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -15,6 +16,8 @@ from tools.harness.pods.observer import wait_for
 from tools.harness.relay_objects import Contents
 
 SECRET = "correct-horse-battery-staple-9000"
+# Seconds in which reviews that were begun are answered, and on disk.
+SAVED = 2.0
 PODS = {"fieldSelector": "spec.nodeName=edge-1"}
 
 
@@ -205,6 +208,43 @@ def test_the_answer_to_a_token_request_is_the_very_same_while_cut_also_after_a_r
     token = given.json()["status"]["token"]
     assert token.encode() not in files(node)
     assert "tokens_replayed_total" in node.relay.metrics()
+
+
+def test_a_renewed_token_is_good_while_cut_also_before_its_pod_has_used_it(
+    node: NodePlace, tokens: Tokens, control_plane: ControlPlane
+) -> None:
+    """A client that watches brings it up to ten minutes later, a node that restarts at once: also
+    where the relay was restarted since the pod asked. For what it never asked, nobody vouches."""
+    read = {"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": ["get", "list"]}
+    space = tokens.contents.namespace
+    control_plane.service_account_dir(space, "default", [read])
+    tokens.contents.configmap("a")
+    path = tokens.contents.path("configmaps")
+    used, renewed = (tokens.ask().json()["status"]["token"] for _ in range(2))
+    # Those of before may be used until the client reads its file again.
+    assert node.caller(token=used, pods=True).get(path).names == ["a"]
+    restart(node)
+    node.relay.wait_link(up=True)
+    newest = tokens.ask().json()["status"]["token"]
+    assert len({used, renewed, newest}) == 3
+    # To list, and to get; of the one between, what there was time for.
+    wait_for(lambda: reviews(node, space) >= 4, timeout=20, what="reviews of two tokens")
+    time.sleep(SAVED)
+    node.cut()
+    restart(node)
+    pod = node.caller(token=newest, pods=True)
+    assert pod.get(path).names == ["a"]
+    assert pod.get(f"{path}/a").status == 200
+    assert pod.get(tokens.contents.path("services")).status == 503
+
+
+def reviews(node: NodePlace, space: str) -> int:
+    """What upstream was asked about the namespace's default account."""
+    return len(
+        node.plane.audit(
+            user=f"system:serviceaccount:{space}:default", resource="selfsubjectaccessreviews"
+        )
+    )
 
 
 def test_no_bearer_token_gets_a_kept_answer(

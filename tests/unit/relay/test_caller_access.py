@@ -13,13 +13,15 @@ from relay_sidecar.access.authorization_store import AuthorizationStore
 from relay_sidecar.access.caller import CallerAccess
 from relay_sidecar.core.access.authorizer import Attributes, UserInfo
 from relay_sidecar.journal.journal import Journal
+from tests.unit.relay.test_token_families import token
 
 HOUR = 3600.0
 TTL, OFFLINE_TTL = 60.0, 24 * HOUR
 
 
 class Upstream:
-    """Lets all do anything; `fails` with this status."""
+    """Lets all do anything; `fails` with this status. Each token is another user's, as those of a
+    service account are to reviews."""
 
     def __init__(self) -> None:
         self.now = self.heard_at = 1000.0
@@ -28,7 +30,7 @@ class Upstream:
 
     async def who(self, token: str) -> UserInfo:
         self._answer()
-        return UserInfo("anna")
+        return UserInfo("anna", extra=(("credential-id", (token,)),))
 
     async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]:
         self._answer()
@@ -61,9 +63,9 @@ async def opened(upstream: Upstream) -> CallerAccess:
     return access
 
 
-async def may_list(access: CallerAccess) -> bool:
+async def may_list(access: CallerAccess, token: str = "token") -> bool:
     try:
-        await access.may(Caller("token"), LISTING, label_selector="", field_selector="")
+        await access.may(Caller(token), LISTING, label_selector="", field_selector="")
     except Refused as refused:
         if refused.status.code != 503:
             raise
@@ -108,6 +110,47 @@ def test_where_upstream_is_there_but_does_not_decide_what_it_said_stands_shortly
         upstream.is_up = False
         access.link(False)
         assert await may_list(access), "out of reach it stands for the offline_ttl"
+        await access.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("fails", [0, 500])
+def test_a_token_that_follows_another_is_reviewed_before_its_pod_uses_it(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    """Again, where upstream could not at first."""
+    monkeypatch.setattr(caller, "REVIEW_RETRY", 0.01)
+
+    async def scene() -> None:
+        access = await opened(upstream)
+        access.issued(token(1))
+        assert await may_list(access, token(1))
+        upstream.fails = fails
+        access.issued(token(2))
+        await asyncio.sleep(0.05)
+        upstream.fails = 0
+        await asyncio.sleep(0.2)
+        upstream.is_up = False
+        access.link(False)
+        assert await may_list(access, token(2))
+        assert not await may_list(access, token(3))
+        await access.close()
+
+    asyncio.run(scene())
+
+
+def test_a_newer_token_is_reviewed_when_the_one_before_it_is_used(upstream: Upstream) -> None:
+    """Where the relay was started after the pod."""
+
+    async def scene() -> None:
+        access = await opened(upstream)
+        access.issued(token(2))
+        assert await may_list(access, token(1))
+        await asyncio.sleep(0.05)
+        upstream.is_up = False
+        access.link(False)
+        assert await may_list(access, token(2))
         await access.close()
 
     asyncio.run(scene())

@@ -3,5 +3,6 @@
 authorizer     what a caller wants to do, and what is decided about it
 authorization  what upstream answered about callers, and for how long it holds
 expiring_map   facts with their age, bounded, persisted
+token_families tokens that follow each other, and what is asked with them
 offline_clock  for how long the machine has run, and since upstream answered
 """
