@@ -1,16 +1,16 @@
 """The directory that in-cluster clients read (ca.crt, token, namespace), made for the relay.
 
-Guarantees: a reader finds each file whole, the old or the new one, and all files change at the same
-moment (the steps of kubelet's pkg/volume/util/atomic_writer.go: one symbolic link is renamed); the
-files before the last change stay, for who is on the way to them; an output without one of the files
-is never made.
+Guarantees: a reader finds each file whole, the old or the new one; who finds a token finds what it
+is for; an output without one of the files is never made; files of others are not replaced.
+
+No symbolic links, by which kubelet changes all files at the same moment: an emptyDir in memory is
+sticky and belongs to root, so that the kernel follows a link in it only for who made it
+(fs.protected_symlinks, proc_sys_fs(5)), and a pod's main is another user than we are.
 """
 
+import errno
 import os
-import shutil
-import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,9 +18,7 @@ from typing import Final
 from edge_sidecars.runtime.values import BadInput
 
 CA, TOKEN, NAMESPACE = "ca.crt", "token", "namespace"
-# As kubelet calls them; what begins with two dots is not for readers.
-_DATA: Final = "..data"
-_NEXT: Final = "..data_tmp"
+_MARK: Final = ".relay-sidecar"
 
 
 class NotThere(Exception):
@@ -63,51 +61,35 @@ def publish(folder: Path, files: Mapping[str, bytes]) -> bool:
     """Whether something changed. Raises `BadInput`, with the files as they were."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in files:
-            if not (folder / name).is_symlink():
-                (folder / name).symlink_to(Path(_DATA) / name)
-        before = _current(folder)
-        if before is not None and _contents(before) == files:
-            return False
-        fresh = _write(folder, files)
-        _point(folder / _DATA, fresh.name)
-        _remove_older(folder, {fresh, before})
+        _claim(folder, files)
+        changed = [name for name in files if _content(folder / name) != files[name]]
+        for name in sorted(changed, key=TOKEN.__eq__):
+            _replace(folder / name, files[name])
     except OSError as error:
         raise BadInput(
             f"--output {folder}: {error.filename2 or error.filename}: {error.strerror or error}; "
             "name an empty directory that can be written, like an emptyDir"
         ) from error
-    return True
+    return bool(changed)
 
 
-def _current(folder: Path) -> Path | None:
-    data = folder / _DATA
-    return folder / data.readlink() if data.is_symlink() else None
+def _claim(folder: Path, names: Iterable[str]) -> None:
+    """From then on its files are ours."""
+    if (folder / _MARK).exists():
+        return
+    for name in names:
+        if os.path.lexists(folder / name):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder / name))
+    (folder / _MARK).touch()
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> Path:
+def _replace(path: Path, content: bytes) -> None:
     """Readable to all users, as kubelet's: who mounts it may read it."""
-    fresh = Path(tempfile.mkdtemp(prefix="..", dir=folder))
-    for name, content in files.items():
-        (fresh / name).write_bytes(content)
-        (fresh / name).chmod(0o644)
-    fresh.chmod(0o755)
-    return fresh
-
-
-def _point(link: Path, target: str) -> None:
-    following = link.with_name(_NEXT)
-    with suppress(FileNotFoundError):
-        following.unlink()
-    os.symlink(target, following)
-    following.rename(link)
-
-
-def _remove_older(folder: Path, kept: set[Path | None]) -> None:
-    for path in folder.glob("..*"):
-        if path.is_dir() and not path.is_symlink() and path not in kept:
-            shutil.rmtree(path)
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_bytes(content)
+    fresh.chmod(0o644)
+    fresh.rename(path)

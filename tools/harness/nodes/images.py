@@ -12,7 +12,9 @@ from shutil import copytree, ignore_patterns
 import docker
 
 from tests.unit.manifests import node_addons
+from tools.harness.controlplane.build import binary
 from tools.harness.nodes import programs
+from tools.images.__main__ import build_all, release
 from tools.images.base import ROOT, SUITE, debian_image
 from tools.images.wheels import platform_of, provide
 
@@ -29,7 +31,7 @@ _IPTABLES = [
 RELAY_FOLDER = "/opt/relay-sidecar"
 LOCK = ROOT / "tools" / "requirements" / "node.txt"
 PAUSE, WORKLOAD = "lab.example/pause:1", "lab.example/workload:1"
-COREDNS = "coredns/coredns:1.15.0"
+COREDNS, KUBECTL = "coredns/coredns:1.15.0", "lab.example/kubectl:1"
 _LAUNCHER = f"""#!/usr/bin/python3 -IB
 import sys
 sys.path[:0] = ["{RELAY_FOLDER}/packages"]
@@ -95,6 +97,19 @@ def pod_images(client: docker.DockerClient, folder: Path) -> list[Path]:
     return [
         _saved(client, name, folder / f"image-{number}.tar") for number, name in enumerate(made)
     ]
+
+
+def kubectl_image(client: docker.DockerClient, folder: Path) -> Path:
+    """As `pod_images`, of a container that does nothing and has kubectl."""
+    files = [(programs.workload(), "workload"), (binary("kubectl"), "kubectl")]
+    name = _build(client, KUBECTL, "scratch", files, ["/workload", "pause"])
+    return _saved(client, name, folder / "kubectl.tar")
+
+
+def relay_image(client: docker.DockerClient, folder: Path) -> Path:
+    """As `pod_images`, of this checkout, under the name that manifests have."""
+    name = build_all(client, tag=release(), components=["relay"])["relay"]
+    return _saved(client, name, folder / "relay.tar")
 
 
 def _saved(client: docker.DockerClient, name: str, archive: Path) -> Path:

@@ -170,6 +170,13 @@ class Node:
     def remove(self) -> None:
         self._container.remove(force=True, v=True)
 
+    def give_certificate(self, pair: bytes) -> None:
+        """To its kubelet, which keeps it as a link to the newest; `pair`: PEM, with the key."""
+        path = f"{os.path.dirname(CERTIFICATE)}/kubelet-client-{os.urandom(4).hex()}.pem"
+        self.write({path: (pair, 0o600)})
+        self.run("ln", "-sfn", path, f"{CERTIFICATE}.new").expect()
+        self.run("mv", "-T", f"{CERTIFICATE}.new", CERTIFICATE).expect()
+
     # ── link ──
 
     def cut(self) -> None:
@@ -186,6 +193,26 @@ class Node:
         assert done.exit_code is not None
         assert isinstance(done.output, bytes)
         return Done(done.exit_code, done.output.decode(errors="replace"))
+
+    def run_in(self, pod: str, container: str, *command: str) -> Done:
+        """In a container of a pod, also where kubelet cannot be asked."""
+        labels = f'labels."io.kubernetes.pod.name"=={pod}'
+        labels += f',labels."io.kubernetes.container.name"=={container}'
+        listed = self.run("ctr", "-n=k8s.io", "containers", "ls", "-q", labels)
+        running = [it for it in _ID.findall(listed.output) if it in self.containers()]
+        if not running:
+            return Done(1, "")
+        return self.run(
+            *("ctr", "-n=k8s.io", "tasks", "exec", f"--exec-id={os.urandom(4).hex()}"),
+            *(running[0], *command),
+        )
+
+    def load(self, archive: Path) -> None:
+        """An image, into containerd."""
+        content = archive.read_bytes()
+        path = f"/var/tmp/{archive.name}"
+        self.write({path: (content, 0o600)})
+        self.run("ctr", "-n=k8s.io", "images", "import", "--local", path).expect()
 
     def relay(self, *arguments: str) -> Done:
         """`relay-sidecar` with these arguments, as root."""
