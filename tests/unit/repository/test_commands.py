@@ -20,6 +20,9 @@ FOREIGN = {
     *("--container", "--namespace", "--server-side", "--force-conflicts", "--replicas", "--for"),
     *("--selector", "--all-namespaces", "--cascade", "--timeout", "--field-selector"),
     *("--create", "--extract", "--file", "--fail", "--config-test", "--patch-file"),
+    # Of kubelet and of kube-controller-manager.
+    "--bootstrap-kubeconfig",
+    "--cluster-signing-duration",
 }
 LANGUAGES = {"sh", "console", "yaml", "python", ""}
 # Of workers, not of ours.
