@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,20 @@ def program(
             yield elector
 
 
+def open_files(pid: int) -> list[str]:
+    """But for those that are closed meanwhile."""
+    found = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(str(descriptor.readlink()))
+    return found
+
+
 def test_a_program_that_is_killed_leaves_nothing_of_its_kubeconfig(
     program: RelayProcess | ElectorPod, tmp_path: Path
 ) -> None:
-    opened = [str(it.readlink()) for it in Path(f"/proc/{program.pid}/fd").iterdir()]
+    opened = open_files(program.pid)
+    assert opened
     assert not [each for each in opened if "certificate" in each or "key" in each]
     program.kill()
     assert list(tmp_path.iterdir()) == []
