@@ -1,4 +1,4 @@
-"""A node whose kubelet renews its certificate."""
+"""A node whose kubelet renews its certificate, or cannot since its link is cut."""
 
 import datetime
 import time
@@ -52,3 +52,23 @@ def test_a_certificate_that_kubelet_renews_is_soon_the_relays(
     )
     assert not cluster.faults(before.values())
     assert node.containers() == containers
+
+
+def test_a_certificate_that_ends_while_cut_takes_nothing(
+    cluster: NodeCluster, before: dict[str, PodFacts], node: Node
+) -> None:
+    """kubelet shows none any more, to nobody, and asks for another one in vain."""
+    theirs = [it for it in before.values() if it.node == NODE]
+    ends_at = give_certificate(cluster, node, life=SHORT)
+    # The relay takes it at once, kubelet with its next start.
+    node.run("systemctl", "restart", "relay-sidecar").expect()
+    cluster.until(lambda: node.status()["link"]["state"] == "up", what="upstream takes it")
+    with cluster.cut(NODE):
+        assert time.time() < ends_at
+        cluster.until(lambda: time.time() > ends_at, what="it has ended")
+        node.run("systemctl", "restart", "kubelet").expect()
+        cluster.holds(lambda: not cluster.faults(theirs, asked=[NODE]), seconds=10)
+        cluster.reboot(NODE, until=lambda: not cluster.faults(theirs, asked=[NODE]))
+        assert not node.status()["link"]["isUp"]
+        give_certificate(cluster, node, life=365 * 86400.0)
+        node.run("systemctl", "restart", "kubelet").expect()

@@ -5,6 +5,7 @@ own                  everyone acts with the relay's rights: on loopback
 caller               each caller with the rights of its own token, which upstream decides about: it
                      is asked once for all who ask the same
 node                 a node by its client certificate, others as `caller`
+kubelet_process      whose a connection is, by its process
 access_reviews       how upstream is asked
 authorization_store  what upstream said, persisted
 """

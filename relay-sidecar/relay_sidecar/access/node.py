@@ -2,7 +2,8 @@
 
 Guarantees: only the certificate of the node for which the relay acts upstream gets the relay's
 rights, and only over TLS that verified it; another node's is refused with both names; whoever
-shows none is judged by its bearer token, as with `--access caller`.
+shows none is judged by its bearer token, as with `--access caller`. While upstream is out of reach
+the node's kubelet is known by its process as well, where certificates are asked for.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from aiohttp import hdrs
+
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi.client_certificate import ClientCertificate
@@ -22,6 +25,7 @@ from edge_sidecars.kubeapi.credentials import verify_clients
 from edge_sidecars.runtime.values import BadInput, describe_failure
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Access, Caller
+from relay_sidecar.access.kubelet_process import KubeletProcess
 from relay_sidecar.core.access.node_certificates import (
     NODES,
     CallerCertificate,
@@ -42,7 +46,8 @@ _OWN: Final = Caller(is_node=True)
 
 
 class NodeAccess:
-    """`callers`: judges those who bring a token. `is_up`: whether upstream can be asked."""
+    """`callers`: judges those who bring a token. `is_up`: whether upstream can be asked. `kubelet`:
+    None where only its certificate says who it is."""
 
     def __init__(
         self,
@@ -51,20 +56,24 @@ class NodeAccess:
         certificates: NodeCertificates,
         journal: Journal,
         *,
+        kubelet: KubeletProcess | None,
         is_up: Callable[[], bool],
     ) -> None:
         self._callers = callers
+        self._kubelet = kubelet
         self._credentials = credentials
         self._certificates = certificates
         self._journal = journal
         self._is_up = is_up
         self._seen: WeakKeyDictionary[object, CallerCertificate] = WeakKeyDictionary()
+        # Of connections without a certificate.
+        self._kubelets: WeakKeyDictionary[object, bool] = WeakKeyDictionary()
         journal.rewrite_from(self._state)
 
     async def admit(self, request: BaseRequest) -> Caller:
         certificate = self._certificate_of(request)
         if certificate is None:
-            return await self._callers.admit(request)
+            return _OWN if await self._is_kubelet(request) else await self._callers.admit(request)
         refusal = self._certificates.refusal(certificate, now=time.time(), is_online=self._is_up())
         if refusal is not None:
             raise Refused(refusal)
@@ -96,9 +105,20 @@ class NodeAccess:
     def _state(self) -> list[Blob]:
         return [Blob(SPACE, _ACCEPTED, b"".join(self._certificates.accepted))]
 
+    async def _is_kubelet(self, request: BaseRequest) -> bool:
+        transport, connection = request.transport, _connection_of(request)
+        if self._kubelet is None or self._is_up() or transport is None or connection is None:
+            return False
+        # The listener for pods asks for none.
+        if connection.context.verify_mode is ssl.CERT_NONE or hdrs.AUTHORIZATION in request.headers:
+            return False
+        if connection not in self._kubelets:
+            peer, own = (transport.get_extra_info(name) for name in ("peername", "sockname"))
+            self._kubelets[connection] = await self._kubelet.is_at(peer, own)
+        return self._kubelets[connection]
+
     def _certificate_of(self, request: BaseRequest) -> CallerCertificate | None:
-        transport = request.transport
-        connection = None if transport is None else transport.get_extra_info("ssl_object")
+        connection = _connection_of(request)
         if connection is None:
             return None
         if connection not in self._seen:
@@ -157,6 +177,12 @@ def _has_shaken_hands(end: ssl.SSLObject) -> bool:
     except ssl.SSLWantReadError:
         return False
     return True
+
+
+def _connection_of(request: BaseRequest) -> Any:
+    """An `ssl.SSLObject`; None where there is no TLS, or no client any more."""
+    transport = request.transport
+    return None if transport is None else transport.get_extra_info("ssl_object")
 
 
 def _verified(connection: Any) -> CallerCertificate | None:

@@ -54,7 +54,9 @@ _UPSTREAM_ONLY = (
     *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
     *("reads", "preload", "idle_timeout", "retain", "keep_secrets", *_CERTIFICATE),
 )
-_CALLER_ONLY = ("access_ttl", "access_offline_ttl", "client_ca_file", "pod_listen")
+_CALLER_ONLY = (
+    *("access_ttl", "access_offline_ttl", "client_ca_file", "kubelet_unit", "pod_listen"),
+)
 _KUBECONFIG_ONLY = ("context",)
 _OWN_ONLY = ("local_token_file", "allowed_host")
 
@@ -180,6 +182,12 @@ class Config:
         "with caller: clients of --listen that show the certificate of --client-certificate's node "
         "act with the relay's rights",
         Path,
+    )
+    kubelet_unit: str | None = option(
+        "UNIT",
+        "with --client-ca-file: while upstream is out of reach, the main process of this unit of "
+        "systemd acts with the relay's rights without a certificate; kubelet shows none that has "
+        "ended",
     )
     local_token_file: Path | None = option(
         "FILE", "with own: the bearer token that callers must bring", Path
@@ -307,6 +315,8 @@ class Config:
             missing = "--tls-cert-file" if not self.is_tls else "--client-certificate"
             if not self.is_tls or self.client_certificate is None:
                 raise BadInput(f"--client-ca-file {self.client_ca_file} needs {missing}")
+        elif self.kubelet_unit is not None:
+            raise BadInput(f"--kubelet-unit {self.kubelet_unit} needs --client-ca-file")
 
     def _check_tokens_stay_secret(self) -> None:
         for name, it in (("--listen", self.listen), ("--pod-listen", self.pod_listen)):

@@ -21,6 +21,7 @@ OFFLINE_TTL: Final = "7d"
 PROBE_INTERVAL: Final = "15s"
 # As kubelet's own: KubeletConfiguration, authorization.webhook.cacheAuthorizedTTL.
 ACCESS_TTL: Final = "5m"
+KUBELET_UNIT: Final = "kubelet.service"
 # Of a credential for --keep-secrets: systemd.exec(5), LoadCredentialEncrypted=.
 CREDENTIAL: Final = "relay-sidecar-key"
 
@@ -135,6 +136,7 @@ def _flags(options: NodeOptions, upstream: kubelet.Upstream) -> list[str]:
         f"--client-key={upstream.key}",
         f"--certificate-authority={data_dir / UPSTREAM_CA}",
         f"--client-ca-file={data_dir / CLIENT_CA}",
+        f"--kubelet-unit={KUBELET_UNIT}",
         "--access=caller",
         f"--access-ttl={ACCESS_TTL}",
         f"--access-offline-ttl={OFFLINE_TTL}",

@@ -71,13 +71,19 @@ async def open_access(
         return OpenedAccess(access, store.cache.clock, access.issued)
     from edge_sidecars.kubeapi.client_certificate import ClientCertificate
     from relay_sidecar.access import node
+    from relay_sidecar.access.kubelet_process import KubeletProcess
     from relay_sidecar.core.access.node_certificates import NodeCertificates
 
     assert isinstance(credentials, ClientCertificate)
     own = node.own_name(credentials, config.client_ca_file)
     certificates = NodeCertificates(own, node.accepted_before(saved.kept.get(node.SPACE, {})))
     nodes = node.NodeAccess(
-        access, credentials, certificates, journal, is_up=lambda: probe.may_be_up
+        access,
+        credentials,
+        certificates,
+        journal,
+        kubelet=None if config.kubelet_unit is None else KubeletProcess(config.kubelet_unit),
+        is_up=lambda: probe.may_be_up,
     )
     spawn(nodes.run(is_accepted=lambda: probe.state == "up"))
     return OpenedAccess(nodes, store.cache.clock, access.issued, own.removeprefix(node.PREFIX))

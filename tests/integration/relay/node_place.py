@@ -6,7 +6,7 @@ import datetime
 import os
 import secrets
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from relay_sidecar.node.authority import ensure_serving
@@ -34,6 +34,7 @@ class NodePlace:
         life: float = 3600.0,
         user: str = NODE,
         flags: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self.plane = plane
         self.link = FaultProxy(plane.port)
@@ -63,6 +64,7 @@ class NodePlace:
                 *flags,
             ],
             serving=serving,
+            environ=environ,
         )
 
     def __enter__(self) -> "NodePlace":

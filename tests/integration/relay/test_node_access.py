@@ -4,6 +4,7 @@ The node's own certificate has the relay's rights; another's is refused.
 """
 
 import datetime
+import os
 import shlex
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from relay_sidecar.access.kubelet_process import FRESH_FOR
 from relay_sidecar.config.config import load
 from tests.integration.relay.node_place import GROUP, NODE, OTHER, NodePlace, allow_nodes, unique
 from tests.unit.repository.checkout import fences
@@ -139,6 +141,36 @@ def test_a_certificate_that_ended_is_refused_online_and_good_while_cut(
         wait_for(
             lambda: kubelet.get(path).status == 401, timeout=20, what="a refusal after the heal"
         )
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="kubelet is root's")
+def test_kubelet_without_a_certificate_is_known_by_its_process_while_cut(
+    control_plane: ControlPlane, tmp_path: Path, rights: None, contents: Contents
+) -> None:
+    """It shows none that has ended. Here this process is kubelet's, as far as systemd says so."""
+    contents.configmap("a")
+    path = contents.path("configmaps")
+    told = tmp_path / "MainPID"
+    told.write_text(str(os.getpid()))
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(f'#!/bin/sh\n[ "$4" = kubelet.service ] && cat {told}\n')
+    systemctl.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    flags = ["--kubelet-unit=kubelet.service"]
+    with NodePlace(control_plane, tmp_path, flags=flags, environ=environ) as node:
+        assert node.caller(node.pair).get(path).names == ["a"]
+        assert node.caller().get(path).status == 401
+        node.cut()
+        assert node.caller().get(path).names == ["a"]
+        assert node.caller(pods=True).get(path).status == 401
+        assert node.caller(token="of-somebody").get(path).status == 503
+        told.write_text(str(os.getppid()))
+        time.sleep(FRESH_FOR)
+        assert node.caller().get(path).status == 401
+        told.write_text(str(os.getpid()))
+        node.link.heal()
+        node.relay.wait_link(up=True)
+        assert node.caller().get(path).status == 401
 
 
 def test_what_is_refused_is_counted_and_told_once(node: NodePlace, contents: Contents) -> None:

@@ -97,6 +97,7 @@ def test_the_relay_asks_the_api_server_as_the_node(node: Node) -> None:
         f"--client-certificate={PEM}",
         "--certificate-authority=/var/lib/relay-sidecar/node/upstream-ca.crt",
         "--client-ca-file=/var/lib/relay-sidecar/node/client-ca.crt",
+        "--kubelet-unit=kubelet.service",
         "--access=caller",
         "--access-ttl=5m",
         "--access-offline-ttl=7d",

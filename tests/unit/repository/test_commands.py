@@ -20,9 +20,8 @@ FOREIGN = {
     *("--container", "--namespace", "--server-side", "--force-conflicts", "--replicas", "--for"),
     *("--selector", "--all-namespaces", "--cascade", "--timeout", "--field-selector"),
     *("--create", "--extract", "--file", "--fail", "--config-test", "--patch-file"),
-    # Of kubelet and of kube-controller-manager.
+    # Of kubelet.
     "--bootstrap-kubeconfig",
-    "--cluster-signing-duration",
 }
 LANGUAGES = {"sh", "console", "yaml", "python", ""}
 # Of workers, not of ours.
