@@ -31,8 +31,9 @@ from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.daemon import Daemon
 from tools.harness.controlplane.kustomize import kustomize
 from tools.harness.nodes import programs, workloads
+from tools.harness.nodes.configuration import CLIENT_CA, DNS_ADDRESS
 from tools.harness.nodes.images import node_image, pod_images, relay_folder
-from tools.harness.nodes.node import CLIENT_CA, DNS_ADDRESS, Node
+from tools.harness.nodes.node import Node
 from tools.harness.nodes.workloads import LABEL, NAMESPACE, PLAIN, RELAYED, PodFacts
 from tools.harness.peers.kubectl import Kubectl
 
