@@ -32,7 +32,7 @@ def test_a_container_that_dies_after_kubelet_was_restarted_comes_back(
         node.run("systemctl", "restart", "kubelet").expect()
         workloads.end(node.address, victim)
         cluster.until(lambda: cluster.faults([victim], asked=[NODE]), what="it has ended")
-        took = cluster.seconds_until(lambda: not cluster.faults(theirs, asked=RELAYED))
+        took = cluster.seconds_until(lambda: cluster.are_back(theirs))
         print(f"back after {took:.1f} s")
     assert {it[:2] for it in node.refused()} <= MAY_BE_REFUSED
 

@@ -53,7 +53,7 @@ def _reboot(cluster: NodeCluster) -> dict[str, float]:
     for name in RELAYED:
         cluster.until_doctor_finds_nothing(name)
     with cluster.cut(*RELAYED):
-        back = cluster.reboot(*RELAYED, until=lambda: not cluster.faults(theirs, asked=RELAYED))
+        back = cluster.reboot(*RELAYED, until=lambda: cluster.are_back(theirs))
         containers = cluster.containers()
     cluster.until(lambda: not cluster.faults(wanted.values()), what="all answer after the heal")
     restarted = sum(len(ids - containers[name]) for name, ids in cluster.containers().items())

@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -328,7 +328,11 @@ class NodeCluster:
         return {name: node.containers() for name, node in self.nodes.items()}
 
     def faults(
-        self, wanted: Iterable[PodFacts] | None = None, *, asked: Sequence[str] | None = None
+        self,
+        wanted: Iterable[PodFacts] | None = None,
+        *,
+        asked: Sequence[str] | None = None,
+        timeout: float = workloads.PATIENT,
     ) -> list[str]:
         """Of the pods `wanted` (those that there are) and the Services, from each of the nodes."""
         addresses = {name: node.address for name, node in self.nodes.items()}
@@ -336,7 +340,13 @@ class NodeCluster:
             list(self.pods().values() if wanted is None else wanted),
             addresses,
             asked=list(self.nodes) if asked is None else asked,
+            timeout=timeout,
         )
+
+    def are_back(self, wanted: Collection[PodFacts]) -> bool:
+        """Pods of RELAYED, and the Services there; to be asked again and again, for the moment in
+        which it is so."""
+        return not self.faults(wanted, asked=RELAYED, timeout=workloads.IMPATIENT)
 
     def given(self, node: str) -> tuple[str, str]:
         """The password and the colour that the pod of `web` on a node has."""

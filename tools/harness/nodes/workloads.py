@@ -25,8 +25,11 @@ NODE_PORT, LOCAL_NODE_PORT = 30080, 30081
 PORT = 8080
 FILES = "/files"
 SERVICES = ("web", "desk", f"store-0.store.{NAMESPACE}.svc.cluster.local")
-# Seconds; more than the pod that asks for us waits itself.
-ASKING = 2.0
+# Seconds for an answer: of a node that is busy, and where the moment counts in which all is back.
+# A connection that began before that tries again only after a second.
+PATIENT, IMPATIENT = 2.0, 0.6
+# Of that the pod that asks for us waits itself.
+_SHARE = 0.75
 # Of a Secret; what is searched for on disks.
 PASSWORD = "correct-horse-battery-staple-7193"
 TOKEN_LIFE = 600
@@ -87,23 +90,41 @@ def on(found: dict[str, PodFacts], node: str, app: str) -> PodFacts:
 
 
 def faults(
-    wanted: Collection[PodFacts], nodes: dict[str, str], *, asked: Sequence[str]
+    wanted: Collection[PodFacts],
+    nodes: dict[str, str],
+    *,
+    asked: Sequence[str],
+    timeout: float = PATIENT,
 ) -> list[str]:
     """What is not as it must be, asked from within each of the nodes `asked`; `nodes`: addresses by
     name. `wanted` are the pods that must be there, on whatever node. Names are asked for on the
-    nodes that have DNS of their own."""
-    with ThreadPoolExecutor(max_workers=16) as pool:
+    nodes that have DNS of their own. All is asked at once, with `timeout` seconds for each."""
+    questions = [(name, question) for name in asked for question in _questions(wanted, name)]
+    with ThreadPoolExecutor(max_workers=len(questions)) as pool:
         found = [
-            (name, pool.submit(question, nodes[name]))
-            for name in asked
-            for question in _questions(wanted, name)
+            (name, pool.submit(question, _Asker(nodes[name], timeout)))
+            for name, question in questions
         ]
         return [f"{name}: {said}" for name, future in found if (said := future.result())]
 
 
-def _questions(wanted: Collection[PodFacts], name: str) -> Iterator[Callable[[str], str]]:
-    """Each takes the node's address and answers with what is wrong. The local NodePort leads to the
-    pod of `web` there, which asks all others for us."""
+@dataclass(frozen=True)
+class _Asker:
+    """Asks from within the node with that address."""
+
+    address: str
+    timeout: float
+
+    def ask(self, port: int) -> Json | str:
+        return _ask(self.address, port, "/", self.timeout)
+
+    def fetch(self, url: str) -> Json | str:
+        return fetch(self.address, url, timeout=self.timeout)
+
+
+def _questions(wanted: Collection[PodFacts], name: str) -> Iterator[Callable[[_Asker], str]]:
+    """Each answers with what is wrong. The local NodePort leads to the pod of `web` there, which
+    asks all others for us."""
     yield partial(_ask_local, name)
     yield _ask_any
     for pod in wanted:
@@ -112,26 +133,26 @@ def _questions(wanted: Collection[PodFacts], name: str) -> Iterator[Callable[[st
         yield partial(_ask_service, service)
 
 
-def _ask_local(name: str, address: str) -> str:
-    found = _ask(address, LOCAL_NODE_PORT, "/")
+def _ask_local(name: str, node: _Asker) -> str:
+    found = node.ask(LOCAL_NODE_PORT)
     if isinstance(found, str):
         return f"local NodePort: {found}"
     return "" if found["node"] == name else f"local NodePort: leads to {found['node']}"
 
 
-def _ask_any(address: str) -> str:
-    found = _ask(address, NODE_PORT, "/")
+def _ask_any(node: _Asker) -> str:
+    found = node.ask(NODE_PORT)
     return f"NodePort: {found}" if isinstance(found, str) else ""
 
 
-def _ask_pod(pod: PodFacts, address: str) -> str:
-    found = fetch(address, f"http://{pod.address}:{PORT}/")
+def _ask_pod(pod: PodFacts, node: _Asker) -> str:
+    found = node.fetch(f"http://{pod.address}:{PORT}/")
     why = found if isinstance(found, str) else _wrong(found, pod)
     return f"{pod.name} on {pod.node} at {pod.address}: {why}" if why else ""
 
 
-def _ask_service(service: str, address: str) -> str:
-    found = fetch(address, f"http://{service}:{PORT}/")
+def _ask_service(service: str, node: _Asker) -> str:
+    found = node.fetch(f"http://{service}:{PORT}/")
     return f"Service {service}: {found}" if isinstance(found, str) else ""
 
 
@@ -153,18 +174,19 @@ def end(node_address: str, pod: PodFacts) -> None:
 
 def ask(host: str, port: int) -> Json:
     """What a pod says of itself."""
-    found = _ask(host, port, "/")
+    found = _ask(host, port, "/", PATIENT)
     assert isinstance(found, dict), found
     return found
 
 
-def fetch(node_address: str, url: str) -> Json | str:
+def fetch(node_address: str, url: str, *, timeout: float = PATIENT) -> Json | str:
     """What a server answers to the pod of `web` on that node; or why it does not."""
-    return _ask(node_address, LOCAL_NODE_PORT, f"/fetch?url={quote(url, safe='')}")
+    path = f"/fetch?timeout={_SHARE * timeout:.3f}s&url={quote(url, safe='')}"
+    return _ask(node_address, LOCAL_NODE_PORT, path, timeout)
 
 
-def _ask(host: str, port: int, path: str) -> Json | str:
-    connection = http.client.HTTPConnection(host, port, timeout=ASKING)
+def _ask(host: str, port: int, path: str, timeout: float) -> Json | str:
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         answer = exchange(connection, path, method="GET")
     except (OSError, http.client.HTTPException) as error:

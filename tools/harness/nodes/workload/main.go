@@ -3,6 +3,7 @@
 //
 //	/            its pod, addresses, and the files that it was given (below FILES), as JSON
 //	/fetch?url=  what another server answers, asked from inside this pod; 502 where it does not
+//	             within &timeout=, a duration of Go's
 //	/end         ends the container
 package main
 
@@ -50,11 +51,14 @@ func web() {
 		})
 	})
 	// A connection of its own for each: a Service is to choose anew.
-	client := &http.Client{
-		Timeout:   1500 * time.Millisecond,
-		Transport: &http.Transport{DisableKeepAlives: true},
-	}
+	transport := &http.Transport{DisableKeepAlives: true}
 	http.HandleFunc("/fetch", func(w http.ResponseWriter, r *http.Request) {
+		timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		client := &http.Client{Timeout: timeout, Transport: transport}
 		found, err := client.Get(r.URL.Query().Get("url"))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
