@@ -10,11 +10,14 @@ import os
 import resource
 import signal
 import sys
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from edge_sidecars.runtime.values import BadInput
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 # Of this release, in status documents and user agents.
 VERSION = "0.2.0"
@@ -28,7 +31,7 @@ _M_MMAP_THRESHOLD = -3
 
 
 def install_signal_handlers(
-    loop: AbstractEventLoop, stop: Callable[[], None], *, logger: logging.Logger
+    loop: "AbstractEventLoop", stop: Callable[[], None], *, logger: logging.Logger
 ) -> None:
     """`stop` is called once, in the loop."""
     is_second = False

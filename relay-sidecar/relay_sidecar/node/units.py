@@ -80,10 +80,13 @@ def kubelet_drop_in() -> str:
 
 
 def snapshot(program: Sequence[str], *, data_dir: Path, watched: Sequence[Path]) -> dict[str, str]:
-    """Units by name: what is saved whenever one of `watched` changes."""
+    """Units by name: what is saved whenever one of `watched` changes, but not where the relay's
+    start puts it back: this waits for that, which comes after what all such units are before."""
     save = _command(*program, "node", "snapshot", f"--data-dir={data_dir}")
     changes = "\n".join(f"PathChanged={path}" for path in watched)
-    path = f"[Unit]\nDescription=What a reboot must find\n\n[Path]\n{changes}\n"
+    order = f"DefaultDependencies=no\nAfter={RELAY}\nConflicts=shutdown.target\n"
+    order += "Before=shutdown.target\n"
+    path = f"[Unit]\nDescription=What a reboot must find\n{order}\n[Path]\n{changes}\n"
     return {
         f"{SNAPSHOT}.path": f"{path}\n[Install]\nWantedBy=multi-user.target\n",
         f"{SNAPSHOT}.service": f"[Service]\nType=oneshot\nExecStart={save}\n",
