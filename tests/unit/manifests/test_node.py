@@ -208,6 +208,17 @@ def test_flannel_has_the_nodes_kubeconfig_and_pods_keep_their_addresses(
     assert volumes["flannel-cfg"]["configMap"]["name"] == "kube-flannel-relay"
 
 
+def test_flannel_installs_its_configuration_once_it_runs(network: list[Json]) -> None:
+    [before] = of_kind(flannel(), "DaemonSet")
+    [plugin, install] = pod_spec(before)["initContainers"]
+    [daemons] = of_kind(network, "DaemonSet")
+    assert pod_spec(daemons)["initContainers"] == [plugin]
+    it = container(daemons, "kube-flannel")
+    assert it["lifecycle"]["postStart"]["exec"]["command"] == install["command"] + install["args"]
+    mounts = {(each["name"], each["mountPath"]) for each in it["volumeMounts"]}
+    assert mounts >= {(each["name"], each["mountPath"]) for each in install["volumeMounts"]}
+
+
 def test_the_daemons_are_second_ones_on_nodes_with_a_relay(
     proxy: list[Json], network: list[Json]
 ) -> None:
