@@ -7,25 +7,17 @@ stream that breaks ends no lead: its last document counts until its deadline. Th
 """
 
 import asyncio
-import json
-import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from typing import Any, Self
 
-from edge_sidecars.kubeapi import ApiClient, ApiError, Plain, Unreachable
-from edge_sidecars.leader_client.lead import Lead, LeaderDocument, NotAnElectorDocument
-from edge_sidecars.runtime.backoff import Backoff
-from edge_sidecars.runtime.clock import boottime, is_set
+from edge_sidecars.kubeapi import ApiClient, Plain
+from edge_sidecars.leader_client.document_stream import Background, DocumentStream
+from edge_sidecars.leader_client.lead import Lead, LeaderDocument
+from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 
 # So many documents of a leader that each leave too little time for a request are no chance.
 SHORT_HEARTBEATS = 5
-# Seconds; an elector sends its document each second.
-SILENCE = 3.0
-OPEN_TIMEOUT = 2.0
-# Seconds; the elector is on this machine, and a restart of it takes half a second.
-LONGEST_REDIAL = 1.0
 
 
 class LeaderClient:
@@ -44,25 +36,18 @@ class LeaderClient:
         self._user_agent = user_agent
         self._lead = Lead()
         self._listeners: list[Callable[[], None]] = []
-        self._kick = asyncio.Event()
         self._changed = asyncio.Event()
         self._state: tuple[bool, int | None] = (False, None)
         self._short = 0
         self._has_resigned = False
-        self._group = asyncio.TaskGroup()
-        self._running: asyncio.Task[None] | None = None
+        self._background = Background()
 
     async def __aenter__(self) -> Self:
-        await self._group.__aenter__()
-        self._running = self._group.create_task(self.run())
+        await self._background.enter(self.run())
         return self
 
     async def __aexit__(self, *raised: Any) -> None:
-        if self._running is not None:
-            self._running.cancel()
-        # A failure of the client itself cancels the main. The main's own goes on in no group.
-        is_cancelled = isinstance(raised[1], asyncio.CancelledError)
-        await self._group.__aexit__(*(raised if is_cancelled else (None, None, None)))
+        await self._background.exit(*raised)
 
     @property
     def is_leader(self) -> bool:
@@ -87,7 +72,7 @@ class LeaderClient:
     @property
     def remaining(self) -> float:
         """Seconds for which the lead is proven."""
-        return max(self._lead.deadline - boottime(), 0.0) if self.is_leader else 0.0
+        return max(self._lead.proof.deadline - boottime(), 0.0) if self.is_leader else 0.0
 
     @property
     def holder(self) -> str:
@@ -110,33 +95,16 @@ class LeaderClient:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow())
-            group.create_task(self._expire())
-
-    async def _follow(self) -> None:
-        """The documents, over as many connections as it takes."""
+        stream = DocumentStream(
+            "/leader",
+            parse=LeaderDocument.parse,
+            proof=self._lead.proof,
+            heard=self._heard,
+            expired=self._notify,
+        )
         elector = ApiClient(Plain(self._url), user_agent=self._user_agent)
-        backoff = Backoff(longest=LONGEST_REDIAL)
-        is_lost = False
         try:
-            while True:
-                try:
-                    self._lead.asked(boottime())
-                    async for document in _documents(elector):
-                        if is_lost:
-                            logger.info("the elector answers again")
-                        is_lost = False
-                        backoff.succeeded()
-                        self._heard(document)
-                    why = "it ended the stream"
-                except (ApiError, Unreachable, NotAnElectorDocument) as error:
-                    why = str(error)
-                delay = backoff.failed(random.random())
-                level = logger.debug if is_lost else logger.warning
-                level("the elector does not answer", extra=fields(why=why, delay=delay))
-                is_lost = True
-                await asyncio.sleep(delay)
+            await stream.run(elector)
         finally:
             await elector.close()
 
@@ -149,16 +117,7 @@ class LeaderClient:
                 "the lead is proven for too short a time to write",
                 extra=fields(remaining=document.remaining, request_timeout=self._request_timeout),
             )
-        self._kick.set()
         self._notify()
-
-    async def _expire(self) -> None:
-        """No document says that a deadline has passed."""
-        while True:
-            self._kick.clear()
-            left = self._lead.deadline - boottime()
-            if not await is_set(self._kick, within=left if left > 0 else None):
-                self._notify()
 
     def _notify(self) -> None:
         state = (self.is_leader, self.term)
@@ -174,27 +133,3 @@ class LeaderClient:
             logger.info("not leading any more", extra=fields(holder=self.holder or "nobody"))
         for listener in self._listeners:
             listener()
-
-
-async def _documents(elector: ApiClient) -> AsyncIterator[LeaderDocument]:
-    lines = elector.lines("/leader", open_timeout=OPEN_TIMEOUT, params={"watch": "true"})
-    async with aclosing(lines):
-        while True:
-            try:
-                async with asyncio.timeout(SILENCE):
-                    line = await anext(lines, None)
-            except TimeoutError as error:
-                raise Unreachable(f"no word for {SILENCE:g}s") from error
-            if line is None:
-                return
-            yield _read(line)
-
-
-def _read(line: bytes) -> LeaderDocument:
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise NotAnElectorDocument(f"no JSON: {line[:80]!r}") from error
-    if not isinstance(document, dict):
-        raise NotAnElectorDocument(f"no JSON object: {line[:80]!r}")
-    return LeaderDocument.parse(document)

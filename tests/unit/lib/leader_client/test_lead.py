@@ -11,8 +11,8 @@ from edge_sidecars.leader_client.lead import (
     SILENT_AFTER,
     Lead,
     LeaderDocument,
-    NotAnElectorDocument,
 )
+from edge_sidecars.leader_client.proof import NotAnElectorDocument
 
 
 def leading(
@@ -35,7 +35,7 @@ FOLLOWING = LeaderDocument(
 
 def test_nobody_leads_before_a_document() -> None:
     lead = Lead()
-    lead.asked(1.0)
+    lead.proof.asked(1.0)
     assert not lead.is_leader(1.0)
     assert not lead.may_act(1.0, 0.0)
     assert lead.term(1.0) is None
@@ -43,23 +43,23 @@ def test_nobody_leads_before_a_document() -> None:
 
 def test_the_first_document_counts_from_when_it_was_asked_for() -> None:
     lead = Lead()
-    lead.asked(100.0)
+    lead.proof.asked(100.0)
     lead.heard(leading(14.0), 103.0)
-    assert lead.deadline == 114.0
+    assert lead.proof.deadline == 114.0
 
 
 def test_a_heartbeat_counts_from_the_arrival_of_the_one_before() -> None:
     lead = Lead()
-    lead.asked(100.0)
+    lead.proof.asked(100.0)
     lead.heard(leading(14.0), 100.5)
     lead.heard(leading(13.0), 101.5)
-    assert lead.deadline == 113.5
+    assert lead.proof.deadline == 113.5
 
 
 def test_what_lay_in_the_socket_of_a_frozen_process_prolongs_nothing() -> None:
     """Frozen from 101 to 161, it reads at once what was said at 102 and 103."""
     lead = Lead()
-    lead.asked(100.0)
+    lead.proof.asked(100.0)
     lead.heard(leading(14.0, valid_until=114.0), 100.5)
     lead.heard(leading(13.0, valid_until=115.0), 161.0)
     lead.heard(leading(12.0, valid_until=115.0), 161.0)
@@ -68,7 +68,7 @@ def test_what_lay_in_the_socket_of_a_frozen_process_prolongs_nothing() -> None:
 
 def test_a_write_is_begun_only_if_it_ends_while_the_lead_is_proven() -> None:
     lead = Lead()
-    lead.asked(0.0)
+    lead.proof.asked(0.0)
     lead.heard(leading(10.0), 0.0)
     assert lead.may_act(4.9, 5.0)
     assert not lead.may_act(5.0, 5.0)
@@ -78,7 +78,7 @@ def test_a_write_is_begun_only_if_it_ends_while_the_lead_is_proven() -> None:
 
 def test_a_document_that_says_no_ends_the_lead_at_once() -> None:
     lead = Lead()
-    lead.asked(0.0)
+    lead.proof.asked(0.0)
     lead.heard(leading(10.0), 0.0)
     assert lead.heard(FOLLOWING, 1.0)
     assert not lead.is_leader(1.0)
@@ -86,7 +86,7 @@ def test_a_document_that_says_no_ends_the_lead_at_once() -> None:
 
 def test_a_heartbeat_is_no_change_and_a_new_term_is_one() -> None:
     lead = Lead()
-    lead.asked(0.0)
+    lead.proof.asked(0.0)
     assert lead.heard(leading(10.0), 0.0)
     assert not lead.heard(leading(9.0), 1.0)
     assert lead.heard(leading(10.0, term=2), 2.0)
@@ -102,13 +102,13 @@ def test_no_deadline_reaches_beyond_what_the_elector_meant(
 ) -> None:
     """Whenever a document was made after the one before it had come, the deadline is within it."""
     lead = Lead()
-    lead.asked(asked)
+    lead.proof.asked(asked)
     now = asked
     for until_made, on_its_way, remaining in delays:
         made = now + until_made
         now = made + on_its_way
         lead.heard(leading(remaining), now)
-        assert lead.deadline <= made + remaining
+        assert lead.proof.deadline <= made + remaining
 
 
 @pytest.mark.parametrize(
