@@ -59,6 +59,8 @@ class Stream:
         # Called with each version before watchers see it.
         self.on_shown: Callable[[int], None] | None = None
         self._counters = counters
+        # Watches that have yet to be told what was before: no feed has them.
+        self.behind: set[object] = set()
         self._feeds: dict[StreamView, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
         # Of the present state: the objects in order, and the bodies of lists.
@@ -72,7 +74,7 @@ class Stream:
 
     @property
     def watchers(self) -> int:
-        return sum(len(feed.watchers) for feed in self._feeds.values())
+        return len(self.behind) + sum(len(feed.watchers) for feed in self._feeds.values())
 
     @property
     def is_read(self) -> bool:
@@ -180,9 +182,10 @@ class Stream:
         self._bodies.clear()
         if changes:
             self._sorted = None
-            if self.on_shown is not None and self.watchers:
+            feeds = self._feeds.values()
+            if self.on_shown is not None and any(feed.watchers for feed in feeds):
                 self.on_shown(changes[-1].version)
-            for feed in self._feeds.values():
+            for feed in feeds:
                 feed.publish(changes)
 
     def expect(self, evidence: ListEvidence) -> None:

@@ -52,6 +52,28 @@ def test_r1_a_watch_from_the_future_ends_with_the_stream(origin: RelayProcess) -
         assert watching.events("ERROR")[0].object["code"] == 410
 
 
+def test_a_watch_that_waits_for_its_version_is_counted_until_it_ends(origin: RelayProcess) -> None:
+    def is_counted(watchers: int) -> bool:
+        status = origin.status()
+        by_stream = sum(it["watchers"] for it in status["streams"])
+        return bool(status["watchers"] == by_stream == watchers)
+
+    caller = Caller(origin.url)
+    first = int(caller.get(CONFIG_MAPS).version)
+    with caller.watch(CONFIG_MAPS, {"resourceVersion": first + 2, "timeoutSeconds": 120}) as late:
+        wait_for(lambda: is_counted(1), timeout=10, what="the watch")
+        for name in ("passed", "told"):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+            caller.post(CONFIG_MAPS, {**body, "data": {"x": name}}).expect(201)
+        caller.patch(f"{CONFIG_MAPS}/told", {"data": {"x": "again"}}).expect()
+        late.wait_for(lambda it: bool(it.events()), what="what came after")
+        assert is_counted(1)
+        with caller.watch(CONFIG_MAPS, {"resourceVersion": FUTURE, "timeoutSeconds": 120}):
+            wait_for(lambda: is_counted(2), timeout=10, what="the second watch")
+        wait_for(lambda: is_counted(1), timeout=10, what="the second watch's end")
+    wait_for(lambda: is_counted(0), timeout=10, what="the end")
+
+
 def test_r8_a_reader_that_never_reads_has_its_place_until_the_time_is_over(
     origin: RelayProcess,
 ) -> None:

@@ -59,6 +59,7 @@ class WatchSession:
 
     async def tell_state(self) -> None:
         """The objects that there are, where the client asked for them."""
+        self._stream.behind.add(self)
         if not self.tells_state:
             return
         stream, view = self._stream, self._view
@@ -75,6 +76,7 @@ class WatchSession:
         """True when all earlier events are sent: it is to join the others at once.
         Raises `Refused`."""
         stream, collection = self._stream, self._stream.collection
+        stream.behind.add(self)
 
         def is_there() -> bool:
             return has_ended() or collection.cursor >= self._position
@@ -115,6 +117,7 @@ class WatchSession:
             )
             self._feed = self._stream.feed(self._view)
             self._feed.join(self._watcher)
+            self._stream.behind.discard(self)
         ended = self._watcher.ended
         await asyncio.wait([ended], timeout=_patience(timeout))
         return ended.done()
@@ -167,6 +170,7 @@ class WatchSession:
             transport.abort()
 
     def leave(self) -> None:
+        self._stream.behind.discard(self)
         if self._watcher is not None:
             self._feed.leave(self._watcher)
 
