@@ -31,6 +31,7 @@ _RENEW: Final = (
     "restart kubelet while the link is up, and approve its CertificateSigningRequest "
     "(`kubectl get csr`)"
 )
+_SET_CLOCK: Final = "set it, and see that NTP and the clock's battery work"
 _SECRETS, _CONFIG_MAPS = "secrets.v1.", "configmaps.v1."
 _RESTART_KUBELET: Final = "restart kubelet while the link is up"
 _RESTART_BOTH: Final = "then restart the relay, and kubelet while the link is up"
@@ -263,16 +264,19 @@ def _of_files(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_clock(facts: Facts) -> Iterator[Finding]:
-    if facts.upstream_time is None:
-        return
-    offset = facts.now - facts.upstream_time
-    if abs(offset) > MAX_CLOCK_OFFSET:
-        side = "ahead of" if offset > 0 else "behind"
-        yield Finding(
-            "the clock",
-            f"it is {abs(offset):.0f} s {side} the API server's, by which certificates count",
-            "set it, and see that NTP and the clock's battery work",
-        )
+    """Without the API server's time a clock is known to be behind where it is at a time before the
+    node's certificate was issued: TLS to the API server fails then, since its certificate is taken
+    for one that does not hold yet."""
+    if facts.upstream_time is not None:
+        offset = facts.now - facts.upstream_time
+        if abs(offset) > MAX_CLOCK_OFFSET:
+            side = "ahead of" if offset > 0 else "behind"
+            why = f"it is {abs(offset):.0f} s {side} the API server's, by which certificates count"
+            yield Finding("the clock", why, _SET_CLOCK)
+    elif facts.now < facts.certificate.not_before:
+        days = (facts.certificate.not_before - facts.now) / 86400
+        why = f"it is {days:.1f} days before the node's certificate begins"
+        yield Finding("the clock", why, _SET_CLOCK)
 
 
 # ── pods ──

@@ -234,6 +234,15 @@ FAILING: dict[str, tuple[Facts, str]] = {
         "the clock: it is 3600 s behind the API server's, by which certificates count; set it, and "
         "see that NTP and the clock's battery work",
     ),
+    "the clock is before the certificate, and nobody tells the time": (
+        replace(
+            GOOD,
+            upstream_time=None,
+            certificate=Certificate(NOW + 36 * 3600, NOW + 265 * DAY),
+        ),
+        "the clock: it is 1.5 days before the node's certificate begins; set it, and see that NTP "
+        "and the clock's battery work",
+    ),
     "the pods are unknown": (
         replace(GOOD, pods=Unknown("503: upstream is out of reach")),
         f"the pods of this node: 503: upstream is out of reach; {KUBELET}",
