@@ -1,6 +1,9 @@
 """What is in the images, and that each runs as manifests run it: as nobody, read-only, no shell."""
 
+import io
 import json
+import os
+import tarfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -190,6 +193,30 @@ def test_only_the_variant_of_the_relay_is_an_api_server(
     )
     wait_healthy(container)
     container.remove(force=True, v=True)
+
+
+def test_the_relays_image_refuses_what_it_lacks_the_package_for(
+    docker_lab: DockerLab, images: dict[str, str]
+) -> None:
+    container = docker_lab.client.containers.create(
+        images["relay"],
+        ["--server=http://127.0.0.1:1", "--keep-secrets=/key"],
+        network_disabled=True,
+    )
+    try:
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            key = tarfile.TarInfo("key")
+            key.size, key.mode, key.uid = 32, 0o600, NOBODY
+            archive.addfile(key, io.BytesIO(os.urandom(32)))
+        container.put_archive("/", content.getvalue())
+        container.start()
+        assert container.wait()["StatusCode"] == 2
+        said = container.logs().decode()
+        assert "pycryptodome, which the image relay-sidecar lacks: install" in said
+        assert said.count("\n") == 1, said
+    finally:
+        container.remove(force=True)
 
 
 def wait_healthy(container: Container) -> None:

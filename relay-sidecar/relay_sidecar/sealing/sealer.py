@@ -122,8 +122,9 @@ def _cipher(key: bytes) -> "XaesGcm":
         from relay_sidecar.sealing.xaes_gcm import XaesGcm
     except ImportError as error:
         raise BadInput(
-            "--keep-secrets needs the Python package pycryptodome: install the extra sealing "
-            "(pip install '.[relay,sealing]' in a checkout), or leave out --keep-secrets"
+            "--keep-secrets needs the Python package pycryptodome, which the image relay-sidecar "
+            "lacks: install the extra sealing (pip install '.[relay,sealing]' in a checkout), on "
+            "the node or in an image of your own, or leave out --keep-secrets"
         ) from error
     return XaesGcm(key)
 

@@ -97,6 +97,22 @@ def test_without_the_local_api_server_its_flag_is_refused_in_one_line(
         assert "the image relay-sidecar-local" in done.stderr
 
 
+def test_without_the_extra_sealing_its_flag_is_refused_in_one_line(tmp_path: Path) -> None:
+    """As in the image."""
+    empty, key, data = tmp_path / "packages" / "Crypto", tmp_path / "key", tmp_path / "data"
+    empty.mkdir(parents=True)
+    (empty / "__init__.py").touch()
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o600)
+    done = run(
+        *("--server=http://127.0.0.1:1", f"--data-dir={data}", f"--keep-secrets={key}"),
+        environ={"PYTHONPATH": str(empty.parent)},
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "--keep-secrets needs the Python package pycryptodome, which the image" in done.stderr
+
+
 @pytest.fixture
 def relay(control_plane: ControlPlane) -> Iterator[RelayProcess]:
     with RelayProcess([f"--kubeconfig={control_plane.admin_kubeconfig()}"]) as it:
