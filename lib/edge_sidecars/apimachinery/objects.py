@@ -35,11 +35,13 @@ class Malformed(ValueError):
 # Structs, not dataclasses: ten thousand of them are made per list, and the cyclic garbage
 # collector need not look at what cannot form a cycle.
 class Item(Struct, frozen=True, eq=False, gc=False):
-    """One object; `raw` is complete JSON with kind and apiVersion, in one line."""
+    """One object; `raw` is complete JSON with kind and apiVersion, in one line. `uid_hash` is
+    known once a shard selector has asked for it (selection.attrs)."""
 
     key: Key
     version: int
     raw: bytes
+    uid_hash: int | None = None
 
 
 class Event(Struct, frozen=True, eq=False, gc=False):

@@ -38,6 +38,22 @@ def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
                 raise BadWire(f"illegal wireType {kind}")
 
 
+def encoded(number: int, value: int | bytes | memoryview) -> bytes:
+    """A field with a number as varint, or with bytes."""
+    if isinstance(value, int):
+        return _encoded_varint(number << 3) + _encoded_varint(value)
+    return b"".join((_encoded_varint(number << 3 | _BYTES), _encoded_varint(len(value)), value))
+
+
+def _encoded_varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = 0
     for index in range(_LONGEST_VARINT):

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resources import ResourceName, fields_of
-from edge_sidecars.apimachinery.selection.attrs import Attrs
+from edge_sidecars.apimachinery.selection.attrs import Attrs, is_in_shard
 from edge_sidecars.apimachinery.selection.fields import (
     NAME,
     NAMESPACE,
@@ -20,6 +20,7 @@ from edge_sidecars.apimachinery.selection.fields import (
     FieldSelector,
 )
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
+from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 
 __all__ = ["ListScope", "Predicate", "ResourceName"]
 
@@ -76,14 +77,16 @@ class ListScope:
             and self._facts.covers(other._facts)
         )
 
-    def residual(self, narrower: ListScope) -> Predicate | None:
-        """What to filter of this scope's objects to get those of a scope that it covers; None
-        where that is all of them."""
+    def residual(
+        self, narrower: ListScope, *, shards: ShardSelector = EVERYTHING
+    ) -> Predicate | None:
+        """What to filter of this scope's objects to get those of a scope that it covers, in these
+        shards; None where that is all of them."""
         labels = narrower.labels.residual(self.labels)
         fields = narrower._facts.residual(self._facts)
-        if labels.is_everything and fields.is_everything:
+        if labels.is_everything and fields.is_everything and shards.is_everything:
             return None
-        return Predicate.of(self.resource, labels, fields)
+        return Predicate.of(self.resource, labels, fields, shards)
 
     def matches(self, item: Item) -> bool:
         """Whether an object of the resource is in this scope."""
@@ -105,16 +108,24 @@ class Predicate:
     key: FieldSelector
     labels: LabelSelector
     fields: FieldSelector
+    shards: ShardSelector = EVERYTHING
 
     @staticmethod
-    def of(resource: ResourceName, labels: LabelSelector, fields: FieldSelector) -> Predicate:
+    def of(
+        resource: ResourceName,
+        labels: LabelSelector,
+        fields: FieldSelector,
+        shards: ShardSelector = EVERYTHING,
+    ) -> Predicate:
         key, rest = fields.partition(_KEY_PATHS)
-        return Predicate(resource, key, labels, rest)
+        return Predicate(resource, key, labels, rest, shards)
 
     def matches(self, item: Item, facets: Attrs | None = None) -> bool:
         """`facets` are the item's own, where several predicates look at it."""
         namespace, name = item.key
         if not self.key.matches(lambda path: name if path == NAME else namespace):
+            return False
+        if not self.shards.is_everything and not is_in_shard(item, self.shards):
             return False
         if self.labels.is_everything and self.fields.is_everything:
             return True

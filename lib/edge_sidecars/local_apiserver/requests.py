@@ -17,6 +17,7 @@ from edge_sidecars.apimachinery.request.list_options import ListOptions
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.resources import check_fields
 from edge_sidecars.apimachinery.scope import ListScope
+from edge_sidecars.apimachinery.selection.attrs import is_in_shard
 from edge_sidecars.apimachinery.status import Refused, bad_request, unavailable
 from edge_sidecars.local_apiserver import response as answer
 from edge_sidecars.local_apiserver.core import api_errors, deletion, reviews
@@ -146,6 +147,7 @@ class Requests:
             item
             for item in self._ledger.collection(resource).objects.values()
             if scope.matches(item)
+            and (selection.shards.is_everything or is_in_shard(item, selection.shards))
         ]
         version = self._ledger.version
         if not options.is_dry_run:

@@ -2,6 +2,7 @@
 
 stream                one upstream list+watch: what is asked, and what an answer means
 access                who may, with `--access caller`
+sharding              answers of upstream, reduced to a shard
 link                  is upstream reachable, or another relay that answers from its cache
 probe_request         what a probe asks
 min_resource_version  the lowest resourceVersion of an answer: reads are monotonic

@@ -16,6 +16,7 @@ from typing import Final
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resource_version import metadata_only
 from edge_sidecars.apimachinery.scope import Predicate
+from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.store import ObjectChange, transition
 from edge_sidecars.apimachinery.watch_events import EventType
 from relay_sidecar.telemetry.metrics import RelayCounters
@@ -36,6 +37,10 @@ class StreamView:
 
     only: Predicate | None = None
     metadata: str | None = None
+
+    @property
+    def shards(self) -> ShardSelector:
+        return EVERYTHING if self.only is None else self.only.shards
 
     def shows(self, item: Item) -> bool:
         return self.only is None or self.only.matches(item)

@@ -8,7 +8,9 @@ import asyncio
 import zlib
 from collections.abc import Iterator, Sequence
 
+from edge_sidecars.apimachinery.go_format import json_text
 from edge_sidecars.apimachinery.objects import Item
+from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from relay_sidecar.streams.fanout import StreamView
 
 # k8s.io/apiserver: defaultGzipContentEncodingLevel.
@@ -34,8 +36,9 @@ class ListBody:
             api_version.encode(),
         )
         kind, api_version = view.list_kind(kind, api_version)
-        head = b'{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":['
-        self._head = head % (kind.encode(), api_version.encode(), version)
+        head = b'{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"%s},"items":['
+        info = _shard_info(view.shards)
+        self._head = head % (kind.encode(), api_version.encode(), version, info)
         shown = items if view.only is None else [item for item in items if view.shows(item)]
         self._bodies = [_unnamed(view.body(item), named) for item in shown]
         commas = max(len(self._bodies) - 1, 0)
@@ -103,6 +106,13 @@ class Comparison:
     def _skip_head(self) -> None:
         first = next(self._parts)
         self._expected = memoryview(first)[first.index(_ITEMS) + len(_ITEMS) :]
+
+
+def _shard_info(shards: ShardSelector) -> bytes:
+    """KEP-5866: that the list is not of all, but of these."""
+    if shards.is_everything:
+        return b""
+    return b',"shardInfo":{"selector":%s}' % json_text(str(shards)).encode()
 
 
 def _unnamed(raw: bytes, named: bytes) -> tuple[bytes, bytes | memoryview]:

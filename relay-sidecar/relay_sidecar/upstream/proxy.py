@@ -3,7 +3,7 @@
 Guarantees: no write is sent twice; a client learns whether one was certainly not sent (503) or may
 have happened (504, without Retry-After, or client-go would send it again); an answer that breaks
 off upstream breaks off here; a client that leaves takes the exchange along. While the link is down
-nothing is tried. Looks into no body.
+nothing is tried. Looks into no body, but of lists and watches of shards (`sharded`).
 """
 
 import asyncio
@@ -20,6 +20,8 @@ from aiohttp import hdrs
 from aiohttp.http import HttpVersion11
 from multidict import CIMultiDict
 
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
+from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import (
     Refused,
     Status,
@@ -49,6 +51,7 @@ from relay_sidecar.upstream.messages import (
     headers_upstream,
     upload_of,
 )
+from relay_sidecar.upstream.sharded import check_shardable, list_in_shards, watch_in_shards
 from relay_sidecar.upstream.streaming import PATIENCE, StreamedResponse, StreamObserver
 
 # Set on a request that upstream was asked about.
@@ -165,9 +168,13 @@ class Proxy:
         except Unreachable as error:
             raise Refused(_of_write(error)) from error
 
-    async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The answer as it comes. Raises `Unreachable` for a read of which nothing was answered,
-        `Refused` for a write."""
+    async def forward(
+        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
+    ) -> web.StreamResponse:
+        """The answer as it comes, `shards`: to a LIST or WATCH, of which only these are handed on.
+        Raises `Unreachable` for a read of which nothing was answered, `Refused` for a write."""
+        if not shards.is_everything:
+            return await self._in_shards(ClientRequest(request, None, LONGEST_REQUEST, shards))
         body = upload_of(request)
         try:
             self._check_link()
@@ -181,21 +188,35 @@ class Proxy:
                 raise
             raise Refused(_of_write(error)) from error
 
+    async def _in_shards(self, asked: ClientRequest) -> web.StreamResponse:
+        request = asked.request
+        check_shardable(request)
+        if RequestInfo.parse(request.method, request.raw_path).verb == "watch":
+            return await self._as_it_comes(request, None, asked.shards)
+        answer = await list_in_shards(await self.fetch(asked), request, asked.shards)
+        return await answer.send(request)
+
     async def _as_it_comes(
-        self, request: web.BaseRequest, body: bytes | Upload | None
+        self,
+        request: web.BaseRequest,
+        body: bytes | Upload | None,
+        shards: ShardSelector = EVERYTHING,
     ) -> web.StreamResponse:
         """Raises `Unreachable` where nothing was answered."""
         response: web.StreamResponse | None = None
         headers = headers_upstream(request, self._access.headers_for_upstream(request[CALLER]))
-        asked = ClientRequest(request, None, LONGEST_REQUEST)
+        asked = ClientRequest(request, None, LONGEST_REQUEST, shards)
+        if not shards.is_everything:
+            headers[hdrs.ACCEPT_ENCODING] = "identity"
         try:
             async with self._asked(asked, headers, body) as answer:
                 response = _begun(request, answer)
+                chunks = watch_in_shards(answer, request, shards)
                 await response.prepare(request)
                 if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
                     await tunnel.run(request, answer)
                     return response
-                async for chunk in answer.chunks():
+                async for chunk in chunks:
                     await response.write(chunk)
                 await response.write_eof()
                 return response
@@ -221,7 +242,7 @@ class Proxy:
         request[IS_PASSED_ON] = True
         passed_on = Request(
             request.method,
-            request.raw_path,
+            asked.target,
             header_timeout=asked.header_timeout,
             connect_timeout=self._connect_timeout,
             headers=headers.items(),

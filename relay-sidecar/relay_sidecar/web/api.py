@@ -12,7 +12,9 @@ from aiohttp import hdrs
 from multidict import MultiMapping
 
 from edge_sidecars.apimachinery.request.accept import accept_header
+from edge_sidecars.apimachinery.request.list_options import shard_selector
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
+from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -95,14 +97,11 @@ class Api:
         if info.verb in WRITES and is_learned_from(info, request.headers):
             return await self._write(request, info)
         if not is_kept(info, request.headers):
-            return await self._upstream.forward(request)
+            return await self._upstream.forward(request, shards_of(info))
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if info.verb == "get":
             return await self._reads.get(read)
-        options = ListOptions.parse(info.query)
-        if options.shard_selector:
-            return await self._upstream.forward(request)
-        return await self._reads.list_or_watch(read, options)
+        return await self._reads.list_or_watch(read, ListOptions.parse(info.query))
 
     async def _write(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         """Raises `Refused` where upstream is out of reach, or its answer was lost."""
@@ -130,6 +129,14 @@ def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:
         and is_learned_from(info, headers)
         and not info.subresource
     )
+
+
+def shards_of(info: RequestInfo) -> ShardSelector:
+    """Of a request that is passed on; what else looks at the parameter, upstream knows. Raises
+    `Refused`."""
+    if info.method == "GET" and info.verb in ("list", "watch") and not info.subresource:
+        return shard_selector(info.query)
+    return EVERYTHING
 
 
 def is_learned_from(info: RequestInfo, headers: MultiMapping[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.upstream.streaming import StreamObserver
@@ -30,4 +31,9 @@ class Upstream(Protocol):
         """Raises `Refused` with what is known of the outcome."""
         ...
 
-    async def forward(self, request: web.BaseRequest) -> web.StreamResponse: ...
+    async def forward(
+        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
+    ) -> web.StreamResponse:
+        """`shards`: of a LIST or WATCH, to which the answer is reduced, whatever upstream knows of
+        them. Raises `Refused` where it cannot be."""
+        ...

@@ -20,6 +20,7 @@ from edge_sidecars.apimachinery.request.request_info import (
 )
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
+from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import expired
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.stream.commands import ListEvidence
@@ -139,7 +140,9 @@ class World:
     ) -> web.StreamResponse | BufferedResponse:
         raise NotImplementedError
 
-    async def forward(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def forward(
+        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
+    ) -> web.StreamResponse:
         return FORWARDED
 
     # As `SelectableFields`.

@@ -20,13 +20,15 @@ from edge_sidecars.apimachinery.go_format import json_text, parse_int64, parse_u
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.selection.selector import BadSelector
+from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused, Status, StatusCause, bad_request, invalid
 
 # By parameter; where one is given more than once, the first counts.
 Query = Mapping[str, Sequence[str]]
-S = TypeVar("S", LabelSelector, FieldSelector)
+S = TypeVar("S", LabelSelector, FieldSelector, ShardSelector)
 
 _MATCH = "resourceVersionMatch"
+SHARD_SELECTOR = "shardSelector"
 
 
 class VersionMatch(StrEnum):
@@ -54,7 +56,7 @@ class ListOptions:
     timeout_seconds: int | None
     allow_bookmarks: bool
     send_initial_events: bool
-    shard_selector: str
+    shards: ShardSelector
 
     @staticmethod
     def parse(query: Query) -> ListOptions:
@@ -72,6 +74,8 @@ class ListOptions:
             raise Refused(invalid("ListOptions", causes, group="meta.k8s.io"))
         return replace(
             options,
+            # Before the versions, as kube-apiserver's storage; whose refusal is a 500.
+            shards=shard_selector(query),
             resource_version=_version_asked(options, asked.version),
             match=VersionMatch(asked.match),
             send_initial_events=bool(is_asked),
@@ -91,6 +95,11 @@ def pinned_name(query: Query) -> str:
     except Refused:
         return ""
     return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
+def shard_selector(query: Query) -> ShardSelector:
+    """Raises Refused."""
+    return _selector(ShardSelector.parse, _first(query, SHARD_SELECTOR))
 
 
 def _version_asked(options: ListOptions, version: str) -> int | None:
@@ -127,7 +136,7 @@ def _decoded(query: Query) -> ListOptions:
         continue_token=_first(query, "continue") or "",
         allow_bookmarks=_flag(query, "allowWatchBookmarks"),
         send_initial_events=False,
-        shard_selector=_first(query, "shardSelector") or "",
+        shards=ShardSelector(),
     )
 
 

@@ -1,1 +1,1 @@
-"""Label and field selectors: their grammar, what they select, which covers which. Pure."""
+"""Label, field and shard selectors: their grammar, what they select, which covers which. Pure."""

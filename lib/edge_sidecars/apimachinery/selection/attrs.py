@@ -1,7 +1,7 @@
 """What selectors and promises ask of an object besides its key and version.
 
-Owns labels, the uid and fields by path; each is decoded when asked for, and only so far. Knows no
-resource: whose field is called how is not its business.
+Owns labels, the uid, its shard and fields by path; each is decoded when asked for, and only so far.
+Knows no resource: whose field is called how is not its business.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from edge_sidecars.apimachinery.objects import decode
+from edge_sidecars.apimachinery.objects import Item, decode
+from edge_sidecars.apimachinery.selection.shards import ShardSelector, fnv1a_64, namespace_hash
 
 
 class _AttrsMetadata(Struct, gc=False):
@@ -70,6 +71,15 @@ class Attrs:
 def uid(raw: bytes) -> str:
     """metadata.uid; "" where missing."""
     return decode(_LABELLED, raw).metadata.uid
+
+
+def is_in_shard(item: Item, shards: ShardSelector) -> bool:
+    """The hash of the uid is worked out once and kept with the item, whose uid never changes."""
+    if shards.is_of_namespace:
+        return shards.admits(namespace_hash(item.key[0]))
+    if item.uid_hash is None:
+        msgspec.structs.force_setattr(item, "uid_hash", fnv1a_64(uid(item.raw)))
+    return shards.admits(item.uid_hash or 0)
 
 
 def _text(value: object) -> str:

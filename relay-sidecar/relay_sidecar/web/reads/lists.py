@@ -37,7 +37,7 @@ class Lists:
         request, wanted = read.request, read.wanted
         scope = await self._selection.scope(read.info, options)
         if scope is None:
-            return await self._upstream.forward(request)
+            return await self._upstream.forward(request, options.shards)
         listing = ClientList(request, scope, options, wanted)
         if self._asks_upstream(listing):
             answer = await self._from_upstream.answer(listing)
@@ -51,10 +51,10 @@ class Lists:
             return await self._from_stream(listing)
         except (StreamDenied, UpstreamFailing):
             # What upstream says to it, this client is to see for itself.
-            return await self._upstream.forward(request)
+            return await self._upstream.forward(request, options.shards)
         except NotCached:
             if self._upstream.is_relayed:
-                return await self._upstream.forward(request)
+                return await self._upstream.forward(request, options.shards)
             raise unreachable() from None
 
     def _asks_upstream(self, listing: ClientList) -> bool:
@@ -86,7 +86,7 @@ class Lists:
             if version in (stream.collection.cursor, stream.version):
                 return await self._send(listing, stream, version, since)
         if self._upstream.is_up:
-            return await self._upstream.forward(listing.request)
+            return await self._upstream.forward(listing.request, listing.options.shards)
         raise Refused(expired())
 
     async def _send(
@@ -95,7 +95,7 @@ class Lists:
         """`version`: the stream's, or another at which its objects are the same."""
         scope = listing.scope
         self._freshness.handed_out(scope.resource, version)
-        view = view_of(stream, scope, listing.wanted)
+        view = view_of(stream, scope, listing.wanted, listing.options.shards)
         if version == stream.version:
             body = stream.body(view)
         else:

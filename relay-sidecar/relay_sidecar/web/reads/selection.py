@@ -20,6 +20,7 @@ from edge_sidecars.apimachinery.selection.fields import (
     FieldSelector,
 )
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
+from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.fanout import StreamView
@@ -47,7 +48,7 @@ class SelectableFields(Protocol):
 
 
 class Selection:
-    """Which objects are asked for."""
+    """Which objects are asked for, but for their shards: no stream is of a shard."""
 
     def __init__(self, schemas: SelectableFields, upstream: Upstream) -> None:
         self._schemas = schemas
@@ -77,9 +78,11 @@ class Selection:
         return scope
 
 
-def view_of(stream: Stream, scope: ListScope, wanted: Representation) -> StreamView:
-    """What a client that asked for `scope` sees of a stream that covers it."""
-    return StreamView(stream.scope.residual(scope), metadata_version(wanted))
+def view_of(
+    stream: Stream, scope: ListScope, wanted: Representation, shards: ShardSelector
+) -> StreamView:
+    """What a client that asked for `scope` and `shards` sees of a stream that covers it."""
+    return StreamView(stream.scope.residual(scope, shards=shards), metadata_version(wanted))
 
 
 def by_name(info: RequestInfo) -> ListScope:

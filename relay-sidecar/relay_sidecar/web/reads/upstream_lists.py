@@ -26,6 +26,7 @@ from relay_sidecar.streams.list_encoder import Comparison
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import list_record
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
+from relay_sidecar.upstream.sharded import list_in_shards
 from relay_sidecar.web.reads.freshness import Freshness
 from relay_sidecar.web.reads.selection import takes_whole
 
@@ -100,13 +101,14 @@ class UpstreamLists:
         if answer.status == 200:
             with suppress(Refused):  # what there is no room for is passed on all the same
                 await self._learn(listing, answer, before)
+        answer = await list_in_shards(answer, listing.request, listing.options.shards)
         return await answer.send(listing.request)
 
     async def _ask(
         self, listing: ClientList, streamed: "_StreamedList | None", patience: float
     ) -> web.StreamResponse | BufferedResponse:
         accept = accept_header(listing.wanted, is_list=True)
-        asked = ClientRequest(listing.request, accept, patience)
+        asked = ClientRequest(listing.request, accept, patience, listing.options.shards)
         if streamed is None:
             return await self._upstream.fetch(asked)
         return await self._upstream.stream(asked, streamed)
@@ -123,9 +125,12 @@ class UpstreamLists:
 
     def _streamed(self, listing: ClientList, before: _Before) -> "_StreamedList | None":
         """Where a live stream knows already what upstream will answer. Not for custom resources,
-        whose lists have their version at the end."""
+        whose lists have their version at the end, nor for shards, to which the answer is reduced.
+        """
         scope, form = listing.scope, listing.wanted.form
         if form is Form.OTHER or known_fields(scope.resource) is None:
+            return None
+        if not listing.options.shards.is_everything:
             return None
         stream = self._streams.at_hand(scope)
         if stream is None or not self._streams.is_live(stream):

@@ -13,6 +13,7 @@ from http import HTTPStatus
 
 from edge_sidecars.apimachinery.request.request_info import ListOptions
 from edge_sidecars.apimachinery.scope import ListScope
+from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused, expired, too_large_version, too_many
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, opened, ready
@@ -67,7 +68,7 @@ class Watches:
         since = self._freshness.clock()
         scope = await self._selection.scope(read.info, options)
         if self._upstream.is_up and (scope is None or not is_made_here(wanted)):
-            return await self._upstream.forward(request)
+            return await self._upstream.forward(request, options.shards)
         if scope is None or not takes_whole(wanted):
             raise unreachable()
         if self._open >= self._freshness.settings.max_watchers:
@@ -77,22 +78,24 @@ class Watches:
         try:
             stream = await self._found(scope, options, since)
             if stream is not None:
-                see = partial(view_of, scope=scope, wanted=wanted)
+                see = partial(view_of, scope=scope, wanted=wanted, shards=options.shards)
                 session = WatchSession(request, stream, see, options, self._freshness)
                 return await self._run(session, options, permit, since)
         finally:
             self._open -= 1
-        return await self._forwarded(request, scope)
+        return await self._forwarded(request, scope, options.shards)
 
-    async def _forwarded(self, request: web.BaseRequest, scope: ListScope) -> web.StreamResponse:
+    async def _forwarded(
+        self, request: web.BaseRequest, scope: ListScope, shards: ShardSelector
+    ) -> web.StreamResponse:
         """Upstream may have refused the relay's own list a moment ago, and let this client watch
         all the same: a Secret, for which kubelet asks before the node authorizer knows of the pod.
         While such a watch lasts, the relay tries again to keep what it is about, once for all."""
         if scope in self._learning:
-            return await self._upstream.forward(request)
+            return await self._upstream.forward(request, shards)
         learning = self._learning[scope] = asyncio.create_task(self._learn(scope))
         try:
-            return await self._upstream.forward(request)
+            return await self._upstream.forward(request, shards)
         finally:
             del self._learning[scope]
             learning.cancel()

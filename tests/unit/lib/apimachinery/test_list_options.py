@@ -1,6 +1,8 @@
 """What a list or watch may ask for. Refusals are those of kube-apiserver 1.36; the integration
 tests hold them against a real one."""
 
+from urllib.parse import quote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +11,12 @@ from edge_sidecars.apimachinery.go_format import parse_query
 from edge_sidecars.apimachinery.request.list_options import ListOptions, VersionMatch, get_version
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
+from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused, Status
 from tests.unit.lib.apimachinery.selection import texts
 
 NOT_OLDER = "resourceVersionMatch=NotOlderThan"
+SHARD = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')"
 
 
 def options(query: str) -> ListOptions:
@@ -37,7 +41,7 @@ def test_a_bare_list_asks_for_everything_as_it_is_now() -> None:
         timeout_seconds=None,
         allow_bookmarks=False,
         send_initial_events=False,
-        shard_selector="",
+        shards=ShardSelector(),
     )
 
 
@@ -45,7 +49,7 @@ def test_all_that_is_asked_for_is_told() -> None:
     asked = options(
         "watch=true&labelSelector=a%3D1&fieldSelector=spec.nodeName%3Dn&resourceVersion=7"
         f"&{NOT_OLDER}&limit=5&timeoutSeconds=300&allowWatchBookmarks=1&sendInitialEvents=true"
-        "&shardSelector=x"
+        f"&shardSelector={quote(SHARD)}"
     )
     assert asked == ListOptions(
         is_watch=True,
@@ -58,7 +62,7 @@ def test_all_that_is_asked_for_is_told() -> None:
         timeout_seconds=300,
         allow_bookmarks=True,
         send_initial_events=True,
-        shard_selector="x",
+        shards=ShardSelector.parse(SHARD),
     )
 
 
@@ -215,6 +219,21 @@ def test_what_does_not_go_together_is_invalid(query: str, complaints: list[str])
     assert list(map(str, status.causes)) == complaints
     joined = complaints[0] if len(complaints) == 1 else f"[{', '.join(complaints)}]"
     assert status.message == f'ListOptions.meta.k8s.io "" is invalid: {joined}'
+
+
+@pytest.mark.parametrize(
+    ("beside", "message"),
+    [
+        ("", "invalid shard selector: unexpected expression kind 3; "),
+        ("&resourceVersion=x", "invalid shard selector: unexpected expression kind 3; "),
+        ("&limit=x", "strconv.ParseInt: "),
+        ("&resourceVersionMatch=Exact", "ListOptions.meta.k8s.io "),
+    ],
+)
+def test_a_shard_selector_is_looked_at_before_the_version_and_after_the_rest(
+    beside: str, message: str
+) -> None:
+    assert refusal(f"shardSelector=x{beside}").message.startswith(message)
 
 
 _PARAMETERS = (
