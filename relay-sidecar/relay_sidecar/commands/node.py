@@ -301,7 +301,9 @@ def _prepare(given: argparse.Namespace) -> None:
     from relay_sidecar.node.authority import ensure_serving
 
     addresses = [] if given.pod_listen is None else [given.pod_listen.host]
-    ensure_serving(given.data_dir, addresses, now=datetime.datetime.now(datetime.UTC))
+    lack = ensure_serving(given.data_dir, addresses, now=datetime.datetime.now(datetime.UTC))
+    if lack:
+        print(f"note: {lack}")
     for host in addresses:
         _add_address(host)
     for path in snapshot.restore(ROOT, given.data_dir):

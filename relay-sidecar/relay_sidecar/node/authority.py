@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -32,10 +33,11 @@ OWN_NETWORKS: Final = ("127.0.0.0/8", "::1/128", "169.254.0.0/16", "fe80::/10")
 CA_KEY: Final = Path("ca.key")
 
 
-def ensure_serving(data_dir: Path, addresses: Collection[str], *, now: datetime.datetime) -> None:
+def ensure_serving(data_dir: Path, addresses: Collection[str], *, now: datetime.datetime) -> str:
     """Makes the CA where there is none, and a serving certificate with its key in one file, anew
-    at each call: for this machine, and for the link-local `addresses`. Raises `BadInput` naming
-    the file or address."""
+    at each call: for this machine, and for the link-local `addresses`. Where it cannot be written,
+    as on a full disk, an earlier one that serves as well stays: returns why, else "". Raises
+    `BadInput` naming the file or address."""
     for address in addresses:
         _check_own(address)
     try:
@@ -44,8 +46,14 @@ def ensure_serving(data_dir: Path, addresses: Collection[str], *, now: datetime.
         # Whatever the umask: what runs in pods as no root reads there.
         public.chmod(0o755)
         key, certificate = _authority(data_dir, now)
-        pem = _serving(key, certificate, {*ADDRESSES, *addresses})
-        write_whole(data_dir / SERVING, pem, mode=0o600)
+        wanted = {*ADDRESSES, *addresses}
+        try:
+            write_whole(data_dir / SERVING, _serving(key, certificate, wanted), mode=0o600)
+        except OSError as error:
+            if not _serves(data_dir / SERVING, certificate, wanted):
+                raise
+            return f"{data_dir / SERVING} stays as it was: {error.strerror or error}"
+        return ""
     except OSError as error:
         raise BadInput(
             f"{error.filename or data_dir}: {error.strerror or error}; name a --data-dir that can "
@@ -132,6 +140,20 @@ def _serving(
         .sign(ca_key, hashes.SHA256())
     )
     return _pem(certificate) + _key_pem(key)
+
+
+def _serves(file: Path, ca: x509.Certificate, addresses: Iterable[str]) -> bool:
+    """Whether the file has a key with a certificate of the CA for these addresses."""
+    try:
+        pem = file.read_bytes()
+        certificate = x509.load_pem_x509_certificate(pem)
+        key = serialization.load_pem_private_key(pem, password=None)
+        certificate.verify_directly_issued_by(ca)
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+        return False
+    there = {str(each) for each in names.get_values_for_type(x509.IPAddress)}
+    return key.public_key() == certificate.public_key() and there.issuperset(addresses)
 
 
 def _builder(

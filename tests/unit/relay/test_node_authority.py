@@ -2,11 +2,14 @@
 
 import datetime
 import os
+import resource
 import socket
 import ssl
 import stat
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,40 @@ def shake_hands(data_dir: Path, name: str) -> None:
 def test_what_clients_call_the_relay_is_in_its_certificate(tmp_path: Path, name: str) -> None:
     ensure_serving(tmp_path, [POD_ADDRESS], now=NOW)
     shake_hands(tmp_path, name)
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_where_none_can_be_written_the_earlier_certificate_serves(tmp_path: Path) -> None:
+    assert ensure_serving(tmp_path, [POD_ADDRESS], now=NOW) == ""
+    before = (tmp_path / SERVING).read_bytes()
+    with full_disk():
+        why = ensure_serving(tmp_path, [POD_ADDRESS], now=NOW)
+    assert why == f"{tmp_path / SERVING} stays as it was: File too large"
+    assert (tmp_path / SERVING).read_bytes() == before
+    shake_hands(tmp_path, POD_ADDRESS)
+    assert ensure_serving(tmp_path, [POD_ADDRESS], now=NOW) == ""
+    assert (tmp_path / SERVING).read_bytes() != before
+
+
+def test_an_earlier_certificate_that_does_not_serve_is_none(tmp_path: Path) -> None:
+    ensure_serving(tmp_path, [], now=NOW)
+    serving = (tmp_path / SERVING).read_bytes()
+    other = tmp_path / "other"
+    ensure_serving(other, [POD_ADDRESS], now=NOW)
+    of_another_ca = (other / SERVING).read_bytes()
+    for content in (serving, of_another_ca, serving[:200], b""):
+        (tmp_path / SERVING).write_bytes(content)
+        with full_disk(), pytest.raises(BadInput, match="File too large; name a --data-dir"):
+            ensure_serving(tmp_path, [POD_ADDRESS], now=NOW)
 
 
 def test_another_name_is_not(tmp_path: Path) -> None:
