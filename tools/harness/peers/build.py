@@ -1,6 +1,6 @@
 """Builds the programs on client-go that our sidecars meet in tests: the candidate
 (`tools/harness/peers/clientgo`) against several client-go versions, the informer
-(`tools/harness/peers/informer`).
+(`tools/harness/peers/informer`), the operator of `examples/sharded-operator`.
 
 Owns: which versions there are (one module file each) and where the binaries lie.
 Guarantees: the same source for all versions, the locked dependencies (a module file that does
@@ -32,6 +32,7 @@ from tools.harness.controlplane.build import (
 
 SOURCE = Path(__file__).parent / "clientgo"
 INFORMER_SOURCE = Path(__file__).parent / "informer"
+EXAMPLE_SOURCE = Path(__file__).parents[3] / "examples" / "sharded-operator"
 # The oldest version in wide use without the fast path of renewals (before 1.30), the first one
 # with it, and the reference of the benchmarks.
 MODULE_FILES = {"0.26": "go-0.26.mod", "0.30": "go-0.30.mod", "0.36": "go.mod"}
@@ -46,6 +47,11 @@ def candidate_binary(version: str) -> Path:
 def informer_binary() -> Path:
     """The informer, as `candidate_binary`."""
     return _binary("client-go-informer", INFORMER_SOURCE / "go.mod")
+
+
+def sharded_operator_binary() -> Path:
+    """The example of an operator with shards, as `candidate_binary`."""
+    return _binary("sharded-operator", EXAMPLE_SOURCE / "go.mod")
 
 
 def client_go_version(version: str) -> str:
@@ -116,7 +122,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     known = " ".join(MODULE_FILES)
     parser.add_argument(
-        "versions", nargs="*", metavar="VERSION", help=f"default: {known} and the informer"
+        "versions",
+        nargs="*",
+        metavar="VERSION",
+        help=f"default: {known}, the informer and the example",
     )
     arguments = parser.parse_args()
     try:
@@ -124,6 +133,7 @@ def main() -> int:
             print(candidate_binary(version), flush=True)
         if not arguments.versions:
             print(informer_binary(), flush=True)
+            print(sharded_operator_binary(), flush=True)
     except BuildError as error:
         _say(str(error))
         return 1
