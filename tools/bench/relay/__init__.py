@@ -3,7 +3,7 @@
 world       API server, pods, relays            load, load/  the load program, in Go
 result      what was measured (pure)            rows         the table (pure)
 targets     what is to be reached (pure)        kubeconfigs  for clients of a relay
-reads       list and get                        fanout       watchers and their CPU
+reads       list and get; shards: of a shard    fanout       watchers and their CPU
 sharing     many equal clients                  memory       at rest, used, at the peak
 start       to the first answer                 offline, recovery, slow: faults
 """

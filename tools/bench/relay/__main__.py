@@ -14,7 +14,17 @@ from pathlib import Path
 
 from tools.bench.process import pace_of_machine
 from tools.bench.progress import say
-from tools.bench.relay import fanout, memory, offline, reads, recovery, sharing, slow, start
+from tools.bench.relay import (
+    fanout,
+    memory,
+    offline,
+    reads,
+    recovery,
+    shards,
+    sharing,
+    slow,
+    start,
+)
 from tools.bench.relay.result import RELAY, Result, Results
 from tools.bench.relay.rows import table
 from tools.bench.relay.targets import rows
@@ -28,6 +38,7 @@ FAMILIES: dict[str, Callable[[World, Options], list[Result]]] = {
     "get": reads.gets,
     "newest": reads.newest,
     "caller": reads.of_callers,
+    "shards": shards.shards,
     "watch": fanout.watches,
     # Part of watch: alone where only this is asked for.
     "cpu": fanout.cpu,

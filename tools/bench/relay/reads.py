@@ -38,11 +38,12 @@ class Reading:
     is_listed: bool = True
     # "" is a consistent read: what kubectl and the Python client ask for.
     version: str = "0"
+    query: str = ""
 
     def flags(self, pods: Pods) -> list[str]:
         path = f"{pods.path}/pod-00000" if not self.items else pods.path
         return [
-            f"--path={path}?resourceVersion={self.version}",
+            f"--path={path}?resourceVersion={self.version}{self.query}",
             f"--accept={self.accept}",
             f"--clients={self.clients}",
             f"--gzip={str(self.is_gzipped).lower()}",
@@ -81,20 +82,20 @@ NEWEST = tuple(
 
 
 def lists(world: World, options: Options) -> list[Result]:
-    return _read(world, options, [*LISTS, *LISTS_IN_PROTOBUF])
+    return read(world, options, [*LISTS, *LISTS_IN_PROTOBUF])
 
 
 def gets(world: World, options: Options) -> list[Result]:
-    return _read(world, options, [*GETS, *GETS_UNLISTED])
+    return read(world, options, [*GETS, *GETS_UNLISTED])
 
 
 def newest(world: World, options: Options) -> list[Result]:
-    return _read(world, options, NEWEST)
+    return read(world, options, NEWEST)
 
 
 def of_callers(world: World, options: Options) -> list[Result]:
     """The relay asks upstream who each caller is, and what it may."""
-    return _read(world, options, GETS_OF_CALLERS, is_for_callers=True)
+    return read(world, options, GETS_OF_CALLERS, is_for_callers=True)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class _Target:
     pid: int
 
 
-def _read(
+def read(
     world: World,
     options: Options,
     readings: Sequence[Reading],

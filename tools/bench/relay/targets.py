@@ -19,6 +19,7 @@ from tools.bench.relay.reads import (
 from tools.bench.relay.recovery import CUTS
 from tools.bench.relay.result import DIRECT, RELAY, Results
 from tools.bench.relay.rows import Row, ratio_row, row
+from tools.bench.relay.shards import PODS, SHARDED
 from tools.bench.target import Target, at_least, at_most, never_above
 
 MIB = 1024 * 1024
@@ -32,6 +33,7 @@ def rows(results: Results) -> list[Row]:
         *_unlisted(results),
         *_newest(results),
         *_of_callers(results),
+        *_shards(results),
         *_watches(results),
         *_cpu(results),
         *_sharing(results),
@@ -131,8 +133,27 @@ def _of_callers(results: Results) -> list[Row]:
     return found
 
 
+SHARD_TARGET = at_least(3, "x")
+
+
+def _shards(results: Results) -> list[Row]:
+    found = []
+    for clients, name in SHARDED.items():
+        if results.has(name):
+            what = f"LIST of 1/4 of {PODS} pods by shardSelector, {_number(clients)}"
+            pair = _pair(results, name, "per_second")
+            found.append(ratio_row(what, "/s", *pair, target=SHARD_TARGET))
+            found.append(row("  p50", "ms", *_pair(results, name, "p50_ms")))
+            found.append(row("  CPU each", "ms", *_pair(results, name, "cpu_ms")))
+    return found
+
+
 def _clients(reading: Reading) -> str:
-    return f"{reading.clients} client{'s' if reading.clients > 1 else ''}"
+    return _number(reading.clients)
+
+
+def _number(clients: int) -> str:
+    return f"{clients} client{'s' if clients > 1 else ''}"
 
 
 # Milliseconds that a relay may add: p50, p99.
