@@ -102,6 +102,7 @@ class KeptTokens:
                 lost.append(Blob(SPACE, name, None))
             else:
                 found[answer[0]] = answer[1]
+                self._records[answer[0]] = sealed
         # Without the key they may be of use later: another start, with the right key.
         if lost and self._sealer.failure is None:
             await self._journal.commit(*lost)
