@@ -53,6 +53,7 @@ _CERTIFICATE = ("client_certificate", "client_key", "certificate_authority")
 _UPSTREAM_ONLY = (
     *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
     *("reads", "preload", "idle_timeout", "retain", "keep_secrets", *_CERTIFICATE),
+    "shard_pushdown",
 )
 _CALLER_ONLY = (
     *("access_ttl", "access_offline_ttl", "client_ca_file", "kubelet_unit", "pod_listen"),
@@ -148,6 +149,14 @@ class Config:
         "reads without resourceVersion, while the link is up: asked upstream, or answered here",
         true="upstream",
         name="reads",
+    )
+    shard_pushdown: bool = option(
+        "true|false",
+        "shardSelector is passed on where upstream applies it, instead of read from a stream of "
+        "all: for big objects on thin links",
+        choice("true", "false", true="true"),
+        default="false",
+        is_switch=True,
     )
     preload: tuple[Preload, ...] = option(
         "RESOURCE[?QUERY]",

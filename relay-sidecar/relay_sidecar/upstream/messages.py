@@ -18,11 +18,9 @@ from aiohttp.web_protocol import RequestPayloadError
 from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
 
 from edge_sidecars.apimachinery.request.accept import is_gzip, takes_gzip
-from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import Refused, Status, bad_request
 from edge_sidecars.kubeapi import Response, TooLong
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.core.sharding.target import without_shards
 from relay_sidecar.upstream.streaming import LONG, PIECE, Inflation, in_parts, send_long
 
 HOP_BY_HOP = frozenset(
@@ -49,18 +47,13 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
     """A client's request on its way upstream. `accept` takes the place of what the client accepts,
-    None: as it says; upstream may think for `header_timeout` seconds. `shards`: upstream is not
-    told of them, but the answer is for these only."""
+    None: as it says; upstream may think for `header_timeout` seconds. `target` takes the place of
+    the request's own."""
 
     request: web.BaseRequest
     accept: str | None
     header_timeout: float
-    shards: ShardSelector = EVERYTHING
-
-    @property
-    def target(self) -> str:
-        target = self.request.raw_path
-        return target if self.shards.is_everything else without_shards(target)
+    target: str | None = None
 
 
 def headers_upstream(request: web.BaseRequest, ours: Mapping[str, str]) -> CIMultiDict[str]:

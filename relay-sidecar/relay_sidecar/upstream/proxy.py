@@ -41,6 +41,7 @@ from edge_sidecars.kubeapi import (
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import LinkEvidence, failure_evidence, is_of_api_server
+from relay_sidecar.core.sharding.target import upstream_target
 from relay_sidecar.upstream import tunnel
 from relay_sidecar.upstream.messages import (
     BufferedResponse,
@@ -169,12 +170,17 @@ class Proxy:
             raise Refused(_of_write(error)) from error
 
     async def forward(
-        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
+        self,
+        request: web.BaseRequest,
+        shards: ShardSelector = EVERYTHING,
+        *,
+        tells_shards: bool = False,
     ) -> web.StreamResponse:
         """The answer as it comes, `shards`: to a LIST or WATCH, of which only these are handed on.
         Raises `Unreachable` for a read of which nothing was answered, `Refused` for a write."""
         if not shards.is_everything:
-            return await self._in_shards(ClientRequest(request, None, LONGEST_REQUEST, shards))
+            target = upstream_target(request.raw_path, tells_shards=tells_shards)
+            return await self._in_shards(request, shards, target)
         body = upload_of(request)
         try:
             self._check_link()
@@ -188,24 +194,26 @@ class Proxy:
                 raise
             raise Refused(_of_write(error)) from error
 
-    async def _in_shards(self, asked: ClientRequest) -> web.StreamResponse:
-        request = asked.request
+    async def _in_shards(
+        self, request: web.BaseRequest, shards: ShardSelector, target: str
+    ) -> web.StreamResponse:
         check_shardable(request)
         if RequestInfo.parse(request.method, request.raw_path).verb == "watch":
-            return await self._as_it_comes(request, None, asked.shards)
-        answer = await list_in_shards(await self.fetch(asked), request, asked.shards)
-        return await answer.send(request)
+            return await self._as_it_comes(request, None, shards, target)
+        fetched = await self.fetch(ClientRequest(request, None, LONGEST_REQUEST, target))
+        return await (await list_in_shards(fetched, request, shards)).send(request)
 
     async def _as_it_comes(
         self,
         request: web.BaseRequest,
         body: bytes | Upload | None,
         shards: ShardSelector = EVERYTHING,
+        target: str | None = None,
     ) -> web.StreamResponse:
         """Raises `Unreachable` where nothing was answered."""
         response: web.StreamResponse | None = None
         headers = headers_upstream(request, self._access.headers_for_upstream(request[CALLER]))
-        asked = ClientRequest(request, None, LONGEST_REQUEST, shards)
+        asked = ClientRequest(request, None, LONGEST_REQUEST, target)
         if not shards.is_everything:
             headers[hdrs.ACCEPT_ENCODING] = "identity"
         try:
@@ -242,7 +250,7 @@ class Proxy:
         request[IS_PASSED_ON] = True
         passed_on = Request(
             request.method,
-            asked.target,
+            asked.target or request.raw_path,
             header_timeout=asked.header_timeout,
             connect_timeout=self._connect_timeout,
             headers=headers.items(),

@@ -14,6 +14,7 @@ from multidict import MultiMapping
 from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.list_options import shard_selector
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
@@ -97,11 +98,20 @@ class Api:
         if info.verb in WRITES and is_learned_from(info, request.headers):
             return await self._write(request, info)
         if not is_kept(info, request.headers):
-            return await self._upstream.forward(request, shards_of(info))
+            return await self._forward(request, info)
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if info.verb == "get":
             return await self._reads.get(read)
         return await self._reads.list_or_watch(read, ListOptions.parse(info.query))
+
+    async def _forward(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
+        shards, pushdown = shards_of(info), self._reads.pushdown
+        if pushdown is not None:
+            scope = ListScope(info.resource, info.namespace)
+            pushed = await pushdown.answer(request, scope, shards)
+            if pushed is not None:
+                return pushed
+        return await self._upstream.forward(request, shards)
 
     async def _write(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         """Raises `Refused` where upstream is out of reach, or its answer was lost."""

@@ -32,8 +32,12 @@ class Upstream(Protocol):
         ...
 
     async def forward(
-        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
+        self,
+        request: web.BaseRequest,
+        shards: ShardSelector = EVERYTHING,
+        *,
+        tells_shards: bool = False,
     ) -> web.StreamResponse:
         """`shards`: of a LIST or WATCH, to which the answer is reduced, whatever upstream knows of
-        them. Raises `Refused` where it cannot be."""
+        them or, where `tells_shards`, is asked. Raises `Refused` where it cannot be."""
         ...

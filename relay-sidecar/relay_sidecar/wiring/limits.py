@@ -33,4 +33,5 @@ def settings_of(config: Config) -> ReadSettings:
         write_timeout=PATIENCE_FOR_WRITES * config.request_timeout,
         max_watchers=config.max_watchers,
         watch_buffer=config.watch_buffer,
+        shard_pushdown=config.shard_pushdown,
     )

@@ -112,10 +112,12 @@ class Relay:
             )
             if opened.issued is not None:
                 self._tokens.kept.on_issued.append(opened.issued)
+        reads = Reads(access, proxy, streams, self._schemas, journal, settings_of(config))
+        self._pushdown = reads.pushdown
         self.api = Api(
             access,
             proxy,
-            Reads(access, proxy, streams, self._schemas, journal, settings_of(config)),
+            reads,
             Discovery(self._documents, proxy, timeout=config.request_timeout),
             link_known=partial(probe.known, FIRST_VERDICT),
             logs_refusals=config.log_refusals,
@@ -145,6 +147,8 @@ class Relay:
         )
         if self._tokens is not None:
             probe.on_change.append(self._tokens.kept.link)
+        if self._pushdown is not None:
+            probe.on_change.append(self._pushdown.link)
         probe.on_standstill.append(streams.reflectors.doubt)
         streams.on_start.append(lambda stream: self._schemas.started(stream.scope.resource))
         journal.rewrite_from(lambda: everything(streams))

@@ -141,7 +141,11 @@ class World:
         raise NotImplementedError
 
     async def forward(
-        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
+        self,
+        request: web.BaseRequest,
+        shards: ShardSelector = EVERYTHING,
+        *,
+        tells_shards: bool = False,
     ) -> web.StreamResponse:
         return FORWARDED
 

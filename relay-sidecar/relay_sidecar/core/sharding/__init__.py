@@ -2,7 +2,7 @@
 
 json_filter      lists, Tables, watches
 protobuf_filter  lists and watches
-target           what such an API server is asked
+target           what upstream is asked
 
 For what is passed on: what the relay holds is selected like by labels (`StreamView`). Guarantees:
 objects pass as upstream sent them, or not at all; bookmarks and errors of a watch pass; a list says

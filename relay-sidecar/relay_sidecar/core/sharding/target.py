@@ -1,4 +1,4 @@
-"""The target of a request with a shardSelector, as an API server is asked that knows no shards.
+"""The target of a request with a shardSelector, as upstream is asked: with it or without.
 
 Guarantees: every other parameter stays as the client wrote it, but `includeObject=None`: by what a
 row of a Table is about, its shard is found.
@@ -14,13 +14,13 @@ INCLUDE_OBJECT: Final = "includeObject"
 NO_OBJECT: Final = "None"
 
 
-def without_shards(target: str) -> str:
+def upstream_target(target: str, *, tells_shards: bool) -> str:
     """`target` as in the request's first line."""
     path, _, query = target.partition("?")
     pairs = [
         f"{INCLUDE_OBJECT}=Metadata" if _read(pair) == (INCLUDE_OBJECT, NO_OBJECT) else pair
         for pair in query.split("&")
-        if _read(pair)[0] != SHARD_SELECTOR
+        if tells_shards or _read(pair)[0] != SHARD_SELECTOR
     ]
     return f"{path}?{'&'.join(pairs)}" if any(pairs) else path
 

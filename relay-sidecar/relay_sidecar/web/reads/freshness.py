@@ -77,6 +77,7 @@ class ReadSettings:
     write_timeout: float
     max_watchers: int
     watch_buffer: int
+    shard_pushdown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

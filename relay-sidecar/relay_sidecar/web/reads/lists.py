@@ -8,12 +8,14 @@ from edge_sidecars.apimachinery.request.request_info import (
     ListOptions,
     VersionMatch,
 )
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, expired, expired_continue, too_large_version
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.list_encoder import ListBody
 from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, ready
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
+from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import (
     ClientRead,
     Selection,
@@ -26,7 +28,14 @@ from relay_sidecar.web.responses import send_list
 
 
 class Lists:
-    def __init__(self, selection: Selection, freshness: Freshness) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        freshness: Freshness,
+        *,
+        pushdown: ShardPushdown | None = None,
+    ) -> None:
+        self._pushdown = pushdown
         self._upstream = freshness.upstream
         self._streams = freshness.streams
         self._selection = selection
@@ -36,6 +45,11 @@ class Lists:
     async def answer(self, read: ClientRead, options: ListOptions) -> web.StreamResponse:
         request, wanted = read.request, read.wanted
         scope = await self._selection.scope(read.info, options)
+        if self._pushdown is not None:
+            whole = scope or ListScope(read.resource, read.info.namespace)
+            pushed = await self._pushdown.answer(request, whole, options.shards)
+            if pushed is not None:
+                return pushed
         if scope is None:
             return await self._upstream.forward(request, options.shards)
         listing = ClientList(request, scope, options, wanted)

@@ -10,6 +10,7 @@ from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.lists import Lists
+from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, Selection
 from relay_sidecar.web.reads.watches import Watches
 from relay_sidecar.web.upstream import Upstream
@@ -29,9 +30,19 @@ class Reads:
         self.freshness = Freshness(streams, upstream, journal, settings)
         self._access = access
         selection = Selection(schemas, upstream)
+        self.pushdown = None
+        if settings.shard_pushdown:
+            self.pushdown = ShardPushdown(upstream, streams, timeout=settings.request_timeout)
         self._gets = Gets(self.freshness)
-        self._lists = Lists(selection, self.freshness)
-        self._watches = Watches(upstream, streams, selection, self.freshness, chance=random.random)
+        self._lists = Lists(selection, self.freshness, pushdown=self.pushdown)
+        self._watches = Watches(
+            upstream,
+            streams,
+            selection,
+            self.freshness,
+            chance=random.random,
+            pushdown=self.pushdown,
+        )
 
     async def get(self, read: ClientRead) -> web.StreamResponse:
         await self._access.may(

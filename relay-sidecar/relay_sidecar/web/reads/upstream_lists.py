@@ -20,6 +20,7 @@ from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE, told_age
+from relay_sidecar.core.sharding.target import upstream_target
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.list_encoder import Comparison
@@ -44,6 +45,13 @@ class ClientList:
     scope: ListScope
     options: ListOptions
     wanted: Representation
+
+    @property
+    def target(self) -> str | None:
+        """What upstream is asked for instead: all shards, so that its answer is learned from."""
+        if self.options.shards.is_everything:
+            return None
+        return upstream_target(self.request.raw_path, tells_shards=False)
 
     @property
     def is_latest(self) -> bool:
@@ -108,7 +116,7 @@ class UpstreamLists:
         self, listing: ClientList, streamed: "_StreamedList | None", patience: float
     ) -> web.StreamResponse | BufferedResponse:
         accept = accept_header(listing.wanted, is_list=True)
-        asked = ClientRequest(listing.request, accept, patience, listing.options.shards)
+        asked = ClientRequest(listing.request, accept, patience, listing.target)
         if streamed is None:
             return await self._upstream.fetch(asked)
         return await self._upstream.stream(asked, streamed)

@@ -20,6 +20,7 @@ from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFai
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
+from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import (
     ClientRead,
     Selection,
@@ -51,7 +52,9 @@ class Watches:
         freshness: Freshness,
         *,
         chance: Callable[[], float],
+        pushdown: ShardPushdown | None = None,
     ) -> None:
+        self._pushdown = pushdown
         self._upstream = upstream
         self._streams = streams
         self._selection = selection
@@ -67,6 +70,11 @@ class Watches:
         request, wanted = read.request, read.wanted
         since = self._freshness.clock()
         scope = await self._selection.scope(read.info, options)
+        if self._pushdown is not None:
+            whole = scope or ListScope(read.resource, read.info.namespace)
+            pushed = await self._pushdown.answer(request, whole, options.shards)
+            if pushed is not None:
+                return pushed
         if self._upstream.is_up and (scope is None or not is_made_here(wanted)):
             return await self._upstream.forward(request, options.shards)
         if scope is None or not takes_whole(wanted):
