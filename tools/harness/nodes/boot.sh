@@ -6,6 +6,9 @@ for it in /sys/fs/cgroup/*/; do mount -o remount,bind,rw "$it"; done
 umount /proc/sys
 mount --make-rshared /
 [ -e /dev/kmsg ] || mknod /dev/kmsg c 1 11
+# For files as disks.
+[ -e /dev/loop-control ] || mknod /dev/loop-control c 10 237
+for it in 0 1 2 3 4 5 6 7; do [ -e "/dev/loop$it" ] || mknod "/dev/loop$it" b 7 "$it"; done
 # Kubelet sets these for the whole machine that the container runs on: it finds them set.
 mkdir -p /run/sysctl
 while read -r name value; do
