@@ -218,9 +218,12 @@ class Node:
 
     def refused(self) -> Counter[tuple[str, str, str]]:
         """Requests that its relay refused since it was started: by verb, resource, reason."""
-        text = self.run("curl", "-sS", "-m", "3", "http://127.0.0.1:10551/metrics").expect()
-        found = _REFUSED.findall(text)
+        found = _REFUSED.findall(self.metrics())
         return Counter({(verb, what, why): int(count) for verb, what, why, count in found})
+
+    def metrics(self) -> str:
+        """Of its relay, in Prometheus' text format."""
+        return self.run("curl", "-sS", "-m", "3", "http://127.0.0.1:10551/metrics").expect()
 
     def journal(self, unit: str, *more: str) -> str:
         """What a unit printed, since its first start."""
