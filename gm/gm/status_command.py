@@ -16,6 +16,7 @@ from edge_sidecars.runtime.status_command import (
 from gm.config import DEFAULT_LISTEN, PREFIX
 
 _NODE_TITLES = ("NODE", "BY", "VERSION", "CONNECTED", "SERVED", "BACKLOG", "REPORTS", "LAST REPORT")
+_MEMBER_TITLES = ("GM", "SHARDS", "SETTLED")
 _JOB_TITLES = ("KIND", "STATE", "OBJECTS")
 
 
@@ -26,7 +27,7 @@ def table(told: Mapping[str, Any]) -> str:
         ("GM", f"{told['version']}, {told['mode']}, up for {age(told['uptimeSeconds'])}"),
         ("READY", "yes" if told["isReady"] else f"no: {told['lack']}"),
         ("LINK", "up" if told["isLinkUp"] else "down"),
-        ("LEADER", _leader(told["leader"])),
+        ("LEADER", _leader(told["leader"])) if not told.get("shards") else _shards(told["shards"]),
         (
             "WAITING",
             f"{backlog['objects']} objects, {backlog['retries']} to be tried again, "
@@ -43,15 +44,29 @@ def table(told: Mapping[str, Any]) -> str:
     ]
     if reports["lastRefusal"]:
         summary.append(("REFUSED", reports["lastRefusal"]))
+    members = list(map(_member, (told.get("shards") or {}).get("members", ())))
+    shown = [(_MEMBER_TITLES, members)] if members else []
     nodes = list(map(_node, told["nodes"]))
     jobs = [(each["kind"], each["state"], str(each["objects"])) for each in told["jobs"]]
-    return page(summary, (_NODE_TITLES, nodes), (_JOB_TITLES, jobs))
+    return page(summary, *shown, (_NODE_TITLES, nodes), (_JOB_TITLES, jobs))
 
 
 def _leader(leader: Mapping[str, Any]) -> str:
     if leader["isLeader"]:
         return f"this one, term {leader['term']}, proven for {leader['remainingSeconds']:.1f}s"
     return str(leader["holder"] or "unknown")
+
+
+def _shards(shards: Mapping[str, Any]) -> tuple[str, str]:
+    proven = f", proven for {shards['remainingSeconds']:.1f}s" if shards["owned"] else ""
+    nobody = f"; {shards['unowned']} are nobody's" if shards["unowned"] else ""
+    leaving = f", {len(shards['handingOver'])} being handed over" if shards["handingOver"] else ""
+    owned = f"{len(shards['owned'])} of {shards['shards']} here{leaving}{proven}{nobody}"
+    return "SHARDS", f"{owned} ({shards['reason']})"
+
+
+def _member(member: Mapping[str, Any]) -> tuple[str, ...]:
+    return member["pod"], str(member["owned"]), "yes" if member["isSettled"] else "not yet"
 
 
 def _node(node: Mapping[str, Any]) -> tuple[str, ...]:

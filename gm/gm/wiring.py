@@ -15,7 +15,6 @@ from typing import Any
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from edge_sidecars.kubeapi.client import JSON
 from edge_sidecars.kubeapi.reflector import METADATA_ONLY, reflect
-from edge_sidecars.leader_client import LeaderClient
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -25,13 +24,14 @@ from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
 from gm.cache.indexes import AUTOSCALER, CHILD_KINDS, SELECTOR
 from gm.cache.informer_cache import ALL_NAMESPACES
 from gm.cache.informers import Informers
-from gm.config.config import Config, Mode
+from gm.config.config import Config, Leadership, Mode
 from gm.controller import crd_check
 from gm.controller.api_writes import ApiWrites
 from gm.controller.applier import Applier
 from gm.controller.controller import Controller
 from gm.controller.crd_check import MissingDefinitions
 from gm.controller.events import EventRecorder
+from gm.controller.ownership import Ownership, ShardOwner, SingleLeader, everything
 from gm.controller.relay_link import Link
 from gm.controller.secret_lookup import SecretLookup
 from gm.core.engine.plan import NODE
@@ -45,9 +45,10 @@ from gm.telemetry.status import (
     Backlog,
     CollectionStatus,
     GmStatus,
-    LeaderStatus,
     ReportCounts,
     StateCount,
+    leader_status,
+    shards_status,
 )
 
 NODES = "/api/v1/nodes"
@@ -72,25 +73,26 @@ class GlobalManager:
         self.api = api
         self._began = boottime()
         self._lack = "the CRDs were not looked at yet"
-        self.leader = LeaderClient(
+        of_shards = config.leadership is Leadership.SHARDS
+        self.ownership: Ownership = (ShardOwner if of_shards else SingleLeader)(
             config.elector, request_timeout=timeout, user_agent=user_agent(instance)
         )
         self.link = Link(relay, lambda: self.informers.moved())
         self.informers = Informers(lambda: self.link.is_up, namespaces=config.namespaces)
-        self._writes = ApiWrites(api, self.leader.may_act, timeout=timeout)
+        self._writes = ApiWrites(api, self.ownership.may_act, timeout=timeout)
         self._report_writes = ApiWrites(
-            api, lambda: self._is_any or self.leader.may_act(), timeout=timeout
+            api, lambda _: self._is_any or self.ownership.may_lead(), timeout=timeout
         )
         self.events = EventRecorder(self._writes, instance=instance)
         self.controller = Controller(
             self.informers,
-            self.leader,
+            self.ownership,
             Applier(self._writes, self.informers, has_labels=config.mode is Mode.RELAY),
             self.events,
             SecretLookup(
                 api,
                 timeout=timeout,
-                is_named=self.informers.is_named,
+                is_named=lambda key: any(map(self.ownership.owns, self.informers.named_by(key))),
                 changed=self.informers.node_index.reference_changed,
             ),
             settings=WorkerSettings(
@@ -99,16 +101,17 @@ class GlobalManager:
             concurrency=config.concurrency,
         )
         # What an LC of Sedna's has said is nowhere else, whoever leads now.
-        self._late_writes = ApiWrites(api, lambda: True, timeout=timeout)
+        self._late_writes = ApiWrites(api, everything, timeout=timeout)
         self._writer = NodeReportWriter(self.informers, self._report_writes)
         self._late_writer = NodeReportWriter(self.informers, self._late_writes)
+        self._pruner = NodeReportWriter(self.informers, self._writes)
         authorization = ReportAuthorization(
             self.informers, self._report_writes, namespaces=config.namespaces
         )
         self.report_queue = ReportQueue(
             authorization, self._writer, self._late_writer, may_serve=self._may_serve
         )
-        self._node_report_gc = NodeReportGc(self.informers, self._writer, self.leader.may_act)
+        self._node_report_gc = NodeReportGc(self.informers, self._pruner, self.ownership.may_act)
         self.hub: Hub | None = None
         if config.mode is not Mode.RELAY:
             self.hub = Hub(
@@ -118,13 +121,13 @@ class GlobalManager:
                 rebalances=self._is_any,
                 may_wait=self._may_come_to_serve,
             )
-            self.leader.subscribe(self.hub.moved)
+            self.ownership.subscribe(self.hub.moved)
 
     # ── its life ──
 
     def start(self, spawn: Spawn) -> None:
         """What runs until it is cancelled; the rest begins when the CRDs are fit."""
-        for work in (self.leader.run(), self.link.run(), self._begin(spawn)):
+        for work in (self.ownership.run(), self.link.run(), self._begin(spawn)):
             spawn(work)
 
     async def _begin(self, spawn: Spawn) -> None:
@@ -189,12 +192,12 @@ class GlobalManager:
         if self.hub is not None:
             await self.hub.drain("this GM ends")
             await self.report_queue.flush()
-        self.leader.resign()
+        self.ownership.resign()
         await self.drained()
 
     async def drained(self) -> None:
-        await self.leader.wait_for(is_leader=False)
-        await self.controller.idle()
+        await self.ownership.idle()
+        await self.controller.stopped(everything)
 
     @property
     def _is_any(self) -> bool:
@@ -202,11 +205,11 @@ class GlobalManager:
         return self.config.mode is Mode.ACTIVE_ACTIVE
 
     def _may_serve(self) -> bool:
-        return self._is_any or self.leader.is_leader
+        return self._is_any or self.ownership.is_leader
 
     def _may_come_to_serve(self) -> bool:
         """Soon: it has just started, or whoever led is silent."""
-        is_next = self._is_any or self.leader.is_leader or self.leader.is_vacant
+        is_next = self._may_serve() or self.ownership.is_vacant
         return is_next and (self.link.is_up or not self.informers.is_synced)
 
     # ── what it says ──
@@ -222,7 +225,7 @@ class GlobalManager:
         return "" if self.link.is_up else "the relay does not reach the API server"
 
     def status(self) -> GmStatus:
-        leader, report_queue = self.leader, self.report_queue
+        report_queue = self.report_queue
         counts = self.informers.state_counts.counts()
         return GmStatus(
             version=VERSION,
@@ -230,14 +233,8 @@ class GlobalManager:
             uptime_seconds=boottime() - self._began,
             is_ready=not self.lack,
             lack=self.lack or None,
-            leader=LeaderStatus(
-                is_leader=leader.is_leader,
-                may_act=leader.may_act(),
-                holder=leader.holder,
-                term=leader.term,
-                terms=leader.terms,
-                remaining_seconds=leader.remaining,
-            ),
+            leader=leader_status(self.ownership),
+            shards=shards_status(self.ownership),
             is_link_up=self.link.is_up,
             backlog=Backlog(
                 objects=self.controller.waiting,
@@ -272,6 +269,6 @@ class GlobalManager:
             decisions=self.controller.outcomes,
             events_told=self.events.told,
             events_dropped=self.events.dropped,
-            conflicts=self._writer.conflicts + self._late_writer.conflicts,
+            conflicts=sum(it.conflicts for it in (self._writer, self._late_writer, self._pruner)),
             turned_away=0 if self.hub is None else self.hub.turned_away,
         )

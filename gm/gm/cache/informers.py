@@ -122,15 +122,16 @@ class Informers:
         document = self.get(key)
         return None if document is None else document.json()
 
-    def objects(self) -> Iterator[ObjectKey]:
-        """Of Sedna's kinds."""
-        return iter(tuple(self._keys.values()))
+    def objects(self) -> Iterator[tuple[str, ObjectKey]]:
+        """Of Sedna's kinds, each with its uid."""
+        return iter(tuple(self._keys.items()))
 
     # ── what is not followed ──
 
-    def is_named(self, key: ObjectKey) -> bool:
-        """Whether any object refers to it."""
-        return bool(self.node_index.dependents(key))
+    def named_by(self, key: ObjectKey) -> Iterator[str]:
+        """The uids of the objects that refer to it."""
+        found = map(self.get, self.node_index.dependents(key))
+        return (it.uid for it in found if it is not None)
 
     # ── what writes were answered ──
 

@@ -46,11 +46,18 @@ _HUB_ONLY = ("stream_listen", "sedna_listen", *_TLS, "review_tokens")
 
 
 class Mode(Enum):
-    """How LCs are reached; who reconciles is the elector's affair in each of them."""
+    """How LCs are reached; who reconciles is told by `Leadership`, in each of them."""
 
     ACTIVE_STANDBY = "active-standby"
     ACTIVE_ACTIVE = "active-active"
     RELAY = "relay"
+
+
+class Leadership(Enum):
+    """Who reconciles."""
+
+    LEADER = "leader"
+    SHARDS = "shards"
 
 
 def _sidecar(default: str, *, off: str | None = None) -> Callable[[str], str | None]:
@@ -79,6 +86,11 @@ class Config:
         "active-standby|active-active|relay",
         "LCs talk to the leader, to any GM, or to no GM but their relays; default active-standby",
         group="how GM and its LCs work together",
+    )
+    leadership: Leadership = one_of(
+        "leader|shards",
+        "the leader decides about all objects, or each GM about those of its elector's shards; "
+        "default leader",
     )
     # None: all.
     namespaces: tuple[str, ...] = option(
@@ -241,7 +253,8 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
     given = next(options.among(*_HUB_ONLY), None)
     if mode is Mode.RELAY and given is not None:
         raise BadInput(f"{given}: with --mode relay no LC comes to GM: drop one")
-    values = option_values(Config, options) | {"mode": mode}
+    leadership = Leadership(options.choice("leadership", *(each.value for each in Leadership)))
+    values = option_values(Config, options) | {"mode": mode, "leadership": leadership}
     if mode is Mode.RELAY:
         values["stream_listen"] = None
     values["namespaces"] = tuple(dict.fromkeys(values["namespaces"]))

@@ -1,7 +1,8 @@
 """Every write of this GM: sent only while it may be, counted, and bounded in time.
 
-Owns rule G1's check. Guarantees: nothing is sent that may end after the lead has, as far as a
-clock can tell; what is refused for that reason raises `NotLeading` and was not sent. Writes bear
+Owns rule G1's check. Guarantees: nothing is sent that may end after the object on whose behalf it
+is has become another GM's, as far as a clock can tell; what is refused for that reason raises
+`NotLeading` and was not sent. Writes bear
 our field manager, and none is ever sent twice.
 """
 
@@ -25,26 +26,27 @@ class NotLeading(Exception):
 
 
 class ApiWrites:
-    """`may_write` is asked anew before each. `counts` by verb and outcome: `ok`, the status of a
+    """`may_write` is asked anew before each, with the uid of the object that is the `owner`: on
+    whose behalf it is, "" where it is nobody's. `counts` by verb and outcome: `ok`, the status of a
     refusal, `unknown`, `not leading`."""
 
-    def __init__(self, api: ApiClient, may_write: Callable[[], bool], *, timeout: float) -> None:
+    def __init__(self, api: ApiClient, may_write: Callable[[str], bool], *, timeout: float) -> None:
         self._api = api
         self._may_write = may_write
         self._timeout = timeout
         self.counts: Counter[tuple[str, str]] = Counter()
 
-    async def post(self, path: str, body: Json) -> bytes:
-        return await self._send("POST", path, body)
+    async def post(self, path: str, body: Json, *, owner: str) -> bytes:
+        return await self._send("POST", path, body, owner)
 
-    async def put(self, path: str, body: Json) -> bytes:
-        return await self._send("PUT", path, body)
+    async def put(self, path: str, body: Json, *, owner: str) -> bytes:
+        return await self._send("PUT", path, body, owner)
 
-    async def patch(self, path: str, body: Json) -> bytes:
+    async def patch(self, path: str, body: Json, *, owner: str) -> bytes:
         """A merge patch; with a resourceVersion among its metadata it can conflict."""
-        return await self._send("PATCH", path, body, content_type=MERGE_PATCH)
+        return await self._send("PATCH", path, body, owner, content_type=MERGE_PATCH)
 
-    async def delete(self, path: str, *, uid: str, resource_version: str) -> bytes:
+    async def delete(self, path: str, *, uid: str, resource_version: str, owner: str) -> bytes:
         """Exactly this object in exactly this state."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         body = {
@@ -53,15 +55,17 @@ class ApiWrites:
             "preconditions": preconditions,
             "propagationPolicy": "Background",
         }
-        return await self._send("DELETE", path, body)
+        return await self._send("DELETE", path, body, owner)
 
     async def get(self, path: str) -> bytes:
         """A live read: not from what the relay keeps, while its link is up."""
         return await self._api.fetch("GET", path, timeout=self._timeout, pooled=True)
 
-    async def _send(self, method: str, path: str, body: Json, *, content_type: str = JSON) -> bytes:
+    async def _send(
+        self, method: str, path: str, body: Json, owner: str, *, content_type: str = JSON
+    ) -> bytes:
         """Raises `NotLeading`, `ApiError`, `Unreachable`."""
-        if not self._may_write():
+        if not self._may_write(owner):
             self.counts[method, "not leading"] += 1
             raise NotLeading
         params = None if method == "DELETE" else {"fieldManager": FIELD_MANAGER}

@@ -1,9 +1,11 @@
 """Applies a plan: actions in their order, then labels and annotations, then the status.
 
 Owns rule G2 on the wire. Guarantees: a child that exists already counts as made only if it stands
-for what is wanted (`engine.stands_for`); deletions name uid and resourceVersion; labels and status
+for what is wanted (`engine.stands_for`); one of a predecessor is removed first, one of a successor
+never; deletions name uid and resourceVersion; labels and status
 are written under the resourceVersion that was decided at, and whoever wrote in between wins. After
-any failure nothing further is written: the object is decided again.
+any failure nothing further is written: the object is decided again. Each write is on behalf of the
+object that the plan is for, also that of another one's status.
 """
 
 import msgspec
@@ -69,11 +71,11 @@ class Applier:
                 case CreateChild(manifest):
                     await self._create(document, manifest)
                 case ReplaceChild(manifest):
-                    await self._replace(manifest)
+                    await self._replace(document, manifest)
                 case DeleteChild():
-                    await self._delete(action)
+                    await self._delete(document, action)
                 case PatchModelStatus():
-                    await self._patch_model(action)
+                    await self._patch_model(document, action)
         document = await self._mark(document, plan)
         if plan.status is not None:
             await self._write_status(document, plan.status)
@@ -84,7 +86,7 @@ class Applier:
         kind = _child_kind(manifest)
         namespace = text(manifest, "metadata", "namespace")
         try:
-            raw = await self._writes.post(kind.collection(namespace), manifest)
+            raw = await self._writes.post(kind.collection(namespace), manifest, owner=owner.uid)
         except Conflict as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -115,13 +117,27 @@ class Applier:
             owner_name = text(_controller(existing), "name")
             message = f"exists already and belongs to {owner_kind} {owner_name}".rstrip()
             raise _child_refused(manifest, message)
-        await self._remove(kind, found)
+        if not await self._is_present(owner):
+            # The child is a successor's, which another GM may own: this process is behind.
+            raise DecideAgain
+        await self._remove(owner, kind, found)
         raise DecideAgain
 
-    async def _replace(self, manifest: Json) -> None:
+    async def _is_present(self, owner: Document) -> bool:
+        """Whether the object is still the one of its name. What was read before this of another
+        uid is not its successor's."""
+        try:
+            live = Document.parse(await self._writes.get(_path(owner)), owner.kind)
+        except NotFound:
+            self._informers.forgot(owner)
+            return False
+        self._informers.learned(live)
+        return live.uid == owner.uid
+
+    async def _replace(self, owner: Document, manifest: Json) -> None:
         kind, path = _child_kind(manifest), _child_path(manifest)
         try:
-            raw = await self._writes.put(path, manifest)
+            raw = await self._writes.put(path, manifest, owner=owner.uid)
         except Conflict as error:
             await self._reread(path, kind.singular)
             raise DecideAgain from error
@@ -131,20 +147,22 @@ class Applier:
             raise _refusal(error, manifest) from error
         self._informers.learned(Document.parse(raw, kind.singular))
 
-    async def _delete(self, action: DeleteChild) -> None:
+    async def _delete(self, owner: Document, action: DeleteChild) -> None:
         kind = CHILD_KINDS[action.kind.lower()]
         found = self._informers.collections[kind.singular].get(action.namespace, action.name)
         if found is None or found.uid != action.uid:
             raise DecideAgain
-        await self._remove(kind, found, resource_version=action.resource_version)
+        await self._remove(owner, kind, found, resource_version=action.resource_version)
 
     async def _remove(
-        self, kind: ResourceKind, child: Document, *, resource_version: str = ""
+        self, owner: Document, kind: ResourceKind, child: Document, *, resource_version: str = ""
     ) -> None:
         path = kind.path(child.namespace, child.name)
         version = resource_version or str(child.resource_version)
         try:
-            raw = await self._writes.delete(path, uid=child.uid, resource_version=version)
+            raw = await self._writes.delete(
+                path, uid=child.uid, resource_version=version, owner=owner.uid
+            )
         except NotFound:
             self._informers.forgot(child)
             return
@@ -159,7 +177,7 @@ class Applier:
 
     # ── objects ──
 
-    async def _patch_model(self, action: PatchModelStatus) -> None:
+    async def _patch_model(self, job: Document, action: PatchModelStatus) -> None:
         """A Model that is gone has no metrics."""
         model = self._informers.get(action.key)
         if model is None:
@@ -169,7 +187,8 @@ class Applier:
             return
         status = {"metrics": metrics, "updateTime": action.update_time}
         path = f"{MODEL.path(model.namespace, model.name)}/status"
-        await self._write_object(model, path, {"metadata": _version(model), "status": status})
+        body = {"metadata": _version(model), "status": status}
+        await self._write_object(model, path, body, owner=job)
 
     async def _mark(self, document: Document, plan: ReconcilePlan) -> Document:
         """The object with its labels and annotations as they shall be."""
@@ -185,7 +204,7 @@ class Applier:
         patch: Json = {"metadata": _version(document)}
         patch["metadata"] |= {"labels": labels} if labels else {}
         patch["metadata"] |= {"annotations": annotations} if annotations else {}
-        return await self._write_object(document, _path(document), patch)
+        return await self._write_object(document, _path(document), patch, owner=document)
 
     async def _write_status(self, document: Document, status: Json) -> None:
         """The API takes nothing but the status from there, whole."""
@@ -196,14 +215,15 @@ class Applier:
             "metadata": metadata,
             "status": status,
         }
-        await self._write_object(document, f"{_path(document)}/status", body, is_whole=True)
+        path = f"{_path(document)}/status"
+        await self._write_object(document, path, body, owner=document, is_whole=True)
 
     async def _write_object(
-        self, document: Document, path: str, body: Json, *, is_whole: bool = False
+        self, document: Document, path: str, body: Json, *, owner: Document, is_whole: bool = False
     ) -> Document:
         write = self._writes.put if is_whole else self._writes.patch
         try:
-            raw = await write(path, body)
+            raw = await write(path, body, owner=owner.uid)
         except Conflict as error:
             await self._reread(_path(document), document.kind)
             raise DecideAgain from error

@@ -1,11 +1,11 @@
-"""The controller: makes a plan for each object that changed, and applies it, while this GM leads.
+"""The controller: makes a plan for each object that changed, and applies it, while it owns it.
 
 Owns when an object is reconciled: when it, its children, its references or reports about it change,
-when a plan asks for it, and all of them when a term begins; and what is remembered of an object
-between two plans. Guarantees: an object is reconciled by one worker at a time; a failure delays
+when a plan asks for it, and when it becomes this GM's; and what is remembered of an object between
+two plans. Guarantees: an object is reconciled by one worker at a time; a failure delays
 that object only, with growing delays; an object that cannot be understood is logged and reconciled
-again when it changes. Nothing is reconciled before everything was listed, and nothing is written by
-a GM that does not lead.
+again when it changes. Nothing is reconciled before everything was listed, and nothing is written
+about an object that is not this GM's. Children belong to whoever owns their owner.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
-from edge_sidecars.leader_client import LeaderClient
 from edge_sidecars.runtime.backoff import exponential
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -26,6 +25,7 @@ from gm.cache.node_index import MISSHAPEN
 from gm.controller.api_writes import TROUBLE, NotLeading
 from gm.controller.applier import Applier, ChildRefused, DecideAgain
 from gm.controller.events import EventRecorder
+from gm.controller.ownership import Covers, Ownership, everything
 from gm.controller.secret_lookup import SecretLookup
 from gm.controller.work_queue import WorkQueue
 from gm.core.engine.engine import decide, references
@@ -80,7 +80,7 @@ class Controller:
     def __init__(
         self,
         informers: Informers,
-        leader: LeaderClient,
+        ownership: Ownership,
         applier: Applier,
         events: EventRecorder,
         secrets: SecretLookup,
@@ -89,7 +89,7 @@ class Controller:
         concurrency: int,
     ) -> None:
         self._informers = informers
-        self._leader = leader
+        self._ownership = ownership
         self._applier = applier
         self._events = events
         self._secrets = secrets
@@ -97,9 +97,9 @@ class Controller:
         self._concurrency = concurrency
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._remembered: dict[ObjectKey, Remembered] = {}
-        self._busy = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        # The uids of what is worked on; set when one of them leaves.
+        self._busy: set[str] = set()
+        self._left = asyncio.Event()
         # There before the first one fails: Prometheus' increase() does not see a series begin.
         self.outcomes: Counter[str] = Counter({FAILED: 0, UNDECIDABLE: 0})
         self.folded = 0
@@ -120,44 +120,57 @@ class Controller:
         """Objects about which reports wait for others that have to come first."""
         return sum(bool(it.waits_for) for it in self._remembered.values())
 
-    async def idle(self) -> None:
-        """Returns when nothing is being written."""
-        await self._idle.wait()
-
     async def run(self) -> None:
         """Until cancelled."""
         self._informers.watch(self._touched)
-        self._leader.subscribe(self._lead_changed)
+        self._ownership.watch(self)
         await self._informers.synced()
-        self._lead_changed()
+        self.gained(everything)
         async with asyncio.TaskGroup() as group:
             for number in range(self._concurrency):
                 # A write may hang for as long as it is let: half of them are for the others.
                 group.create_task(self._work(failed_too=number >= self._concurrency // 2))
 
-    def _touched(self, key: ObjectKey) -> None:
-        if self._leader.is_leader:
-            self._queue.add(key)
+    # ── what is owned ──
 
-    def _lead_changed(self) -> None:
-        self._queue.clear()
-        self._remembered.clear()
-        self._secrets.forget()
-        if self._leader.is_leader:
-            for key in self._informers.objects():
+    def gained(self, covers: Covers) -> None:
+        for uid, key in self._informers.objects():
+            if covers(uid) and self._ownership.owns(uid):
                 self._queue.add(key)
+
+    def lost(self, covers: Covers) -> None:
+        def is_lost(key: ObjectKey) -> bool:
+            document = self._informers.get(key)
+            return document is None or covers(document.uid)
+
+        self._queue.discard(is_lost)
+        self._remembered = {k: it for k, it in self._remembered.items() if not covers(it.uid)}
+        if covers is everything or not self._ownership.owns_any:
+            self._secrets.forget()
+
+    async def stopped(self, covers: Covers) -> None:
+        while any(map(covers, self._busy)):
+            await self._left.wait()
+
+    def _touched(self, key: ObjectKey) -> None:
+        document = self._informers.get(key)
+        if document is None:
+            if key in self._remembered:
+                self._queue.add(key)
+        elif self._ownership.owns(document.uid):
+            self._queue.add(key)
 
     async def _work(self, *, failed_too: bool) -> None:
         while True:
             key = await self._queue.get(failed_too=failed_too)
-            self._busy += 1
-            self._idle.clear()
+            document = self._informers.get(key)
             try:
-                outcome = await self._reconcile(key)
+                if document is None:
+                    self._remembered.pop(key, None)
+                    outcome = "gone"
+                else:
+                    outcome = await self._guarded(key, document)
             finally:
-                self._busy -= 1
-                if not self._busy:
-                    self._idle.set()
                 self._queue.done(key)
             self.outcomes[outcome] += 1
             # Where nothing was to be written nothing was waited for.
@@ -165,19 +178,25 @@ class Controller:
 
     # ── one object ──
 
-    async def _reconcile(self, key: ObjectKey) -> str:
+    async def _guarded(self, key: ObjectKey, document: Document) -> str:
         """What became of it."""
-        document = self._informers.get(key)
-        if document is None:
-            self._remembered.pop(key, None)
-            return "gone"
+        uid = document.uid
+        if not self._ownership.may_act(uid):
+            if self._ownership.owns(uid):
+                self._queue.add_after(key, POLL)
+            return "not leading"
+        self._busy.add(uid)
+        try:
+            return await self._reconcile(key, document)
+        finally:
+            self._busy.discard(uid)
+            self._left.set()
+            self._left = asyncio.Event()
+
+    async def _reconcile(self, key: ObjectKey, document: Document) -> str:
         remembered = self._remembered.get(key)
         if remembered is None or remembered.uid != document.uid:
             remembered = self._remembered[key] = Remembered(document.uid)
-        if not self._leader.may_act():
-            if self._leader.is_leader:
-                self._queue.add_after(key, POLL)
-            return "not leading"
         try:
             plan = await self._decide(document, remembered)
             if plan is None:

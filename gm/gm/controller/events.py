@@ -65,16 +65,17 @@ class EventRecorder:
                 await self._ready.wait()
             document, note, now = self._waiting.popleft()
             path = f"/api/v1/namespaces/{document.namespace}/events"
-            if await self._post(path, event(document, note, self._instance, now)):
+            body = event(document, note, self._instance, now)
+            if await self._post(path, body, owner=document.uid):
                 self.told += 1
             else:
                 self.dropped += 1
 
-    async def _post(self, path: str, body: Json) -> bool:
+    async def _post(self, path: str, body: Json, *, owner: str) -> bool:
         why = ""
         for _ in range(ATTEMPTS):
             try:
-                await self._writes.post(path, body)
+                await self._writes.post(path, body, owner=owner)
                 return True
             except Conflict:
                 return True

@@ -8,6 +8,7 @@ Knows nothing of what the work is.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -76,15 +77,15 @@ class WorkQueue(Generic[K]):
             self._waiting.append(key)
             self._ready.set()
 
-    def clear(self) -> None:
-        """Nothing waits any more; what is worked on ends as it does."""
-        self._waiting.clear()
-        self._failed.clear()
-        self._dirty.clear()
-        for _, handle in self._later.values():
-            handle.cancel()
-        self._later.clear()
-        self._retries.clear()
+    def discard(self, is_meant: Callable[[K], bool]) -> None:
+        """Of these none waits any more; what is worked on ends as it does."""
+        gone = {key for key in (*self._dirty, *self._later) if is_meant(key)}
+        self._waiting = deque(key for key in self._waiting if key not in gone)
+        self._failed = deque(key for key in self._failed if key not in gone)
+        self._dirty -= gone
+        self._retries -= gone
+        for key in gone & self._later.keys():
+            self._later.pop(key)[1].cancel()
 
     def _next(self, *, failed_too: bool) -> K:
         if not failed_too or not self._failed:

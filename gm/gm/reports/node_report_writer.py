@@ -1,7 +1,8 @@
 """Writes NodeReports: adds what nodes say, and takes out what objects have taken in.
 
-Owns the optimistic lock, and the rhythm of pruning where no new report does it on the way: on the
-leader, and only where GMs write NodeReports (in mode relay LCs do). Guarantees: nothing is written
+Owns the optimistic lock, and the rhythm of pruning where no new report does it on the way: by the
+leader or, with shards, by whoever owns the NodeReport's uid, and only where GMs write NodeReports
+(in mode relay LCs do). Guarantees: nothing is written
 but on top of the version that was read, and on a conflict all is computed anew from a live read;
 what is pruned stands in the status of its object, or belongs to an object that is gone, or is not
 the node's any more, for certain: so it was here although this process had come further than the
@@ -119,10 +120,10 @@ class NodeReportWriter:
         try:
             if report.resource_version:
                 path = NODE_REPORT.path(report.namespace, report.node)
-                raw = await self._writes.patch(path, report.to_patch())
+                raw = await self._writes.patch(path, report.to_patch(), owner=report.uid)
             else:
                 path = NODE_REPORT.collection(report.namespace)
-                raw = await self._writes.post(path, report.to_json())
+                raw = await self._writes.post(path, report.to_json(), owner="")
         except (Conflict, NotFound):
             self.conflicts += 1
             return False
@@ -145,8 +146,10 @@ INTERVAL = 10.0
 
 
 class NodeReportGc:
+    """`may_act` says whether the NodeReport with a uid is this GM's to prune."""
+
     def __init__(
-        self, informers: Informers, writer: NodeReportWriter, may_act: Callable[[], bool]
+        self, informers: Informers, writer: NodeReportWriter, may_act: Callable[[str], bool]
     ) -> None:
         self._informers = informers
         self._writer = writer
@@ -157,7 +160,7 @@ class NodeReportGc:
         """Until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
-            if self._may_act() and self._informers.is_synced:
+            if self._informers.is_synced:
                 await self._pass()
 
     async def _pass(self) -> None:
@@ -165,12 +168,12 @@ class NodeReportGc:
         for report in self._informers.reports:
             key = (report.namespace, report.node)
             self._seen[key] = report.resource_version
-            if before.get(key) != report.resource_version:
+            if before.get(key) != report.resource_version or not self._may_act(report.uid):
                 continue
             try:
                 await self._writer.prune(report)
             except NotLeading:
-                return
+                continue
             except (ApiError, Unreachable) as error:
                 logger.warning(
                     "a NodeReport could not be pruned",

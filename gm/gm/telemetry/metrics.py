@@ -29,6 +29,16 @@ def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
             leader.remaining_seconds,
         ),
         counter("gm_terms_total", "Terms of leadership begun.", leader.terms),
+        gauge(
+            "gm_shards",
+            "Shards of this GM, with --leadership shards.",
+            [] if status.shards is None else len(status.shards.owned),
+        ),
+        counter(
+            "gm_shard_moves_total",
+            "Shards that came to this GM.",
+            [] if status.shards is None else status.shards.moves,
+        ),
         gauge("gm_link_up", "1 if the relay reaches the API server.", status.is_link_up),
         gauge("gm_synced", "1 if everything was listed once.", not status.lack),
         gauge(

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gm.controller.ownership import Ownership, ShardOwner, SingleLeader
 from gm.hub.stream import Connected
 
 
@@ -17,7 +18,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LeaderStatus(_Status, frozen=True):
-    """`remaining_seconds`: for which the lead is proven here."""
+    """Of what only one GM may do. `remaining_seconds`: for which the lead is proven here."""
 
     is_leader: bool
     may_act: bool
@@ -25,6 +26,28 @@ class LeaderStatus(_Status, frozen=True):
     term: int | None
     terms: int
     remaining_seconds: float
+
+
+class MemberStatus(_Status, frozen=True):
+    """`owned`: how many shards."""
+
+    pod: str
+    owned: int
+    is_settled: bool
+
+
+class ShardsStatus(_Status, frozen=True):
+    """`owned`: the numbers of this GM's own, of `shards`; `handing_over`: of those that it leaves;
+    `unowned`: how many are nobody's; `moves`: how many came here since the process began."""
+
+    shards: int
+    owned: Sequence[int]
+    handing_over: Sequence[int]
+    unowned: int
+    moves: int
+    remaining_seconds: float
+    members: Sequence[MemberStatus]
+    reason: str
 
 
 class CollectionStatus(_Status, frozen=True):
@@ -65,7 +88,7 @@ class StateCount(_Status, frozen=True):
 
 
 class GmStatus(_Status, frozen=True):
-    """`lack`: why GM is not ready; None where it is."""
+    """`lack`: why GM is not ready; None where it is. `shards`: None where one GM leads."""
 
     version: str
     mode: str
@@ -74,6 +97,7 @@ class GmStatus(_Status, frozen=True):
     lack: str | None
     is_link_up: bool
     leader: LeaderStatus
+    shards: ShardsStatus | None
     backlog: Backlog
     reports: ReportCounts
     nodes: Sequence[Connected]
@@ -86,6 +110,35 @@ class GmStatus(_Status, frozen=True):
 
     def json(self) -> bytes:
         return json.dumps(self.document(), separators=(",", ":")).encode()
+
+
+def leader_status(ownership: Ownership) -> LeaderStatus:
+    """With shards it is shard 0 that leads, whose owner is known only to itself."""
+    single = ownership.client if isinstance(ownership, SingleLeader) else None
+    return LeaderStatus(
+        is_leader=ownership.is_leader,
+        may_act=ownership.may_lead(),
+        holder=single.holder if single is not None else "",
+        term=single.term if single is not None else None,
+        terms=ownership.terms,
+        remaining_seconds=ownership.remaining if ownership.is_leader else 0.0,
+    )
+
+
+def shards_status(ownership: Ownership) -> ShardsStatus | None:
+    """None where one GM leads, or before the elector has said anything."""
+    if not isinstance(ownership, ShardOwner) or (document := ownership.client.document) is None:
+        return None
+    return ShardsStatus(
+        shards=document.shards,
+        owned=sorted(ownership.client.owned),
+        handing_over=sorted(it.number for it in document.handing_over),
+        unowned=document.unowned,
+        moves=ownership.moves,
+        remaining_seconds=ownership.remaining,
+        members=[MemberStatus(it.pod, it.owned, it.is_settled) for it in document.members],
+        reason=document.reason,
+    )
 
 
 def _rounded(value: Any) -> Any:

@@ -1,9 +1,10 @@
 """GM's own endpoints, and the socket that they are on.
 
 `/livez`: this process answers. `/readyz`: everything was listed and the link is up, so that LCs can
-be served; `?leader=true`: and this GM leads. `/drain`: for the elector's --drain-url, answers when
-this GM has stopped to lead and to write. `/metrics`, `/status`. They show no object. Guarantee:
-kubelet, Prometheus and people can never use up the descriptors that LCs and the API need.
+be served; `?leader=true`: and this GM leads, or owns shard 0. `/drain`: for the elector's
+--drain-url, answers when this GM has stopped to lead and to write. `/metrics`, `/status`. They show
+no object. Guarantee: kubelet, Prometheus and people can never use up the descriptors that LCs and
+the API need.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ class GmEndpoints:
         if status.lack:
             return text(503, f"not ready: {status.lack}")
         if asks_leader and not status.leader.is_leader:
-            return text(503, f"not the leader: that is {status.leader.holder or 'nobody'}")
+            return text(503, _not_leading(status))
         return text(200, "ok")
 
     async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -73,6 +74,12 @@ class GmEndpoints:
         except TimeoutError:
             return text(503, f"still leading after {DRAIN_TIMEOUT:g}s")
         return text(200, "does not lead")
+
+
+def _not_leading(status: GmStatus) -> str:
+    if status.shards is not None:
+        return "not the leader: that is whoever owns shard 0"
+    return f"not the leader: that is {status.leader.holder or 'nobody'}"
 
 
 def _is_local(request: web.BaseRequest) -> bool:

@@ -15,8 +15,8 @@ def test_a_write_carries_whatever_text_there_is(word: str) -> None:
     async def send(url: str) -> bytes:
         api = ApiClient(Plain(url), user_agent="gm/test")
         try:
-            writes = ApiWrites(api, lambda: True, timeout=5.0)
-            return await writes.put("/x", {"status": {"word": word, "count": 3}})
+            writes = ApiWrites(api, lambda _: True, timeout=5.0)
+            return await writes.put("/x", {"status": {"word": word, "count": 3}}, owner="u")
         finally:
             await api.close()
 

@@ -12,6 +12,7 @@ from gm.cache.informers import Informers
 from gm.controller import controller
 from gm.controller.applier import ChildRefused
 from gm.controller.controller import Controller
+from gm.controller.ownership import OwnershipListener, everything
 from gm.core.engine.plan import ChildRefusal, ReconcilePlan
 from gm.core.kind import WorkerSettings
 from tests.unit.gm.documents import document
@@ -20,14 +21,24 @@ CONCURRENCY = 4
 SPEC = {"nodeName": "n", "url": "/x.csv", "format": "csv"}
 
 
-class Leading:
-    is_leader = True
+class Owning:
+    """Everything but the uids of `others`; nothing where `*` is among them."""
 
-    def may_act(self) -> bool:
-        return True
+    def __init__(self) -> None:
+        self.others: set[str] = set()
 
-    def subscribe(self, changed: Callable[[], None]) -> None:
-        """It leads for as long as the test lasts."""
+    @property
+    def owns_any(self) -> bool:
+        return "*" not in self.others
+
+    def owns(self, uid: str) -> bool:
+        return self.owns_any and uid not in self.others
+
+    def may_act(self, uid: str) -> bool:
+        return self.owns(uid)
+
+    def watch(self, listener: OwnershipListener) -> None:
+        """The tests call it themselves."""
 
 
 class Told:
@@ -36,8 +47,11 @@ class Told:
 
 
 class NoSecrets:
+    def __init__(self) -> None:
+        self.forgotten = 0
+
     def forget(self) -> None:
-        """None is named."""
+        self.forgotten += 1
 
 
 class Applier:
@@ -62,12 +76,14 @@ class World:
         informers = Informers(lambda: True)
         for collection in informers.collections.values():
             collection.sources[""].replaced([], 1)
+        self.owning = Owning()
+        self.secrets = NoSecrets()
         self.controller = Controller(
             informers,
-            Leading(),  # type: ignore[arg-type]
+            self.owning,  # type: ignore[arg-type]
             self.applier,  # type: ignore[arg-type]
             Told(),  # type: ignore[arg-type]
-            NoSecrets(),  # type: ignore[arg-type]
+            self.secrets,  # type: ignore[arg-type]
             settings=WorkerSettings("", ""),
             concurrency=CONCURRENCY,
         )
@@ -199,3 +215,75 @@ def test_what_nobody_foresaw_is_counted_apart_from_failed_writes(
 
     monkeypatch.setattr(controller, "decide", decide)
     playing(never, play)
+
+
+async def well() -> None:
+    """Nothing fails."""
+
+
+def test_of_another_gms_objects_nothing_is_decided_until_they_are_gained() -> None:
+    async def play(world: World) -> None:
+        world.owning.others = {"theirs"}
+        world.put("a", uid="ours")
+        world.put("b", uid="theirs")
+        await world.until(lambda: world.applier.of("a") == 1)
+        assert world.applier.of("b") == 0
+        world.owning.others = set()
+        # From what is known already: nothing is listed, and the others rest.
+        world.controller.gained(lambda uid: uid == "theirs")
+        await world.until(lambda: world.applier.of("b") == 1)
+        assert world.applier.of("a") == 1
+
+    playing(well, play)
+
+
+def test_what_is_lost_is_given_up_when_what_was_begun_has_ended() -> None:
+    begun, ends = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        begun.set()
+        await ends.wait()
+        raise Unreachable("late")
+
+    async def play(world: World) -> None:
+        world.put("bad", uid="lost")
+        world.put("good", uid="kept")
+        await begun.wait()
+        world.owning.others = {"lost"}
+        world.controller.lost(lambda uid: uid == "lost")
+        await world.until(lambda: world.applier.of("good") == 1)
+        await world.controller.stopped(lambda uid: uid == "kept")
+        stopping = asyncio.create_task(world.controller.stopped(lambda uid: uid == "lost"))
+        await asyncio.sleep(0.05)
+        assert not stopping.done()
+        ends.set()
+        await stopping
+        # It failed, and is not this GM's to try again.
+        tries = world.applier.of("bad")
+        world.put("bad", uid="lost")
+        await world.until(lambda: world.controller.retries == 0)
+        assert world.applier.of("bad") == tries
+        # Objects that are kept still wait for their Secrets.
+        assert world.secrets.forgotten == 0
+        world.owning.others = {"*"}
+        world.controller.lost(everything)
+        assert world.secrets.forgotten == 1
+
+    playing(slow, play)
+
+
+def test_what_waits_of_lost_objects_is_discarded_and_nothing_else() -> None:
+    async def unreachable() -> None:
+        raise Unreachable("refused")
+
+    async def play(world: World) -> None:
+        for uid in ("lost", "kept"):
+            world.put(f"bad-{uid}", uid=uid)
+        await world.until(lambda: world.applier.of("bad-lost") > 0 < world.applier.of("bad-kept"))
+        world.owning.others = {"lost"}
+        world.controller.lost(lambda uid: uid == "lost")
+        tries, before = world.applier.of("bad-lost"), world.applier.of("bad-kept")
+        await world.until(lambda: world.applier.of("bad-kept") > before + 1)
+        assert world.applier.of("bad-lost") == tries
+
+    playing(unreachable, play)

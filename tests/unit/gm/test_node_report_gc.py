@@ -40,10 +40,17 @@ def test_one_that_is_refused_keeps_no_other_from_being_pruned(
     failure: Exception, asked: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> set[str]:
-        reports = [SimpleNamespace(namespace="n", node=it, resource_version="1") for it in NODES]
+        reports = [
+            SimpleNamespace(namespace="n", node=it, uid=it, resource_version="1") for it in NODES
+        ]
+        reports.append(
+            SimpleNamespace(namespace="n", node="d", uid="another's", resource_version="1")
+        )
         informers: Any = SimpleNamespace(reports=reports, is_synced=True)
         writer: Any = Writer(failure)
-        running = asyncio.create_task(NodeReportGc(informers, writer, lambda: True).run())
+        running = asyncio.create_task(
+            NodeReportGc(informers, writer, lambda uid: uid != "another's").run()
+        )
         await asyncio.sleep(0.2)
         running.cancel()
         await asyncio.wait({running})

@@ -57,7 +57,7 @@ def test_nothing_comes_of_what_was_cleared() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
         queue.add_after("b", 0.0)
-        queue.clear()
+        queue.discard(lambda _: True)
         queue.add("c")
         await asyncio.sleep(0.01)
         assert await queue.get() == "c"

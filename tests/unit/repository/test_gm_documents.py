@@ -11,7 +11,9 @@ from gm.telemetry.status import (
     CollectionStatus,
     GmStatus,
     LeaderStatus,
+    MemberStatus,
     ReportCounts,
+    ShardsStatus,
     StateCount,
 )
 from tests.unit.repository.checkout import ROOT, document, section
@@ -51,6 +53,16 @@ def _status() -> GmStatus:
         lack=None,
         leader=LeaderStatus(
             is_leader=True, may_act=True, holder="gm-0", term=1, terms=1, remaining_seconds=1.0
+        ),
+        shards=ShardsStatus(
+            shards=64,
+            owned=[1],
+            handing_over=[2],
+            unowned=0,
+            moves=2,
+            remaining_seconds=1.0,
+            members=[MemberStatus("gm-0", 2, True)],
+            reason="it",
         ),
         is_link_up=True,
         backlog=Backlog(objects=1, retries=1, events=1, reports=1, node_reports=1, held_back=1),
