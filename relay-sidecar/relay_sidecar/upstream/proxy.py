@@ -8,8 +8,6 @@ nothing is tried. Looks into no body, but of lists and watches of shards (`shard
 
 import asyncio
 import math
-import socket
-import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -17,18 +15,11 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from aiohttp import hdrs
-from aiohttp.http import HttpVersion11
 from multidict import CIMultiDict
 
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
-from edge_sidecars.apimachinery.status import (
-    Refused,
-    Status,
-    bad_request,
-    timeout_outcome_unknown,
-    unavailable,
-)
+from edge_sidecars.apimachinery.status import Refused, bad_request
 from edge_sidecars.kubeapi import (
     ApiTransport,
     NotSent,
@@ -43,6 +34,7 @@ from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import LinkEvidence, failure_evidence, is_of_api_server
 from relay_sidecar.core.sharding.target import upstream_target
 from relay_sidecar.upstream import tunnel
+from relay_sidecar.upstream.failures import broken_off, outcome_of_write, too_long
 from relay_sidecar.upstream.messages import (
     BufferedResponse,
     ClientRequest,
@@ -72,8 +64,6 @@ WAITING: Final = 1.0
 NODE_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
 # Seconds; kube-apiserver's --request-timeout, which what is not a watch never exceeds by itself.
 LONGEST_REQUEST = 60.0
-# struct linger {on, seconds}, socket(7): closing sends a reset.
-RESET = struct.pack("ii", 1, 0)
 
 
 class CallerCredentials(Protocol):
@@ -156,7 +146,7 @@ class Proxy:
                 await streamed.send(asked.request, response, observer)
                 return response
         except Unreachable as error:
-            return _broken_off(asked.request, response, error)
+            return broken_off(asked.request, response, error)
 
     async def write(self, asked: ClientRequest) -> BufferedResponse:
         """The whole answer to a write. Raises `Refused`."""
@@ -167,7 +157,7 @@ class Proxy:
             answer = await self._whole(asked, whole, idle_timeout=LONGEST_REQUEST)
             return replace(answer, asked=whole or b"")
         except Unreachable as error:
-            raise Refused(_of_write(error)) from error
+            raise Refused(outcome_of_write(error)) from error
 
     async def forward(
         self,
@@ -192,7 +182,7 @@ class Proxy:
                 raise body.failure from error
             if request.method in READS:
                 raise
-            raise Refused(_of_write(error)) from error
+            raise Refused(outcome_of_write(error)) from error
 
     async def _in_shards(
         self, request: web.BaseRequest, shards: ShardSelector, target: str
@@ -229,7 +219,7 @@ class Proxy:
                 await response.write_eof()
                 return response
         except Unreachable as error:
-            return _broken_off(request, response, error)
+            return broken_off(request, response, error)
 
     async def _whole(
         self, asked: ClientRequest, body: bytes | None, *, idle_timeout: float
@@ -279,7 +269,7 @@ class Proxy:
                 self._link.met(failure_evidence(is_late=error.is_late))
             raise
         except TooLong as error:
-            raise Refused(_too_long(request, error)) from error
+            raise Refused(too_long(request, error)) from error
 
     def _check_link(self) -> None:
         if not self.is_up:
@@ -311,36 +301,3 @@ def _begun(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
         )
         response.force_close()
     return response
-
-
-def _broken_off(
-    request: web.BaseRequest, response: web.StreamResponse | None, error: Unreachable
-) -> web.StreamResponse:
-    """What was begun cannot be taken back: the client is to see that it is not whole. Raises the
-    error where nothing was sent."""
-    if response is None or not response.prepared:
-        raise error
-    transport = request.transport
-    if transport is None:
-        return response
-    if request.version >= HttpVersion11:
-        # Without the last chunk, or short of its length; what is there still arrives.
-        transport.close()
-    else:
-        # It takes any end for the end, but not a reset.
-        sock = transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        transport.abort()
-    return response
-
-
-def _of_write(error: Unreachable) -> Status:
-    if isinstance(error, NotSent):
-        return unavailable(f"upstream is out of reach, nothing was written: {error}")
-    return timeout_outcome_unknown()
-
-
-def _too_long(request: web.BaseRequest, error: TooLong) -> Status:
-    """Without Retry-After: it would be as long again."""
-    message = f"the answer to {request.path} is {error}"
-    return Status(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="InternalError", message=message)

@@ -1,0 +1,47 @@
+"""What a client gets where upstream's answer breaks off, is too long, or did not come."""
+
+import socket
+import struct
+from http import HTTPStatus
+
+from aiohttp.http import HttpVersion11
+
+from edge_sidecars.apimachinery.status import Status, timeout_outcome_unknown, unavailable
+from edge_sidecars.kubeapi import NotSent, TooLong, Unreachable
+from edge_sidecars.runtime.web import aiohttp_web as web
+
+# struct linger {on, seconds}, socket(7): closing sends a reset.
+RESET = struct.pack("ii", 1, 0)
+
+
+def broken_off(
+    request: web.BaseRequest, response: web.StreamResponse | None, error: Unreachable
+) -> web.StreamResponse:
+    """What was begun cannot be taken back: the client is to see that it is not whole. Raises the
+    error where nothing was sent."""
+    if response is None or not response.prepared:
+        raise error
+    transport = request.transport
+    if transport is None:
+        return response
+    if request.version >= HttpVersion11:
+        # Without the last chunk, or short of its length; what is there still arrives.
+        transport.close()
+    else:
+        # It takes any end for the end, but not a reset.
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        transport.abort()
+    return response
+
+
+def outcome_of_write(error: Unreachable) -> Status:
+    if isinstance(error, NotSent):
+        return unavailable(f"upstream is out of reach, nothing was written: {error}")
+    return timeout_outcome_unknown()
+
+
+def too_long(request: web.BaseRequest, error: TooLong) -> Status:
+    """Without Retry-After: it would be as long again."""
+    message = f"the answer to {request.path} is {error}"
+    return Status(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="InternalError", message=message)
