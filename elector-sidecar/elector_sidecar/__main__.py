@@ -1,4 +1,4 @@
-"""Starts elector-sidecar: `run` by default, or the sub-commands `check`, `livez`, `status`.
+"""Starts elector-sidecar: `run` by default, or `check`, `livez`, `status`, `shards`.
 
 `check` imports nothing else: a probe starts it every second. Exit status: 0 after SIGTERM was
 obeyed, 2 for bad input (one line), anything else is a crash.
@@ -18,7 +18,10 @@ def main() -> None:
     start(
         "elector-sidecar",
         "elector_sidecar.app",
-        {"status": "elector_sidecar.status_command"},
+        {
+            "status": "elector_sidecar.status_command",
+            "shards": "elector_sidecar.shards_command",
+        },
         extra="elector",
         listen=lambda environ: environ.get("ELECTOR_LISTEN") or DEFAULT_LISTEN,
     )

@@ -32,13 +32,14 @@ from elector_sidecar.config.config import BadInput, Config, load, parser
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.notifiers.lease_events import LeaseEvents
-from elector_sidecar.web.endpoints import ElectorEndpoints, WaitLimit
+from elector_sidecar.web.endpoints import ElectorEndpoints
 from elector_sidecar.web.listener import (
     ListenerUnresponsive,
     check_listener,
     connection_limit,
     listening,
 )
+from elector_sidecar.web.wait_limit import WaitLimit
 
 LISTENER_UNRESPONSIVE = 1
 # Seconds at the end for label, events, notification and telemetry, all of them together; the Lease

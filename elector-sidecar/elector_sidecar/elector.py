@@ -9,6 +9,7 @@ import math
 import random
 import time
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import Any
 
 from edge_sidecars.kubeapi import ApiClient
@@ -17,12 +18,17 @@ from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.election import Command, Election
+from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
 from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
 from elector_sidecar.lease_client import Applied, Conflicted, Found, LeaseClient, Lost, Refused
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
+from elector_sidecar.shard_client import ShardClient
+from elector_sidecar.sharding import Sharding
+from elector_sidecar.shards.shard_election import Command as ShardCommand
+from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.status import ElectorStatus, describe
 
 # So long the pump sleeps at most: a suspend does not stretch its timers beyond this.
@@ -41,10 +47,21 @@ class Elector:
         self.config = config
         self.identity = identity
         self._main = main
-        self._election = Election(
-            Candidate(identity, config.namespace, config.lease, config.timing, config.take_missing),
-            now=now,
-        )
+        self.sharding: Sharding | None = None
+        self._client = LeaseClient(server, config)
+        self._machine: Election | ShardElection
+        if config.shards is None:
+            self._election = self._machine = Election(
+                Candidate(
+                    identity, config.namespace, config.lease, config.timing, config.take_missing
+                ),
+                now=now,
+            )
+        else:
+            self._client = client = ShardClient(server, config)
+            self.sharding = Sharding(config, client, identity=identity)
+            self._machine = self.sharding.machine
+            self._election = self._machine.election
         self._lifecycle = Lifecycle(_policy(config), now=now)
         self._plan = self._lifecycle.plan(now, self._facts(now, self._election.view(now)))
         self._kick = asyncio.Event()
@@ -56,7 +73,6 @@ class Elector:
         self._watching: asyncio.Task[None] | None = None
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._client = LeaseClient(server, config)
 
     @property
     def terms(self) -> int:
@@ -71,10 +87,15 @@ class Elector:
     # ── what is true ──
 
     def status(self, now: float) -> ElectorStatus:
-        return self._described(self._election.view(now), now)
+        return self._described(self._view(now), now)
+
+    def _view(self, now: float) -> ElectionView:
+        """With shards it is shard 0 that is led."""
+        view = self._election.view(now)
+        return view if self.sharding is None else self.sharding.machine.leader_view(now, view)
 
     def _described(self, view: ElectionView, now: float) -> ElectorStatus:
-        return describe(
+        status = describe(
             view,
             now=now,
             identity=self.identity,
@@ -83,6 +104,17 @@ class Elector:
             is_open=self._lifecycle.is_open,
             refusal=self._client.refusal(now),
         )
+        reason = "" if self.sharding is None else self.sharding.machine.reason(now)
+        return replace(status, reason=reason) if reason else status
+
+    def membership_reason(self, now: float) -> str:
+        """With shards: why this pod is no member, in words; "" if it is one."""
+        view = self._election.view(now)
+        return "" if view.is_leader else self._described(view, now).reason
+
+    def advance_soon(self) -> None:
+        """Something was reported to the shards from outside of the pump."""
+        self._kick.set()
 
     def is_wedged(self, now: float) -> bool:
         """P9: the next planned step is overdue by more than a lease duration."""
@@ -147,7 +179,7 @@ class Elector:
         now = boottime()
         view = self._settled(now)
         wall = time.time()
-        while commands := self._election.advance(now, wall=wall, chance=random.random()):
+        while commands := self._machine.advance(now, wall=wall, chance=random.random()):
             for command in commands:
                 self._perform(command)
         if self._plan.drains and self._drain is None:
@@ -156,7 +188,7 @@ class Elector:
             self._drain.cancel()
             self._drain = None
         self._due_at = min(
-            self._election.wake_at(now),
+            self._machine.wake_at(now),
             self._lifecycle.wake_at(),
             math.inf if view.valid_until is None else view.valid_until,
             now + MAX_SLEEP,
@@ -170,20 +202,28 @@ class Elector:
         """
         while True:
             view = self._election.view(now)
+            is_holding = self._election.intent is Intent.HOLD
+            if self.sharding is not None and is_holding and self.sharding.is_settled(now):
+                self._lifecycle.main_stopped()
             self._plan = self._lifecycle.plan(now, self._facts(now, view))
             if self._plan.intent is self._election.intent:
-                return view
-            self._election.set_intent(now, self._plan.intent)
+                return self._view(now)
+            self._machine.set_intent(now, self._plan.intent)
 
     def _facts(self, now: float, view: ElectionView) -> LeaseFacts:
+        is_leader, terms = view.is_leader, self._election.terms
+        if self.sharding is not None:
+            # A member without shards has put nothing to work.
+            machine = self.sharding.machine
+            is_leader, terms = bool(machine.owned(now)), machine.ownership.takes
         return LeaseFacts(
-            is_leader=view.is_leader,
+            is_leader=is_leader,
             holds_record=self._election.holds_record,
             may_hold=self._election.may_hold,
             is_released=self._election.is_released,
             free_since=self._election.free_since(now),
             is_unpreferred=view.preferred_holder not in (None, "", self.identity),
-            terms=self._election.terms,
+            terms=terms,
         )
 
     async def _sleep(self) -> None:
@@ -197,7 +237,9 @@ class Elector:
     def _announce(self, status: ElectorStatus) -> None:
         before = self._told
         outcome, ended = self._lifecycle.outcome.number, self._outcome
-        if before is not None and status.is_same_state(before) and outcome == ended:
+        has_moved = self.sharding is not None and self.sharding.has_changed(status.now)
+        is_same = before is not None and status.is_same_state(before) and outcome == ended
+        if is_same and not has_moved:
             return
         self._told, self._outcome = status, outcome
         self._change.set()
@@ -221,7 +263,7 @@ class Elector:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _perform(self, command: Command) -> None:
+    def _perform(self, command: Command | ShardCommand) -> None:
         match command:
             case ReadLease():
                 self._spawn(self._read(command))
@@ -231,6 +273,8 @@ class Elector:
                 if self._watching is not None:
                     self._watching.cancel()
                 self._watching = self._spawn(self._watch(command))
+            case _ if self.sharding is not None:
+                self.sharding.perform(command, self._spawn, self._kick.set)
 
     async def _read(self, read: ReadLease) -> None:
         match await self._client.read():
@@ -288,13 +332,17 @@ class Elector:
 
 
 def _policy(config: Config) -> LifecyclePolicy:
+    has_shards = config.shards is not None
+    # With shards, what the main was told of their validity passes before the Lease is let expire.
+    drain_timeout = max(config.drain_timeout, config.timing.validity if has_shards else 0.0)
     return LifecyclePolicy(
         has_health=config.health_url is not None,
         health_failures=config.health_failures,
         health_grace=config.health_grace,
         health_backoff=config.health_backoff,
         has_drain=config.drain_url is not None,
-        drain_timeout=config.drain_timeout,
+        drain_timeout=drain_timeout,
         release_on_term=config.release_on_term,
         release_timeout=RELEASE_ATTEMPTS * config.timing.request_timeout,
+        has_confirmations=has_shards,
     )

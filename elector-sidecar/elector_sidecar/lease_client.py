@@ -8,6 +8,7 @@ long, where all use one that has just answered.
 """
 
 import math
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol
@@ -75,12 +76,15 @@ class OnEvent(Protocol):
 
 
 class LeaseClient:
-    def __init__(self, server: ApiClient, config: Config) -> None:
+    def __init__(self, server: ApiClient, config: Config, *, name: str | None = None) -> None:
+        """Of the Lease `name`, by default the one that the flags name."""
+        name = name or config.lease
         self._server = server
         self._config = config
         self._timeout = config.timing.request_timeout
         self._collection_path = f"/apis/coordination.k8s.io/v1/namespaces/{config.namespace}/leases"
-        self._path = f"{self._collection_path}/{config.lease}"
+        self._path = f"{self._collection_path}/{name}"
+        self._selector = f"metadata.name={name}"
         self._complaints = Sparing(every=COMPLAINT_INTERVAL)
         # When each verb was refused last, if it was not allowed since.
         self._forbidden: dict[str, float] = {}
@@ -110,7 +114,7 @@ class LeaseClient:
             return Found(None)
         except (ApiError, Unreachable, MalformedLease) as error:
             self._complain("reading the Lease failed", "get", error)
-            return Lost(_retry_after(error))
+            return Lost(retry_after(error))
 
     async def write(self, write: WriteLease) -> Applied | Conflicted | Refused | Lost:
         verb = "create" if write.creates else "update"
@@ -129,7 +133,7 @@ class LeaseClient:
         except (ApiError, Unreachable, MalformedLease) as error:
             self._complain("writing the Lease failed", verb, error)
             is_refusal = isinstance(error, ApiError) and error.is_refusal
-            return (Refused if is_refusal else Lost)(_retry_after(error))
+            return (Refused if is_refusal else Lost)(retry_after(error))
         finally:
             self._open_writes -= 1
 
@@ -149,7 +153,7 @@ class LeaseClient:
     async def _follow(self, watch: WatchLease, on_event: OnEvent) -> None:
         params = {
             "watch": "true",
-            "fieldSelector": f"metadata.name={self._config.lease}",
+            "fieldSelector": self._selector,
             "timeoutSeconds": str(WATCH_SECONDS),
         }
         if watch.resource_version is not None:
@@ -166,12 +170,19 @@ class LeaseClient:
                 on_event(parse_lease(event.object), is_deleted=is_deleted)
 
     async def _call(
-        self, verb: str, method: str, path: str, *, body: object = None, pooled: bool = False
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        pooled: bool = False,
+        params: Mapping[str, str] | None = None,
     ) -> object:
         self._count(verb, "sent")
         try:
             answer = await self._server.request(
-                method, path, timeout=self._timeout, body=body, pooled=pooled
+                method, path, timeout=self._timeout, body=body, pooled=pooled, params=params
             )
             self._forbidden.pop(verb, None)
             return answer
@@ -200,6 +211,9 @@ class LeaseClient:
 def needed_rules(config: Config) -> str:
     """What the Role must have, as one line of YAML; RBAC cannot limit `create` to a name."""
     leases = 'apiGroups: ["coordination.k8s.io"], resources: ["leases"]'
+    if config.shards is not None:
+        verbs = '["get", "list", "watch", "create", "update"]'
+        return f"Role in namespace {config.namespace}: [{{{leases}, verbs: {verbs}}}]"
     return (
         f"Role in namespace {config.namespace}: "
         f'[{{{leases}, resourceNames: ["{config.lease}"], verbs: ["get", "watch", "update"]}}, '
@@ -207,5 +221,6 @@ def needed_rules(config: Config) -> str:
     )
 
 
-def _retry_after(error: Exception) -> float | None:
+def retry_after(error: Exception) -> float | None:
+    """Seconds that the server asked to wait, if it did."""
     return error.retry_after if isinstance(error, ApiError) else None

@@ -71,4 +71,53 @@ def measure(elector: Elector, now: float) -> list[Metric]:
                 for (verb, result), count in requests
             ),
         ),
+        *_of_shards(elector, now, lease),
+    ]
+
+
+def _of_shards(elector: Elector, now: float, lease: dict[str, str]) -> list[Metric]:
+    """With --shards only."""
+    if elector.sharding is None:
+        return []
+    view, ownership = elector.sharding.machine.view(now), elector.sharding.machine.ownership
+    moves = {
+        "taken": ownership.takes,
+        "handed over": ownership.hand_overs,
+        "lost": ownership.losses,
+    }
+
+    def one(name: str, kind: Kind, text: str, value: float) -> Metric:
+        return Metric(name, kind, text, ((lease, value),))
+
+    return [
+        one(
+            "elector_shards_owned",
+            Kind.GAUGE,
+            "Shards that this member owns now.",
+            float(len(view.owned)),
+        ),
+        one(
+            "elector_shards_unowned",
+            Kind.GAUGE,
+            "Shards that no living member owns, as this member knows the table.",
+            float(view.unowned),
+        ),
+        one(
+            "elector_shard_members",
+            Kind.GAUGE,
+            "Living members that share the shards.",
+            float(len(view.members)),
+        ),
+        Metric(
+            "elector_shard_moves_total",
+            Kind.COUNTER,
+            "Shards that this member took, handed over or lost.",
+            tuple((lease | {"reason": reason}, float(n)) for reason, n in moves.items()),
+        ),
+        one(
+            "elector_shards_waited_for_validity_total",
+            Kind.COUNTER,
+            "Hand-overs that the main did not confirm: free only when what it was told had passed.",
+            float(ownership.unconfirmed_hand_overs),
+        ),
     ]

@@ -30,12 +30,16 @@ from edge_sidecars.runtime.options import (
 from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
 from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming
+from elector_sidecar.shards.ranges import MAX_SHARDS, MIN_SHARDS
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
 
 # RFC 1123 subdomain, as Kubernetes wants names of objects.
 NAME_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 MAX_NAME = 253
+MAX_LABEL_VALUE = 63
+# RFC 4122, as Kubernetes makes them.
+UID_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # RFC 1123 label, as it wants names of namespaces.
 NAMESPACE_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 LABEL_PATTERN = re.compile(
@@ -67,6 +71,18 @@ def _switch(text: str) -> bool:
     if text.lower() in ("true", "1", "yes"):
         return True
     raise BadInput(f"{text!r}: write true or false")
+
+
+def _shards(text: str) -> int:
+    try:
+        shards = whole(text)
+    except BadInput:
+        shards = -1
+    if shards == 1:
+        raise BadInput("'1': one shard is one leader; drop the flag")
+    if not MIN_SHARDS <= shards <= MAX_SHARDS:
+        raise BadInput(f"{text!r:.40} is not a number from {MIN_SHARDS} to {MAX_SHARDS}, like 64")
+    return shards
 
 
 def _mode(text: str) -> int:
@@ -113,6 +129,13 @@ class Config:
     probe_listen: Address | None = option(
         "[HOST]:PORT", "read-only paths, for kubelet and Prometheus; default off", address
     )
+    shards: int | None = option(
+        "N",
+        "2-256: share the work instead of leading; the Lease is then the table of owners",
+        _shards,
+        group="shards",
+    )
+    shard_settle: float = setting("5s", "a member takes its share only after so long", seconds)
     health_url: str | None = option(
         "URL", "contend only while the main is healthy", url, group="the main container"
     )
@@ -155,6 +178,7 @@ class Config:
     log_level: str = log_level_option()
     contrib_listen: Address | None
     pod_name: str | None
+    pod_uid: str | None
     pod_namespace: str
     otlp_endpoint: str | None
     warnings: tuple[str, ...] = ()
@@ -181,8 +205,39 @@ class Config:
             raise BadInput(f"--health-failures {self.health_failures} must be at least 1")
         if self.health_interval <= 0:
             raise BadInput(f"--health-interval {self.health_interval:g}s must be positive")
+        if self.shards is not None:
+            self._check_shards()
         if self.leader_label and not self.pod_name:
             raise BadInput("--leader-label needs the pod's own name: set POD_NAME (downward API)")
+
+    @property
+    def member_lease(self) -> str:
+        """The Lease that this process contends for: with shards one of its own."""
+        return self.lease if self.shards is None else f"{self.lease}-{self.identity}"
+
+    def _check_shards(self) -> None:
+        if self.take_missing:
+            raise BadInput(
+                "--on-missing take and --shards exclude each other: a table that is created at "
+                "once may stand beside one that lives; drop --on-missing"
+            )
+        if len(self.lease) > MAX_LABEL_VALUE:
+            raise BadInput(
+                f"--lease {self.lease!r:.80} is over {MAX_LABEL_VALUE} characters: with --shards "
+                "it is a label's value too; use a shorter name"
+            )
+        if not NAME_PATTERN.fullmatch(self.member_lease) or len(self.member_lease) > MAX_NAME:
+            raise BadInput(
+                f"--identity {self.identity!r:.80}: with --shards {self.member_lease!r:.120} is "
+                "the name of a Lease: use lower-case letters, digits, - and ., like the pod's name"
+            )
+        if self.shard_settle < 0:
+            raise BadInput(f"--shard-settle {self.shard_settle:g}s must not be negative")
+        if self.pod_uid is not None and not UID_PATTERN.fullmatch(self.pod_uid):
+            raise BadInput(
+                f"POD_UID {self.pod_uid!r:.80} is no uid: set it by the downward API, "
+                "fieldPath metadata.uid"
+            )
 
 
 def parser() -> Parser:
@@ -192,7 +247,8 @@ def parser() -> Parser:
         prog="elector-sidecar",
         description="Contends for a Kubernetes Lease and answers on localhost who leads.",
         epilog="Sub-commands: `elector-sidecar check` (exit 0 only if leader), "
-        "`elector-sidecar status` (who leads). Every flag has an env twin, ELECTOR_<FLAG>.",
+        "`elector-sidecar status` (who leads), `elector-sidecar shards` (who owns what). "
+        "Every flag has an env twin, ELECTOR_<FLAG>.",
     )
     contrib = it.add_argument_group("contrib leader-elector's flags, one or two dashes")
     for name, text in _CONTRIB.items():
@@ -235,6 +291,7 @@ def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str)
             **values,
             contrib_listen=contrib_listen,
             pod_name=pod_name,
+            pod_uid=environ.get("POD_UID") or None,
             otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
         )
     except UnsafeTiming as error:

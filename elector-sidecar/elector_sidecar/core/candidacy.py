@@ -59,7 +59,7 @@ class Candidacy:
         )
         self.leadership = Leadership(candidate.timing.validity)
         self.schedule = WriteSchedule()
-        self.lease_watch = LeaseWatch(now)
+        self.lease_watch = LeaseWatch(now, is_shared=candidate.shares_watch)
         self.lease_writes = LeaseWrites(candidate)
         self.intent = Intent.CONTEND
         self.is_released = False
@@ -252,7 +252,11 @@ class Candidacy:
         if self.leadership.is_proven_since(write.sent_at):
             return
         self.leadership.note_proof(write.sent_at)
-        self.schedule.set_due(write.sent_at + self._timing.renew_interval)
+        if self.intent is Intent.RELEASE:
+            # It was on its way when the release was asked for, which is for another write.
+            self.schedule.set_due_at_once()
+        else:
+            self.schedule.set_due(write.sent_at + self._timing.renew_interval)
         self.lease_writes.has_proven(write)
         # A renewal of a pod that gives up keeps others off, and must not make it answer 200; so
         # must a write of a record in which somebody else may still believe (P1).

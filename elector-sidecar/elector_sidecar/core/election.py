@@ -19,6 +19,7 @@ from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import STANDBY_RETRY, ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease, delay
+from elector_sidecar.core.term import LeadershipTerm
 from elector_sidecar.core.timing import RETRY_DELAY
 
 # The shell performs each once and reports once how it ended; each event of a watch besides.
@@ -67,6 +68,24 @@ class Election:
     def set_intent(self, now: float, intent: Intent) -> None:
         """From now on; anything but CONTEND ends the present term at once, for good."""
         self._candidacy.set_intent(now, intent)
+
+    @property
+    def record(self) -> Lease | None:
+        """The newest version of the Lease that was seen."""
+        return self._observed.lease
+
+    def valid_term(self, now: float) -> LeadershipTerm | None:
+        """The present term, if it is valid at this moment."""
+        return self._leadership.valid_term(now) if self.intent is Intent.CONTEND else None
+
+    def renew_soon(self, now: float) -> None:
+        """What the next renewal says is news to others; never sooner than a retry."""
+        if self.holds_record:
+            self._schedule.repair(now)
+
+    def look_again(self, now: float) -> None:
+        """The record is in doubt: read at once."""
+        self._lease_watch.want_read(now)
 
     def free_since(self, now: float) -> float | None:
         return self._observed.free_since(now)

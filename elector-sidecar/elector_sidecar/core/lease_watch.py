@@ -35,7 +35,8 @@ class WatchLease:
 
 
 class LeaseWatch:
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, *, is_shared: bool = False) -> None:
+        self._is_shared = is_shared
         self.newest = 0
         self._newest_at = -math.inf
         self._reads: dict[int, ReadLease] = {}
@@ -108,7 +109,8 @@ class LeaseWatch:
         return math.inf if self.is_watching else self._watch_at
 
     def start_watch(self, watch_id: int, now: float, *, exists: bool) -> WatchLease:
-        resource_version = self.newest if exists and self._is_cursor_good else None
+        is_resumed = exists and self._is_cursor_good and not self._is_shared
+        resource_version = self.newest if is_resumed else None
         self._is_continuous = resource_version is not None
         self._watch_id = watch_id
         self._watch_started_at = now

@@ -43,6 +43,8 @@ class Candidate:
     name: str
     timing: Timing
     take_missing: bool = False
+    # Its events come by a watch that others share, so that each watch begins at the present state.
+    shares_watch: bool = False
 
 
 class Purpose(Enum):

@@ -100,6 +100,8 @@ class LifecyclePolicy:
     drain_timeout: float
     release_on_term: bool
     release_timeout: float
+    # The main confirms by itself that it has stopped (shards), or what it was told passes.
+    has_confirmations: bool = False
 
 
 @dataclass(frozen=True)
@@ -321,7 +323,7 @@ class Lifecycle:
         # Without a drain URL only its end proves that the main has stopped: that is worth renewing
         # for while kubelet ends it too. A main that fails or hangs may do so for ever.
         is_ending = self._policy.has_health and cause is HandoverCause.TERMINATION
-        can_learn = self._policy.has_drain or is_ending
+        can_learn = self._policy.has_drain or self._policy.has_confirmations or is_ending
         deadline = now + (self._policy.drain_timeout if can_learn else 0.0)
         self._phase = Draining(
             cause, deadline, is_main_stopped=not self._work_may_run, cooldown=cooldown

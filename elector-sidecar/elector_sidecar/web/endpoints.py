@@ -5,14 +5,12 @@ request was parsed and after the last await of the handler. Bad input is a 400 t
 polls and streams never take all connections of a listener, and none of another listener's.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from json import dumps
 
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.values import BadInput, seconds, whole
+from edge_sidecars.runtime.values import BadInput, whole
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import (
     READS,
@@ -29,18 +27,28 @@ from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
 from elector_sidecar.metrics import measure
 from elector_sidecar.status import ElectorStatus
-from elector_sidecar.web.leader_stream import follow
+from elector_sidecar.web.document_stream import follow
+from elector_sidecar.web.shard_endpoints import (
+    NO_SHARDS,
+    READ_PATHS,
+    ShardEndpoints,
+    released_shard,
+)
+from elector_sidecar.web.wait_limit import (
+    MAX_WAIT,
+    RENEWAL_POLL,
+    WaitLimit,
+    full,
+    named_seconds,
+    wait_seconds,
+)
 
 VALID_UNTIL_HEADER = "X-Leader-Valid-Until"
 FENCING_TOKEN_HEADER = "X-Leader-Fencing-Token"
-# A long poll longer than this says more about a typing error than about patience.
-MAX_WAIT = 3600.0
-# A long poll for more validity looks so often whether a renewal brought it.
-RENEWAL_POLL = 0.1
 MIN_COOLDOWN = 1.0
 DEFAULT_COOLDOWN = 10.0
 
-PROBE_PATHS = frozenset({"/readyz", "/eligible", "/livez", "/leader", "/metrics"})
+PROBE_PATHS = READ_PATHS | {"/readyz", "/eligible", "/livez", "/leader", "/metrics"}
 
 
 @dataclass(frozen=True)
@@ -51,24 +59,6 @@ class ReadyCondition:
     min_age: float = 0.0
     wait: float = 0.0
     token: int | None = None
-
-
-class WaitLimit:
-    """How many long polls and streams may be open at a time."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._open = 0
-
-    @contextmanager
-    def place(self) -> Iterator[bool]:
-        """Whether there is one left."""
-        is_there = self._open < self.most
-        self._open += is_there
-        try:
-            yield is_there
-        finally:
-            self._open -= is_there
 
 
 class ElectorEndpoints:
@@ -91,9 +81,15 @@ class ElectorEndpoints:
             "/healthz": ("GET", self._livez),
             "/metrics": ("GET", self._metrics),
             "/resign": ("POST", self._resign),
+            "/shards": ("GET", self._shards),
+            "/owns": ("GET", self._owns),
         }
+        sharding = elector.sharding
+        self._sharded = None if sharding is None else ShardEndpoints(elector, sharding)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._sharded is not None and released_shard(request.path) is not None:
+            return await self._sharded.released(request)
         return await self._dispatch(request, self._routes.get(request.path))
 
     async def handle_probe(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -118,6 +114,16 @@ class ElectorEndpoints:
             return text(404, f"unknown path {request.path!r}")
         return await served(request, route)
 
+    async def _shards(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._sharded is None:
+            return text(404, NO_SHARDS)
+        return await self._sharded.shards(request, self._limit(request))
+
+    async def _owns(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._sharded is None:
+            return text(404, NO_SHARDS)
+        return await self._sharded.owns(request, self._limit(request))
+
     async def _name(self, request: web.BaseRequest) -> web.StreamResponse:
         holder = self._elector.status(boottime()).holder
         # Contrib's bytes: json.Marshal of its only field, no newline.
@@ -127,8 +133,21 @@ class ElectorEndpoints:
         if is_asked(request, "watch") and request.method == "GET":
             limit = self._limit(request)
             with limit.place() as is_there:
-                return await follow(self._elector, request) if is_there else _full(limit)
-        return json(self._elector.status(boottime()).json())
+                if not is_there:
+                    return full(limit)
+                return await follow(self._elector, request, self._leader_document)
+        return json(self._leader_document(boottime()))
+
+    def _leader_document(self, now: float) -> bytes:
+        status = self._elector.status(now)
+        self._tell(now, status)
+        return status.json()
+
+    def _tell(self, now: float, status: ElectorStatus) -> None:
+        """With shards, an answer about the lead is one about shard 0 (S6)."""
+        sharding = self._elector.sharding
+        if sharding is not None and status.view.valid_until is not None:
+            sharding.machine.tell(now, [0], status.view.valid_until)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         condition = _ready_condition(request)
@@ -136,7 +155,7 @@ class ElectorEndpoints:
             return await self._ready(condition)
         limit = self._limit(request)
         with limit.place() as is_there:
-            return await self._ready(condition) if is_there else _full(limit)
+            return await self._ready(condition) if is_there else full(limit)
 
     async def _ready(self, condition: ReadyCondition) -> web.StreamResponse:
         deadline = boottime() + condition.wait
@@ -147,6 +166,7 @@ class ElectorEndpoints:
                 condition, status.remaining, status.term_seconds, status.view.fencing_token
             )
             if unmet is None and status.is_leader:
+                self._tell(now, status)
                 headers = {
                     VALID_UNTIL_HEADER: f"{status.view.valid_until:.6f}",
                     FENCING_TOKEN_HEADER: str(status.view.fencing_token),
@@ -177,7 +197,7 @@ class ElectorEndpoints:
 
     async def _resign(self, request: web.BaseRequest) -> web.StreamResponse:
         told = query(request, "cooldown").get("cooldown")
-        cooldown = DEFAULT_COOLDOWN if told is None else _seconds("cooldown", told)
+        cooldown = DEFAULT_COOLDOWN if told is None else named_seconds("cooldown", told)
         if cooldown < MIN_COOLDOWN:
             raise BadInput(f"cooldown={told}: at least {MIN_COOLDOWN:g}s")
         match await self._elector.resign(cooldown):
@@ -187,14 +207,6 @@ class ElectorEndpoints:
                 return text(200, "released")
             case _:
                 return text(503, "stopped leading; whether the Lease was released is unknown")
-
-
-def _full(limit: WaitLimit) -> web.Response:
-    return text(
-        503,
-        f"{limit.most} clients wait already: ask again, or without waiting",
-        {"Retry-After": "1"},
-    )
 
 
 def _unmet(
@@ -228,22 +240,12 @@ def _ready_condition(request: web.BaseRequest) -> ReadyCondition:
         fencing_token = None if token is None else whole(token)
     except BadInput as error:
         raise BadInput(f"token: {error}, as fencingToken of /leader is") from error
-    wait = _seconds("wait", told.get("wait", "0"))
-    if wait > MAX_WAIT:
-        raise BadInput(f"wait={told['wait']}: at most {MAX_WAIT:g}s")
     return ReadyCondition(
-        min_remaining=_seconds("min_remaining", told.get("min_remaining", "0")),
-        min_age=_seconds("min_age", told.get("min_age", "0")),
-        wait=wait,
+        min_remaining=named_seconds("min_remaining", told.get("min_remaining", "0")),
+        min_age=named_seconds("min_age", told.get("min_age", "0")),
+        wait=wait_seconds(told.get("wait", "0")),
         token=fencing_token,
     )
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        return seconds(text)
-    except BadInput as error:
-        raise BadInput(f"{name}: {error}") from error
 
 
 def _is_local(request: web.BaseRequest) -> bool:

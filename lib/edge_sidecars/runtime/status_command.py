@@ -1,4 +1,4 @@
-"""A `status` command: asks a process on this machine for its document, and shows that to people.
+"""A `status` command, or one like it: shows people the document of a process on this machine.
 
 Knows no document: what its fields mean, and where the process listens, its component says.
 Guarantees: what is told of failures is one line on standard error; no proxy is asked; a table is
@@ -68,14 +68,15 @@ class StatusDocument:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusCommand:
-    """`program` is its name for people. `url_of` tells what --url is of; `listen` is where the
-    process listens, by the environment: it raises `BadInput`."""
+    """`program` and `name` are the command's for people. `url_of` tells what --url is of; `listen`
+    is where the process listens, by the environment: it raises `BadInput`."""
 
     program: str
     document: StatusDocument
     url_of: str
     listen: Callable[[Mapping[str, str]], Address]
     table: Callable[[Told], str]
+    name: str = "status"
 
     def run(self, arguments: list[str], environ: Mapping[str, str]) -> int:
         """0 if the process answered, 1 if it did not, 2 for bad input."""
@@ -95,13 +96,13 @@ class StatusCommand:
 
     def _parser(self, environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default = f"http://{self.listen(environ).dialled}"
-        it = Parser(prog=f"{self.program} status", allow_abbrev=False)
+        it = Parser(prog=f"{self.program} {self.name}", allow_abbrev=False)
         it.add_argument("--url", default=default, help=f"of {self.url_of}; default {default}")
         it.add_argument("-o", "--output", choices=("table", "json"), default="table")
         return it
 
     def _failed(self, error: ValueError, status: int) -> int:
-        sys.stderr.write(f"{self.program} status: {error}\n")
+        sys.stderr.write(f"{self.program} {self.name}: {error}\n")
         return status
 
 

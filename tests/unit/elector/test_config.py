@@ -323,3 +323,33 @@ def test_a_namespace_from_a_kubeconfig_is_checked_too() -> None:
     config = loaded("--kubeconfig", "/k")
     with pytest.raises(BadInput, match="lower-case"):
         replace(config, namespace="../x")
+
+
+# ── shards ──
+
+
+def test_shards_contend_for_a_lease_of_their_own() -> None:
+    config = loaded("--shards=64", environ={"POD_UID": "7c6f1b3e-55cf-4d0a-9f3d-6f1e4ad2b111"})
+    assert (config.lease, config.member_lease, config.shards) == ("x", "x-gm-0", 64)
+    assert config.shard_settle == 5.0
+    assert loaded().member_lease == "x"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "told"),
+    [
+        (["--shards=0"], {}, "2 to 256"),
+        (["--shards=1"], {}, "drop the flag"),
+        (["--shards=300"], {}, "2 to 256"),
+        (["--shards=many"], {}, "2 to 256"),
+        (["--shards=64", "--on-missing=take"], {}, "exclude each other"),
+        (["--shards=64", "--lease=" + "x" * 64], {}, "63 characters"),
+        (["--shards=64", "--identity=GM_0"], {}, "the name of a Lease"),
+        (["--shards=64"], {"POD_UID": "gm-0"}, "metadata.uid"),
+    ],
+)
+def test_shards_that_cannot_be_are_refused_before_anything_is_owned(
+    flags: list[str], environ: dict[str, str], told: str
+) -> None:
+    with pytest.raises(BadInput, match=told):
+        loaded(*flags, environ=environ)

@@ -9,7 +9,8 @@ from edge_sidecars.kubeapi import ApiClient, Plain
 from elector_sidecar.config.config import load
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
-from elector_sidecar.web.endpoints import ElectorEndpoints, WaitLimit
+from elector_sidecar.web.endpoints import ElectorEndpoints
+from elector_sidecar.web.wait_limit import WaitLimit
 
 CONFIG = load(["--lease", "x", "--namespace", "ns", "--server", "http://h"], {}, hostname="host")
 

@@ -45,11 +45,13 @@ def raw(port: int, content: bytes, *, timeout: float = 5, half_close: bool = Tru
 class Stream:
     """The documents of one watch, read in a thread, each with the time of its arrival."""
 
-    def __init__(self, pod: ElectorPod, *, accept: str = "*/*") -> None:
+    def __init__(
+        self, pod: ElectorPod, *, path: str = "/leader?watch=true", accept: str = "*/*"
+    ) -> None:
         with ExitStack() as stack:
             opened = http.client.HTTPConnection("127.0.0.1", pod.port, timeout=10)
             self._connection = stack.enter_context(closing(opened))
-            self._connection.request("GET", "/leader?watch=true", headers={"Accept": accept})
+            self._connection.request("GET", path, headers={"Accept": accept})
             self.response = stack.enter_context(self._connection.getresponse())
             self._stack = stack.pop_all()
         self.lines: list[tuple[float, bytes]] = []

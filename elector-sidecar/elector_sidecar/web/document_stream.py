@@ -1,10 +1,11 @@
-"""`/leader?watch=true`: the document at each change and each second, until the client leaves.
+"""A document at each change and each second, until the client leaves: `?watch=true`.
 
 One JSON document per line, or server-sent events. A client that does not read is cut off as soon
 as what it left unread fills its buffers: only then does it cost memory.
 """
 
 import socket
+from collections.abc import Callable
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -17,7 +18,10 @@ SEND_BUFFER = 16 * 1024
 UNREAD_LIMIT = 32 * 1024
 
 
-async def follow(elector: Elector, request: web.BaseRequest) -> web.StreamResponse:
+async def follow(
+    elector: Elector, request: web.BaseRequest, document: Callable[[float], bytes]
+) -> web.StreamResponse:
+    """`document(now)` is computed right before it is written; `now` on CLOCK_BOOTTIME."""
     wants_events = "text/event-stream" in request.headers.get("Accept", "")
     content_type = "text/event-stream" if wants_events else "application/json"
     response = web.StreamResponse(
@@ -33,10 +37,9 @@ async def follow(elector: Elector, request: web.BaseRequest) -> web.StreamRespon
         request.protocol.is_lively = True
     await response.prepare(request)
     while not transport.is_closing():
-        document = elector.status(boottime()).json()
-        line = b"data: %s\n\n" % document if wants_events else document + b"\n"
-        await response.write(line)
-        if transport.get_write_buffer_size() > UNREAD_LIMIT:
+        told = document(boottime())
+        await response.write(b"data: %s\n\n" % told if wants_events else told + b"\n")
+        if transport.get_write_buffer_size() > max(UNREAD_LIMIT, 2 * len(told)):
             transport.abort()
             break
         await elector.changed(INTERVAL)

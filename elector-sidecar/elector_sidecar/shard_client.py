@@ -1,0 +1,163 @@
+"""The Leases of an election for shards over kubeapi: performs a command, returns what happened.
+
+The own Lease is `LeaseClient`'s; here are those of the others, the table, and the list and watch
+by label that all of them come by. Knows no election.
+"""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, decode_object
+from edge_sidecars.kubeapi import (
+    ApiClient,
+    ApiError,
+    Conflict,
+    Gone,
+    NotFound,
+    Unreachable,
+    parse_event,
+)
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import logger
+from elector_sidecar.config.config import Config
+from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease
+from elector_sidecar.lease_client import (
+    WATCH_SECONDS,
+    Applied,
+    Conflicted,
+    Found,
+    LeaseClient,
+    Lost,
+    Refused,
+    retry_after,
+)
+from elector_sidecar.shards.lease_stream import WatchLeases
+from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION, is_labelled
+from elector_sidecar.shards.table import ELECTION_LABEL
+from elector_sidecar.shards.table_writes import WriteNamed
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The Leases of the election, as of a resourceVersion."""
+
+    leases: tuple[Lease, ...]
+    resource_version: int
+
+
+class ShardClient(LeaseClient):
+    def __init__(self, server: ApiClient, config: Config) -> None:
+        super().__init__(server, config, name=config.member_lease)
+        self._label = f"{ELECTION_LABEL}={config.lease}"
+        self._foreign = ""
+
+    def refusal(self, now: float) -> str:
+        return self._foreign or super().refusal(now)
+
+    async def read(self) -> Found | Lost:
+        """Of the own Lease; one that somebody else made is never written."""
+        found = await super().read()
+        if isinstance(found, Found):
+            self._foreign = self._foreign_line(found.lease)
+        if self._foreign:
+            if self._complaints.allows(self._foreign):
+                logger.error(self._foreign)
+            return Lost(None)
+        return found
+
+    def _foreign_line(self, lease: Lease | None) -> str:
+        """Why it is somebody else's; "" if it is not. The label may have been taken off ours."""
+        config = self._config
+        if lease is None or is_labelled(lease, config.lease):
+            return ""
+        if MEMBER_ANNOTATION in (lease.raw["metadata"].get("annotations") or {}):
+            return ""
+        return (
+            f"the Lease {config.namespace}/{config.member_lease} exists without the label "
+            f"{self._label}: it belongs to somebody else; use another --lease or --identity, or "
+            "delete it"
+        )
+
+    async def list(self) -> Listed | Lost:
+        params = {"labelSelector": self._label}
+        try:
+            body: Any = await self._call("list", "GET", self._collection_path, params=params)
+            version = int(body["metadata"]["resourceVersion"])
+            leases = [lease for item in body["items"] if (lease := _readable(item)) is not None]
+        except (ApiError, Unreachable) as error:
+            self._complain("listing the election's Leases failed", "list", error)
+            return Lost(retry_after(error))
+        except (KeyError, TypeError, ValueError) as error:
+            self._complain("the list of the election's Leases is malformed", "list", error)
+            return Lost(None)
+        return Listed(tuple(leases), version)
+
+    async def read_named(self, name: str) -> Found | Lost:
+        try:
+            return Found(parse_lease(await self._call("get", "GET", self._named(name))))
+        except NotFound:
+            return Found(None)
+        except (ApiError, Unreachable, MalformedLease) as error:
+            self._complain(f"reading the Lease {name} failed", "get", error)
+            return Lost(retry_after(error))
+
+    async def write_named(self, write: WriteNamed) -> Applied | Conflicted | Refused | Lost:
+        verb, method, path = "update", "PUT", self._named(write.name)
+        if write.creates:
+            verb, method, path = "create", "POST", self._collection_path
+        try:
+            return Applied(parse_lease(await self._call(verb, method, path, body=write.body)))
+        except (Conflict, NotFound):
+            return Conflicted()
+        except (ApiError, Unreachable, MalformedLease) as error:
+            self._complain(f"writing the Lease {write.name} failed", verb, error)
+            is_refusal = isinstance(error, ApiError) and error.is_refusal
+            return (Refused if is_refusal else Lost)(retry_after(error))
+
+    async def watch_all(self, watch: WatchLeases, on_event: Callable[[Lease, bool], None]) -> bool:
+        """Calls `on_event(lease, is_deleted)` until the watch ends; whether it ended in order."""
+        self._watched_at = boottime()
+        try:
+            await self._follow_all(watch, on_event)
+        except Gone:
+            logger.debug("the watch expired")
+        except (ApiError, Unreachable, MalformedLease) as error:
+            self._complain("watching the election's Leases failed", "watch", error)
+        else:
+            return True
+        return False
+
+    async def _follow_all(
+        self, watch: WatchLeases, on_event: Callable[[Lease, bool], None]
+    ) -> None:
+        params = {
+            "watch": "true",
+            "labelSelector": self._label,
+            "timeoutSeconds": str(WATCH_SECONDS),
+            "resourceVersion": str(watch.resource_version),
+        }
+        self._count("watch", "sent")
+        lines = self._server.lines(self._collection_path, open_timeout=self._timeout, params=params)
+        async with aclosing(lines):
+            async for line in lines:
+                event = parse_event(line, decode_object)
+                if isinstance(event, Bookmark):
+                    continue
+                self._forbidden.pop("watch", None)
+                lease = _readable(event.object)
+                if lease is not None:
+                    on_event(lease, event.type is EventType.DELETED)
+
+    def _named(self, name: str) -> str:
+        return f"{self._collection_path}/{name}"
+
+
+def _readable(item: object) -> Lease | None:
+    """A Lease that somebody made unusable says nothing: who depends on it reads it by name."""
+    try:
+        return parse_lease(item)
+    except MalformedLease as error:
+        logger.debug("a Lease of the election is malformed: %s", error)
+        return None

@@ -1,0 +1,74 @@
+"""How many shards each member should own, and who gives up or takes which now.
+
+Pure and deterministic: members that see the same table and the same members decide the same. A
+change moves no more shards than the sizes of the shares need (S3); without one nothing moves (S4).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# Seconds between two takers, so that the second sees what the first one took.
+TAKER_SPACING = 0.02
+# A shard that stays free for so long is taken by whoever can. Seconds.
+UNTAKEN_LIMIT = 1.0
+
+
+@dataclass(frozen=True)
+class Share:
+    """What counts of a living member. Who owns something takes part, settled or not."""
+
+    owned: int
+    is_settled: bool
+    is_leaving: bool = False
+
+
+@dataclass(frozen=True)
+class Taking:
+    """Shards that a member takes, after waiting for its turn (seconds)."""
+
+    shards: tuple[int, ...]
+    delay: float
+
+
+def participants(members: Mapping[str, Share]) -> dict[str, Share]:
+    """The members among which shards are shared; all that stay if none is settled yet."""
+    staying = {identity: it for identity, it in members.items() if not it.is_leaving}
+    chosen = {identity: it for identity, it in staying.items() if it.is_settled or it.owned}
+    return chosen or staying
+
+
+def quotas(members: Mapping[str, Share], shards: int) -> dict[str, int]:
+    """How many each participant should own: who owns most gets what does not divide."""
+    sharing = participants(members)
+    order = sorted(sharing, key=lambda identity: (-sharing[identity].owned, identity))
+    least, more = divmod(shards, len(order)) if order else (0, 0)
+    return {identity: least + (place < more) for place, identity in enumerate(order)}
+
+
+def excess(me: str, members: Mapping[str, Share], shards: int) -> int:
+    """How many shards this member gives up."""
+    quota = quotas(members, shards).get(me)
+    return 0 if quota is None else max(members[me].owned - quota, 0)
+
+
+def taking(
+    me: str, members: Mapping[str, Share], free: Sequence[int], late: Sequence[int], shards: int
+) -> Taking:
+    """Which of the free shards this member takes. `late`: those that nobody took in time."""
+    sharing = participants(members)
+    if me not in sharing:
+        return Taking((), 0.0)
+    if late:
+        order = sorted(sharing, key=lambda identity: (sharing[identity].owned, identity))
+        return Taking(tuple(late), order.index(me) * TAKER_SPACING)
+    wanted = {
+        identity: quota - sharing[identity].owned
+        for identity, quota in quotas(members, shards).items()
+        if quota > sharing[identity].owned
+    }
+    order = sorted(wanted, key=lambda identity: (-wanted[identity], identity))
+    if me not in wanted:
+        return Taking((), 0.0)
+    place = order.index(me)
+    first = sum(wanted[identity] for identity in order[:place])
+    return Taking(tuple(sorted(free)[first : first + wanted[me]]), place * TAKER_SPACING)

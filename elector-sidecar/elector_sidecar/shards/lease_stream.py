@@ -1,0 +1,138 @@
+"""Which Leases to list, to watch and to read by name, and when.
+
+Owns the one watch by label that all members' Leases and the table come by, and reads of single
+ones that it cannot answer. Pure. Guarantees: versions arrive in order, so that an event tells that
+everything older has arrived; what fails is tried again after a second at the soonest.
+"""
+
+import math
+from dataclasses import dataclass
+
+from elector_sidecar.core.lease_watch import STANDBY_RETRY
+
+
+@dataclass(frozen=True)
+class ListLeases:
+    """A quorum list by label (no resourceVersion)."""
+
+    id: int
+    sent_at: float
+
+
+@dataclass(frozen=True)
+class WatchLeases:
+    """Watch by label from here; ends the watch before it."""
+
+    id: int
+    resource_version: int
+
+
+@dataclass(frozen=True)
+class ReadNamed:
+    """A quorum read of one Lease (no resourceVersion)."""
+
+    id: int
+    name: str
+    sent_at: float
+
+
+StreamCommand = ListLeases | WatchLeases | ReadNamed
+
+
+class LeaseStream:
+    def __init__(self, now: float) -> None:
+        # Up to which version everything has arrived.
+        self.version = 0
+        self._last_id = 0
+        self._list_at = now
+        self._listing: ListLeases | None = None
+        self._watch_at = math.inf
+        self._watch_id: int | None = None
+        self._opened_at = now
+        self._wanted: dict[str, float] = {}
+        self._reading: dict[int, ReadNamed] = {}
+
+    @property
+    def is_open(self) -> bool:
+        return self._watch_id is not None
+
+    def is_asking(self, name: str) -> bool:
+        """Whether what is known of this Lease is in doubt."""
+        return name in self._wanted or any(it.name == name for it in self._reading.values())
+
+    def due(self, now: float) -> list[StreamCommand]:
+        commands: list[StreamCommand] = []
+        if self._listing is None and now >= self._list_at:
+            self._listing = ListLeases(self._next_id(), now)
+            self._list_at = math.inf
+            commands.append(self._listing)
+        if self._listing is None and now >= self._watch_at:
+            self._watch_id, self._watch_at = self._next_id(), math.inf
+            self._opened_at = now
+            commands.append(WatchLeases(self._watch_id, self.version))
+        open_reads = {it.name for it in self._reading.values()}
+        for name in [n for n, at in self._wanted.items() if now >= at and n not in open_reads]:
+            del self._wanted[name]
+            read = ReadNamed(self._next_id(), name, now)
+            self._reading[read.id] = read
+            commands.append(read)
+        return commands
+
+    def wake_at(self) -> float:
+        return min(self._list_at, self._watch_at, *self._wanted.values(), math.inf)
+
+    # ── list and watch ──
+
+    def distrust(self, now: float) -> None:
+        """It is too silent to be believed: everything is listed anew."""
+        self._watch_id, self._watch_at = None, math.inf
+        self._list_at = min(self._list_at, max(now, self._opened_at + STANDBY_RETRY))
+
+    def listed(self, list_id: int, now: float, version: int) -> ListLeases | None:
+        """The list that was answered; None if nobody waits for it."""
+        listing = self._listing
+        if listing is None or listing.id != list_id:
+            return None
+        self._listing = None
+        self.version = max(self.version, version)
+        self._watch_at = now
+        return listing
+
+    def list_failed(self, list_id: int, now: float) -> None:
+        if self._listing is not None and self._listing.id == list_id:
+            self._listing = None
+            self._list_at = now + STANDBY_RETRY
+
+    def is_watched_by(self, watch_id: int) -> bool:
+        return watch_id == self._watch_id
+
+    def heard(self, version: int) -> None:
+        self.version = max(self.version, version)
+
+    def watch_ended(self, watch_id: int, now: float, *, is_orderly: bool) -> bool:
+        """Whether it was the present one. An orderly end is resumed, anything else listed anew."""
+        if not self.is_watched_by(watch_id):
+            return False
+        self._watch_id = None
+        again_at = max(now, self._opened_at + STANDBY_RETRY)
+        if is_orderly:
+            self._watch_at = again_at
+        else:
+            self._list_at = again_at
+        return True
+
+    # ── reads by name ──
+
+    def want(self, name: str, at: float) -> None:
+        self._wanted[name] = min(at, self._wanted.get(name, math.inf))
+
+    def drop_wish(self, name: str) -> None:
+        """What was wanted came otherwise."""
+        self._wanted.pop(name, None)
+
+    def read_ended(self, read_id: int) -> ReadNamed | None:
+        return self._reading.pop(read_id, None)
+
+    def _next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id

@@ -1,0 +1,112 @@
+"""One member's own Lease: what it says there beside holding it, and in which term it is.
+
+Owns the label, the owner reference and the annotation of every write of the own Lease. Pure.
+Guarantee: a term number is written only when all work of the terms before it has ended, because
+others take what an older term owned as soon as they read a newer one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from elector_sidecar.core.election import Election
+from elector_sidecar.core.handover import Intent
+from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease
+from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION, MemberNote, decode, encode
+from elector_sidecar.shards.table import ELECTION_LABEL, Owner, TableVersion
+
+# So many of the last writes are recognised by their stamp when the watch brings them.
+REMEMBERED_WRITES = 8
+
+
+@dataclass(frozen=True)
+class ShardMember:
+    """Who takes part in which election. `candidate` is for the own Lease; `table` is the Lease
+    that all share; `settle` in seconds; `pod`: its owner reference, if known."""
+
+    candidate: Candidate
+    table: str
+    shards: int
+    settle: float
+    pod: Mapping[str, str] | None = None
+
+
+class Membership:
+    def __init__(self, member: ShardMember, election: Election) -> None:
+        self._member = member
+        self._election = election
+        self._sent: dict[str, float] = {}
+        # The term whose work may still run after it was ended; None if there is none.
+        self.protected_term: int | None = None
+        self.is_founder = False
+
+    def number(self, now: float) -> int | None:
+        """The present term, if it is valid."""
+        return self._election.terms if self._election.valid_term(now) else None
+
+    def note(self) -> MemberNote | None:
+        """What the own record says, if this process wrote it."""
+        record = self._election.record
+        if record is None or not self._election.holds_record:
+            return None
+        return decode(record)
+
+    def is_registered(self, now: float) -> bool:
+        """Whether others can read the present term in the own Lease."""
+        note, number = self.note(), self.number(now)
+        return note is not None and number is not None and note.term == number
+
+    def is_settled(self, now: float) -> bool:
+        term = self._election.valid_term(now)
+        return term is not None and (
+            self.is_founder or now >= term.started_at + self._member.settle
+        )
+
+    def settles_at(self, now: float) -> float | None:
+        term = self._election.valid_term(now)
+        return None if term is None else term.started_at + self._member.settle
+
+    def owner(self, number: int) -> Owner | None:
+        """How the table names the present term."""
+        record, candidate = self._election.record, self._member.candidate
+        if record is None:
+            return None
+        duration = candidate.timing.lease_duration
+        return Owner(candidate.identity, number, candidate.name, record.uid, duration)
+
+    def wanted_note(self, now: float, seen: TableVersion | None) -> MemberNote:
+        is_contending = self._election.intent is Intent.CONTEND
+        return MemberNote(
+            term=self._number_to_write(now),
+            shards=self._member.shards,
+            is_settled=self.is_settled(now),
+            is_leaving=not is_contending,
+            seen=seen,
+        )
+
+    def _number_to_write(self, now: float) -> int:
+        if self.protected_term is not None:
+            return self.protected_term
+        number = self._election.terms
+        is_renewal = self._election.valid_term(now) or self._election.intent is Intent.HOLD
+        return number if is_renewal else number + 1
+
+    def dress(self, write: WriteLease, now: float, seen: TableVersion | None) -> None:
+        """Completes the body of a write of the own Lease."""
+        metadata = write.body["metadata"]
+        metadata["labels"] = {**(metadata.get("labels") or {}), ELECTION_LABEL: self._member.table}
+        if self._member.pod is not None and not metadata.get("ownerReferences"):
+            metadata["ownerReferences"] = [dict(self._member.pod)]
+        annotations = metadata.setdefault("annotations", {})
+        if write.purpose is not Purpose.ACQUIRE_OR_RENEW:
+            annotations.pop(MEMBER_ANNOTATION, None)
+            return
+        note = self.wanted_note(now, seen)
+        identity = self._member.candidate.identity
+        annotations[MEMBER_ANNOTATION] = encode(note, identity=identity, renew_time=write.stamp)
+        self._sent[write.stamp] = write.sent_at
+        while len(self._sent) > REMEMBERED_WRITES:
+            del self._sent[next(iter(self._sent))]
+
+    def sent_at(self, renew_time: str | None) -> float | None:
+        """When the write that bears this stamp was sent; None if it is none of the last ones."""
+        return None if renew_time is None else self._sent.get(renew_time)

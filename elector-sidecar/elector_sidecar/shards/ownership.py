@@ -1,0 +1,127 @@
+"""The shards of one member: which it may act on, which it hands over, and what the main was told.
+
+Pure. Guarantee (S6): a shard that is given up is answered 503 first, and is ready to become free
+only when the main has confirmed, or when every validity that it was told for it has passed.
+
+    owned ──give_up──► handing over ──confirmed, or told validity over──► ready ──written──► gone
+      └────────────── end_term: the member gives up everything ──► relinquished ──► settled
+"""
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+# Confirmations come one by one: those that come within this time are written together. Seconds.
+GATHER = 0.02
+
+
+@dataclass
+class OwnedShard:
+    """`fencing_token`: the table's resourceVersion at acquisition. `told_until`: the latest
+    validity that the main was told. `given_up_at`: since when it is handed over."""
+
+    fencing_token: int
+    owned_since: float
+    told_until: float = -math.inf
+    given_up_at: float | None = None
+    confirmed_at: float = math.inf
+
+    @property
+    def is_handing_over(self) -> bool:
+        return self.given_up_at is not None
+
+    @property
+    def ready_at(self) -> float:
+        """When it may become free, as far as is known now."""
+        if self.given_up_at is None:
+            return math.inf
+        return max(self.given_up_at, min(self.confirmed_at, self.told_until))
+
+
+class Ownership:
+    def __init__(self) -> None:
+        self.shards: dict[int, OwnedShard] = {}
+        # Of a term that the member ended by itself: the main may still work on them.
+        self.relinquished: dict[int, OwnedShard] = {}
+        self.takes = 0
+        self.hand_overs = 0
+        self.unconfirmed_hand_overs = 0
+        self.losses = 0
+
+    @property
+    def owned(self) -> list[int]:
+        return sorted(s for s, it in self.shards.items() if not it.is_handing_over)
+
+    @property
+    def handing_over(self) -> dict[int, OwnedShard]:
+        given_up = {s: it for s, it in self.shards.items() if it.is_handing_over}
+        return dict(sorted((self.relinquished | given_up).items()))
+
+    def take(self, now: float, shards: Iterable[int], fencing_token: int) -> None:
+        for shard in shards:
+            self.shards[shard] = OwnedShard(fencing_token, now)
+            self.relinquished.pop(shard, None)
+            self.takes += 1
+
+    def keep_only(self, shards: Collection[int]) -> None:
+        """The known table names this member for these; the others are gone."""
+        for shard in [s for s in self.shards if s not in shards]:
+            gone = self.shards.pop(shard)
+            if gone.is_handing_over:
+                self.hand_overs += 1
+                # It became free only because all that the main was told had passed.
+                self.unconfirmed_hand_overs += -math.inf < gone.told_until < gone.confirmed_at
+            else:
+                self.losses += 1
+
+    def give_up(self, now: float, count: int) -> None:
+        """The highest ones, so that the others are neighbours."""
+        for shard in self.owned[len(self.owned) - count :]:
+            self.shards[shard].given_up_at = now
+
+    def end_term(self, now: float, *, by_itself: bool) -> None:
+        """All at once; `by_itself`: the Lease is still held, and released when it is settled."""
+        if by_itself:
+            for shard, it in self.shards.items():
+                it.given_up_at = now if it.given_up_at is None else it.given_up_at
+                self.relinquished[shard] = it
+        else:
+            self.losses += len(self.shards)
+        self.shards = {}
+
+    # ── what the main was told, and says ──
+
+    def told(self, shard: int, until: float) -> None:
+        if shard in self.shards:
+            it = self.shards[shard]
+            it.told_until = max(it.told_until, until)
+
+    def confirm(self, now: float, shard: int, token: int) -> bool:
+        """False only if that very shard is owned and not handed over."""
+        owned = self.shards.get(shard)
+        if owned is not None and owned.fencing_token == token and not owned.is_handing_over:
+            return False
+        for it in (owned, self.relinquished.get(shard)):
+            if it is not None and it.fencing_token == token:
+                it.confirmed_at = min(it.confirmed_at, now)
+        return True
+
+    def ready(self, now: float) -> list[int]:
+        """Those that may be written free; together, where more become so in a moment."""
+        over = {s: it for s, it in self.shards.items() if it.is_handing_over}
+        due = sorted(s for s, it in over.items() if it.ready_at <= now)
+        gathered_at = min((over[s].ready_at for s in due), default=math.inf) + GATHER
+        return due if len(due) == len(over) or now >= gathered_at else []
+
+    def ready_at(self, now: float) -> float:
+        """When `ready` may have an answer that it does not have now."""
+        times = [it.ready_at for it in self.shards.values() if it.is_handing_over]
+        later = [at for time in times for at in (time, time + GATHER) if at > now]
+        return min(later, default=math.inf)
+
+    def is_settled(self, now: float) -> bool:
+        """Whether the main does no work of a term that the member ended by itself."""
+        return all(it.ready_at <= now for it in self.relinquished.values())
+
+    def settled_at(self) -> float:
+        return max((it.ready_at for it in self.relinquished.values()), default=-math.inf)

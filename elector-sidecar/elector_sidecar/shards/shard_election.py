@@ -1,0 +1,497 @@
+"""One member of an election for shards: what to ask and to write, and which shards are its own.
+
+Pure: no I/O, clock, chance or log, like `Election`, whose reports for the own Lease it passes on.
+Guarantees, as long as `now` never runs backwards and P1 holds for the member Leases: `owns` is
+true only for one member at a time (S1); what is given up becomes free in order (S6).
+
+    table_state  which table this member goes by     members     whose term has ended
+    membership   the own Lease and its term          ownership   shards owned and handed over
+    table_plan   what to write into the table        lease_stream  what to list, watch and read
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from elector_sidecar.core.candidacy import ElectionView
+from elector_sidecar.core.election import Election
+from elector_sidecar.core.handover import Intent
+from elector_sidecar.core.lease import Lease, micro_time, pod_name
+from elector_sidecar.core.lease_watch import ReadLease, WatchLease
+from elector_sidecar.core.lease_writes import WriteLease
+from elector_sidecar.core.timing import RETRY_DELAY
+from elector_sidecar.shards.lease_stream import LeaseStream, StreamCommand
+from elector_sidecar.shards.members import Members
+from elector_sidecar.shards.membership import Membership, ShardMember
+from elector_sidecar.shards.ownership import Ownership
+from elector_sidecar.shards.ranges import shard_range
+from elector_sidecar.shards.table import Owner
+from elector_sidecar.shards.table_plan import PlannedWrite, TablePlan
+from elector_sidecar.shards.table_state import TableState
+from elector_sidecar.shards.table_writes import WriteNamed
+
+Command = ReadLease | WriteLease | StreamCommand | WriteNamed
+
+# After a conflict the newer version comes by the watch; if it does not, it is read. Seconds.
+CONFLICT_PATIENCE = 0.3
+
+
+@dataclass(frozen=True)
+class ShardView:
+    """One shard that this member owns or hands over; `owned_seconds` since it was acquired."""
+
+    shard: int
+    range: tuple[str, str]
+    fencing_token: int
+    owned_seconds: float
+
+
+@dataclass(frozen=True)
+class MemberView:
+    """A living member, and how many shards the table gives it."""
+
+    identity: str
+    pod: str
+    owned: int
+    is_settled: bool
+
+
+@dataclass(frozen=True)
+class ShardsView:
+    """What is true at one moment; `valid_until` None: nothing is owned."""
+
+    shards: int
+    owned: tuple[ShardView, ...]
+    handing_over: tuple[ShardView, ...]
+    valid_until: float | None
+    members: tuple[MemberView, ...]
+    unowned: int
+    owners: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class _TableWrite:
+    """One whose outcome is not known yet; `takes` are acquired when it is seen applied."""
+
+    write: WriteNamed
+    digest: str | None
+    takes: frozenset[int]
+    fences: Owner | None = None
+
+
+class ShardElection:
+    def __init__(self, member: ShardMember, *, now: float) -> None:
+        candidate = member.candidate
+        self._member = member
+        self._me = candidate.identity
+        timing = candidate.timing
+        self.election = Election(candidate, now=now)
+        self.membership = Membership(member, self.election)
+        self.ownership = Ownership()
+        self.members = Members(
+            me=self._me,
+            own_duration=timing.lease_duration,
+            renew_interval=timing.renew_interval,
+        )
+        self.table = TableState(
+            me=self._me,
+            name=member.table,
+            own_duration=timing.lease_duration,
+            validity=timing.validity,
+        )
+        self._stream = LeaseStream(now)
+        self._plan = TablePlan(
+            member, self.election, self.membership, self.ownership, self.members, self.table
+        )
+        self._number: int | None = None
+        self._own_watch: int | None = None
+        self._heard_at: dict[str, float] = {}
+        self._open: dict[int, _TableWrite] = {}
+        # Answered by nobody: seen applied by the digest, or not at all.
+        self._doubtful: list[_TableWrite] = []
+        self._write_id = 0
+        self._due_at = now
+        self._stream.want(member.table, now)
+
+    # ── what is true ──
+
+    def valid_until(self, now: float) -> float | None:
+        """Until when what is owned is owned; None if this member can own nothing now."""
+        term = self.election.valid_term(now)
+        if term is None or self.election.terms != self._number or self.table.known is None:
+            return None
+        until = min(term.valid_until, self.table.fresh_until)
+        return until if now < until else None
+
+    def owned(self, now: float) -> list[int]:
+        """The shards that are this member's at this moment."""
+        return self.ownership.owned if self.valid_until(now) is not None else []
+
+    def owns(self, now: float, shard: int) -> bool:
+        owned = self.ownership.shards.get(shard)
+        if owned is None or owned.is_handing_over:
+            return False
+        return self.valid_until(now) is not None
+
+    def tell(self, now: float, shards: Sequence[int], until: float) -> None:
+        """The main was told that it may act on these until then (S6)."""
+        for shard in shards:
+            if self.owns(now, shard):
+                self.ownership.told(shard, until)
+
+    def confirm(self, now: float, shard: int, token: int) -> bool:
+        """The main has stopped working on it; False if it is owned and not handed over."""
+        is_owned = self.valid_until(now) is not None
+        return self.ownership.confirm(now, shard, token) or not is_owned
+
+    def view(self, now: float) -> ShardsView:
+        until = self.valid_until(now)
+        return ShardsView(
+            shards=self._member.shards,
+            owned=self._shards(now, self.owned(now)),
+            handing_over=self._shards(now, list(self.ownership.handing_over)),
+            valid_until=until if self.owned(now) else None,
+            members=self._member_views(now),
+            unowned=self._unowned(now),
+            owners=self._owners(),
+            reason=self.reason(now),
+        )
+
+    def reason(self, now: float) -> str:
+        """What keeps this member from owning anything, or is wrong with the table; "" if nothing
+        that the election for the own Lease does not tell."""
+        return self._plan.reason(now)
+
+    def leader_view(self, now: float, view: ElectionView) -> ElectionView:
+        """The election's view as of shard 0, which is what /leader and /readyz answer."""
+        until = self.valid_until(now) if self.owns(now, 0) else None
+        shard = self.ownership.shards[0] if until is not None else None
+        owners = self._owners()
+        lease = self.table.lease
+        return replace(
+            view,
+            is_leader=until is not None,
+            is_contending=view.is_contending and not self.reason(now),
+            is_lapsed=False,
+            holder=owners[0] if owners else "",
+            valid_until=until,
+            started_at=shard.owned_since if shard else None,
+            fencing_token=shard.fencing_token if shard else None,
+            is_missing=self.table.observed.is_missing,
+            acquire_time=lease.spec.acquire_time if lease else None,
+            renew_time=lease.spec.renew_time if lease else None,
+            lease_transitions=lease.spec.lease_transitions if lease else None,
+            strategy=None,
+            preferred_holder=None,
+            uid=lease.uid if lease else None,
+        )
+
+    def _shards(self, now: float, shards: Sequence[int]) -> tuple[ShardView, ...]:
+        known = self.ownership.shards | self.ownership.handing_over
+        return tuple(
+            ShardView(
+                shard,
+                shard_range(shard, self._member.shards),
+                known[shard].fencing_token,
+                now - known[shard].owned_since,
+            )
+            for shard in shards
+        )
+
+    def _member_views(self, now: float) -> tuple[MemberView, ...]:
+        shares = self._plan.shares(now)
+        return tuple(
+            MemberView(identity, pod_name(identity), share.owned, share.is_settled)
+            for identity, share in sorted(shares.items())
+        )
+
+    def _unowned(self, now: float) -> int:
+        return self._member.shards - sum(it.owned for it in self._plan.shares(now).values())
+
+    def _owners(self) -> tuple[str, ...]:
+        known = self.table.known
+        return tuple(it.identity if it else "" for it in known.table.owners) if known else ()
+
+    # ── what the caller wants ──
+
+    def set_intent(self, now: float, intent: Intent) -> None:
+        if intent is not Intent.CONTEND and self.election.intent is Intent.CONTEND:
+            if self.valid_until(now) is not None:
+                self.membership.protected_term = self._number
+                self.ownership.end_term(now, by_itself=True)
+            else:
+                self.ownership.end_term(now, by_itself=False)
+            self._number = None
+        if intent is Intent.RELEASE:
+            # Whoever releases knows that the main has stopped (S6).
+            self.ownership.relinquished.clear()
+        self.election.set_intent(now, intent)
+
+    def is_settled(self, now: float) -> bool:
+        """Whether no work of a term that was given up can still run."""
+        return self.ownership.is_settled(now)
+
+    # ── what to do ──
+
+    def advance(self, now: float, *, wall: float, chance: float) -> list[Command]:
+        """The commands that are due; `wall` and `chance` as for `Election.advance`."""
+        self._follow_term(now)
+        commands: list[Command] = []
+        while own := self.election.advance(now, wall=wall, chance=chance):
+            for command in own:
+                if isinstance(command, WatchLease):
+                    self._subscribe(now, command)
+                    continue
+                if isinstance(command, WriteLease):
+                    self.membership.dress(command, now, self.table.seen)
+                commands.append(command)
+            self._follow_term(now)
+        self._read_silent(now)
+        if now >= self._refresh_at(now) and not self._stream.is_asking(self._member.table):
+            self._stream.want(self._member.table, now)
+        commands += self._stream.due(now)
+        self.members.version = self._stream.version
+        planned = None if self._is_writing() else self._plan.next(now, stamp=micro_time(wall))
+        if planned is not None and planned.due_at <= now:
+            commands.append(self._write(now, planned))
+        self._plan_wake(now, planned)
+        return commands
+
+    def wake_at(self, now: float) -> float:
+        return min(self.election.wake_at(now), self._due_at)
+
+    def _plan_wake(self, now: float, planned: PlannedWrite | None) -> None:
+        settles_at = self.membership.settles_at(now) or math.inf
+        until = self.valid_until(now) or math.inf
+        later = [settles_at, until, self.ownership.ready_at(now), self.ownership.settled_at()]
+        later += [member.silence_due() for member in self.members]
+        later += [self._refresh_at(now), self._stream.wake_at(), self._plan.look_again_at(now)]
+        if planned is not None and not self._is_writing():
+            later.append(planned.due_at)
+        self._due_at = min(at for at in (*later, math.inf) if at > now)
+
+    def _refresh_at(self, now: float) -> float:
+        """When to read the table because the watch does not show that it is the known one."""
+        if not self.ownership.shards or self._number is None:
+            return math.inf
+        return self.table.fresh_until - self._member.candidate.timing.validity / 2
+
+    def _follow_term(self, now: float) -> None:
+        """What follows from the own Lease: a term that began or ended, a word to be written."""
+        number = self.membership.number(now)
+        if number != self._number:
+            if self._number is not None:
+                self.ownership.end_term(now, by_itself=False)
+            self._number = number
+            self.membership.is_founder = False
+            self._doubtful.clear()
+            self._plan.begin_term(now)
+            if number is not None:
+                self.table.forget(now)
+        if self.membership.protected_term is not None and self.ownership.is_settled(now):
+            self.membership.protected_term = None
+            if self.election.intent is not Intent.HOLD:
+                self.ownership.relinquished.clear()
+        self._say_soon(now)
+
+    def _say_soon(self, now: float) -> None:
+        """Others wait for it: a term, that this member is settled, which new table it goes by."""
+        said = self.membership.note()
+        if said is None:
+            if self._number is not None:
+                self.election.renew_soon(now)
+            return
+        wanted = self.membership.wanted_note(now, self.table.seen)
+        is_news = (said.term, said.is_settled) != (wanted.term, wanted.is_settled)
+        if is_news or self.table.is_unsaid(said.seen):
+            self.election.renew_soon(now)
+
+    # ── the table's writes ──
+
+    def _is_writing(self) -> bool:
+        return bool(self._open)
+
+    def _write(self, now: float, planned: PlannedWrite) -> WriteNamed:
+        self._write_id += 1
+        write = WriteNamed(
+            id=self._write_id,
+            name=planned.name,
+            body=planned.body,
+            base_version=planned.base_version,
+            creates=planned.base_version == 0,
+            sent_at=now,
+            is_table=planned.fences is None,
+        )
+        self._open[write.id] = _TableWrite(write, planned.digest, planned.takes, planned.fences)
+        return write
+
+    def write_answered(self, write_id: int, now: float, lease: Lease) -> None:
+        """A 2xx with the record as it was stored."""
+        open_ = self._open.pop(write_id, None)
+        if open_ is None:
+            return
+        if open_.fences is not None:
+            self.members.member(open_.write.name).adopt(now, lease, is_continuous=True)
+            self.members.fenced(open_.fences)
+            return
+        self._doubtful.append(open_)
+        self._adopt_table(now, lease, is_continuous=True)
+        if self.table.version == lease.resource_version:
+            self.table.written_at(open_.write.sent_at)
+
+    def write_rejected(self, write_id: int, now: float) -> None:
+        """409 or 404: the judged record is not the stored one any more. Not applied."""
+        open_ = self._open.pop(write_id, None)
+        if open_ is None:
+            return
+        self._plan.conflicted(now, open_.write)
+        self._stream.want(open_.write.name, now + CONFLICT_PATIENCE)
+
+    def write_failed(self, write_id: int, now: float, *, is_refused: bool = False) -> None:
+        """No usable answer; unless `is_refused`, it may have been applied, and may still be."""
+        open_ = self._open.pop(write_id, None)
+        if open_ is None:
+            return
+        if not is_refused and open_.fences is None:
+            self._doubtful.append(open_)
+        self._plan.put_off(now + RETRY_DELAY)
+        self._stream.want(open_.write.name, now + RETRY_DELAY)
+
+    # ── what the stream brought ──
+
+    def list_answered(
+        self, list_id: int, now: float, leases: Sequence[Lease], resource_version: int
+    ) -> None:
+        listing = self._stream.listed(list_id, now, resource_version)
+        if listing is None:
+            return
+        found = {_name(lease) for lease in leases}
+        for lease in leases:
+            self._adopt(now, lease, is_continuous=False)
+        for name in {self._member.table, *self.members.names} - found:
+            # Without its label it is in no list: asked by name before it is taken for deleted.
+            self._stream.want(name, now)
+        if self._member.table in found:
+            self.table.seen_at(listing.sent_at)
+        self._deliver_own(now)
+
+    def list_failed(self, list_id: int, now: float) -> None:
+        self._stream.list_failed(list_id, now)
+
+    def event_arrived(self, watch_id: int, now: float, lease: Lease, *, is_deleted: bool) -> bool:
+        """False where there is nothing to do that was not there before."""
+        if not self._stream.is_watched_by(watch_id):
+            return False
+        name = _name(lease)
+        self._heard_at[name] = now
+        if is_deleted:
+            # Or its label was: asked by name.
+            self._stream.want(name, now)
+            if name == self._member.candidate.name:
+                self.election.look_again(now)
+            self._stream.heard(lease.resource_version)
+            return True
+        self._stream.drop_wish(name)
+        is_news = self._adopt(now, lease, is_continuous=True)
+        self._stream.heard(lease.resource_version)
+        if name != self._member.candidate.name:
+            return is_news
+        sent_at = self.membership.sent_at(lease.spec.renew_time)
+        if sent_at is not None and not self._stream.is_asking(self._member.table):
+            # Everything older than this write has arrived, and the write came after `sent_at`.
+            self.table.seen_at(sent_at)
+        if self._own_watch is None:
+            return is_news
+        return self.election.event_arrived(self._own_watch, now, lease) or is_news
+
+    def watch_ended(self, watch_id: int, now: float, *, is_orderly: bool) -> None:
+        if self._stream.watch_ended(watch_id, now, is_orderly=is_orderly):
+            self._end_subscription(now, is_orderly=is_orderly)
+
+    def named_answered(self, read_id: int, now: float, lease: Lease | None) -> None:
+        read = self._stream.read_ended(read_id)
+        if read is None:
+            return
+        if lease is not None:
+            self._adopt(now, lease, is_continuous=False)
+            if read.name == self._member.table and self.table.version == lease.resource_version:
+                self.table.written_at(read.sent_at)
+        elif self._heard_at.get(read.name, -math.inf) < read.sent_at:
+            if read.name == self._member.table:
+                self.table.adopt_missing(now)
+            else:
+                self.members.member(read.name).adopt_missing(now)
+
+    def named_failed(self, read_id: int, now: float) -> None:
+        read = self._stream.read_ended(read_id)
+        if read is not None:
+            self._stream.want(read.name, now + RETRY_DELAY * 2)
+
+    def _adopt(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
+        name = _name(lease)
+        if name == self._member.table:
+            return self._adopt_table(now, lease, is_continuous=is_continuous)
+        return self.members.member(name).adopt(now, lease, is_continuous=is_continuous)
+
+    def _adopt_table(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
+        if not self.table.adopt(now, lease, is_continuous=is_continuous):
+            return False
+        known = self.table.known
+        applied: set[int] = set()
+        for open_ in (*self._open.values(), *self._doubtful):
+            if known is not None and open_.digest == known.version.digest:
+                applied |= open_.takes
+        self._doubtful = [
+            it for it in self._doubtful if it.write.base_version >= lease.resource_version
+        ]
+        named = self._named()
+        self.ownership.keep_only(named & (applied | set(self.ownership.shards)))
+        new = (named & applied) - set(self.ownership.shards)
+        self.ownership.take(now, new, lease.resource_version)
+        self.members.forget(self.table.owners)
+        return True
+
+    def _named(self) -> set[int]:
+        """The shards that the known table gives the present term."""
+        known = self.table.known
+        if known is None or self._number is None:
+            return set()
+        return {
+            shard
+            for shard, owner in enumerate(known.table.owners)
+            if owner and (owner.identity, owner.term) == (self._me, self._number)
+        }
+
+    def _read_silent(self, now: float) -> None:
+        for member in self.members:
+            if now >= member.silence_due():
+                member.is_asked = True
+                self._stream.want(member.name, now)
+
+    # ── the own Lease comes by the same watch ──
+
+    def _subscribe(self, now: float, watch: WatchLease) -> None:
+        if self._own_watch is not None and self._stream.is_open:
+            # The election does not believe the watch any more.
+            self._stream.distrust(now)
+            self._own_watch = watch.id
+            return
+        self._own_watch = watch.id
+        if self._stream.is_open:
+            self._deliver_own(now)
+
+    def _deliver_own(self, now: float) -> None:
+        """A watch from the present state begins with it."""
+        own = self.members.member(self._member.candidate.name).lease
+        if self._own_watch is not None and own is not None:
+            self.election.event_arrived(self._own_watch, now, own)
+
+    def _end_subscription(self, now: float, *, is_orderly: bool) -> None:
+        if self._own_watch is not None:
+            own, self._own_watch = self._own_watch, None
+            self.election.watch_ended(own, now, is_orderly=is_orderly)
+
+
+def _name(lease: Lease) -> str:
+    return str(lease.raw["metadata"].get("name", ""))

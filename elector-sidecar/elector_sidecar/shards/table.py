@@ -1,0 +1,160 @@
+"""The table of shards: who owns which, as an annotation of the Lease that the members share.
+
+Owns the JSON format, its digest, and the rule by which one table follows another. Pure. Guarantees:
+what was edited by hand is not read as a table (`MalformedTable`); a table that is older than one
+that is known, restored from a copy or written from older knowledge is not its successor.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from elector_sidecar.shards.ranges import MAX_SHARDS, MIN_SHARDS
+
+TABLE_ANNOTATION = "edge-sidecars.io/shards"
+# What was found in its place and is no successor, for whoever edited it.
+SET_ASIDE_ANNOTATION = "edge-sidecars.io/shards-set-aside"
+MAX_SET_ASIDE = 4096
+# On the table and on the Lease of each member; its value is the table's name.
+ELECTION_LABEL = "edge-sidecars.io/election"
+# The holder of a Lease that is a table: electors without --shards and client-go stand by.
+TABLE_HOLDER = "shards"
+# Ten years, in seconds: nobody renews a table.
+TABLE_DURATION = 315_360_000
+FORMAT = 1
+
+
+class MalformedTable(ValueError):
+    """No table, or one that was changed by something else than a member; says what is wrong."""
+
+
+class NewerTable(ValueError):
+    """A whole table of a format that this version does not know; the message names it."""
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """One version of the table in one Lease object."""
+
+    uid: str
+    sequence: int
+    digest: str
+
+    def is_at_least(self, other: "TableVersion") -> bool:
+        """Whether it is `other`, or came after it in the same object."""
+        return self.uid == other.uid and (self.sequence > other.sequence or self == other)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """One term of one member; `uid` is of its Lease, `lease_duration` in seconds."""
+
+    identity: str
+    term: int
+    lease: str
+    uid: str
+    lease_duration: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """`owners[s]`: who owns shard s. `follows`: what the writer knew. `restored` counts how often
+    the table was begun or written back, instead of changed by the rules."""
+
+    sequence: int
+    restored: int
+    follows: TableVersion | None
+    owners: tuple[Owner | None, ...]
+
+    @property
+    def shards(self) -> int:
+        return len(self.owners)
+
+    def changed(self, known: TableVersion, owners: tuple[Owner | None, ...]) -> "Table":
+        """The successor that is written where `known` is this table's version."""
+        return replace(self, sequence=self.sequence + 1, follows=known, owners=owners)
+
+
+def is_successor(known: TableVersion, table: Table, version: TableVersion) -> bool:
+    """Whether `table` may replace the known one: it is the same, or was derived from it."""
+    if version.uid == known.uid and version.sequence <= known.sequence:
+        return version == known
+    return table.follows is not None and table.follows.is_at_least(known)
+
+
+def encode(table: Table) -> str:
+    """The annotation's text."""
+    members = sorted({owner for owner in table.owners if owner}, key=lambda it: it.identity)
+    places = {owner: place for place, owner in enumerate(members)}
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "shards": table.shards,
+        "sequence": table.sequence,
+        "restored": table.restored,
+        "follows": None if table.follows is None else vars(table.follows),
+        "members": [
+            {
+                "identity": it.identity,
+                "term": it.term,
+                "lease": it.lease,
+                "uid": it.uid,
+                "leaseDurationSeconds": int(it.lease_duration),
+            }
+            for it in members
+        ],
+        "owners": [None if owner is None else places[owner] for owner in table.owners],
+    }
+    return _text(content | {"digest": _digest(content)})
+
+
+def decode(text: str | None) -> tuple[Table, str]:
+    """The table and its digest. Raises `MalformedTable`, `NewerTable`."""
+    if text is None:
+        raise MalformedTable(f"the annotation {TABLE_ANNOTATION} is missing")
+    try:
+        content = json.loads(text)
+        digest = content.pop("digest")
+        is_whole = digest == _digest(content)
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
+        raise MalformedTable(f"{TABLE_ANNOTATION} is {text!r:.80}: no table") from error
+    if not is_whole:
+        raise MalformedTable(f"{TABLE_ANNOTATION} was edited: its digest {digest!r:.40} is wrong")
+    if content.get("format") != FORMAT:
+        raise NewerTable(f"the table has format {content.get('format')!r:.20}, not {FORMAT}")
+    try:
+        return _table(content), digest
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise MalformedTable(f"{TABLE_ANNOTATION} is no table: {error!r:.120}") from error
+
+
+def _table(content: dict[str, Any]) -> Table:
+    members = [
+        Owner(
+            str(it["identity"]),
+            int(it["term"]),
+            str(it["lease"]),
+            str(it["uid"]),
+            float(it["leaseDurationSeconds"]),
+        )
+        for it in content["members"]
+    ]
+    owners = tuple(None if place is None else members[place] for place in content["owners"])
+    if len(owners) != content["shards"] or not MIN_SHARDS <= len(owners) <= MAX_SHARDS:
+        raise ValueError(f"{len(owners)} owners of {content['shards']} shards")
+    follows = content["follows"]
+    return Table(
+        sequence=int(content["sequence"]),
+        restored=int(content["restored"]),
+        follows=None if follows is None else TableVersion(**follows),
+        owners=owners,
+    )
+
+
+def _text(content: dict[str, Any]) -> str:
+    return json.dumps(content, separators=(",", ":"), sort_keys=True)
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """64 bits tell an edit from a table; nothing here is a secret."""
+    return hashlib.sha256(_text(content).encode()).hexdigest()[:16]

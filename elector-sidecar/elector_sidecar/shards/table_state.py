@@ -1,0 +1,205 @@
+"""The table as one member knows it: which version it goes by, and how sure it may be of it.
+
+Pure. Guarantees (S1):
+
+- a table that is no successor of the known one takes nothing away and frees nothing;
+- `fresh_until` is never later than the sending of a request, after which the stored table was seen
+  to be the known one, plus the validity: a table that this member never saw ends its ownership
+  before others take what they find free in it;
+- who is new to a table, or saw it begun or written back, `is_confirmed` only when all living
+  members go by it too, or after one lease duration.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from elector_sidecar.core.lease import Lease
+from elector_sidecar.core.observed_lease import ObservedLease
+from elector_sidecar.shards.member_lease import is_labelled
+from elector_sidecar.shards.table import (
+    TABLE_ANNOTATION,
+    TABLE_HOLDER,
+    MalformedTable,
+    NewerTable,
+    Owner,
+    Table,
+    TableVersion,
+    decode,
+    is_successor,
+)
+
+# A member says within a renewal which table it goes by; more changes than these do not fit in.
+MAX_ACCEPTED = 256
+
+
+@dataclass(frozen=True)
+class KnownTable:
+    table: Table
+    version: TableVersion
+
+
+class TableState:
+    def __init__(self, *, me: str, name: str, own_duration: float, validity: float) -> None:
+        self._name = name
+        self._duration = own_duration
+        self._validity = validity
+        self.observed = ObservedLease(me, own_duration=own_duration, take_missing=False)
+        self.known: KnownTable | None = None
+        # Why the stored Lease is not what the known table needs; "" if it is.
+        self.problem = ""
+        self.problem_since = -math.inf
+        # A member of a later version wrote it: nothing here may touch it.
+        self.newer_format = ""
+        self._newest = 0
+        self._fresh_at = -math.inf
+        self._unconfirmed_since: float | None = None
+        self._unconfirmed_version = 0
+        # Those that were accepted since the last one that was new; the oldest go.
+        self._accepted: list[TableVersion] = []
+
+    @property
+    def lease(self) -> Lease | None:
+        """The stored object as it was seen last."""
+        return self.observed.lease
+
+    @property
+    def version(self) -> int:
+        return self.lease.resource_version if self.lease else 0
+
+    @property
+    def owners(self) -> set[Owner]:
+        return {owner for owner in self.known.table.owners if owner} if self.known else set()
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether the stored table is the known one, as far as was seen."""
+        return self.known is not None and not self.problem
+
+    @property
+    def is_labelled(self) -> bool:
+        return self.lease is not None and is_labelled(self.lease, self._name)
+
+    @property
+    def stored(self) -> KnownTable | None:
+        """What stands in the Lease, known or not; None where that is no table."""
+        return self._read()[0]
+
+    @property
+    def seen(self) -> TableVersion | None:
+        """The version that this member goes by, for its own Lease; None if it is in doubt."""
+        return self.known.version if self.known is not None and self.is_in_force else None
+
+    def is_unsaid(self, said: TableVersion | None) -> bool:
+        """Whether others wait to read that this member goes by this table."""
+        return self.seen is not None and said not in self._accepted
+
+    @property
+    def fresh_until(self) -> float:
+        return self._fresh_at + self._validity
+
+    # ── what was learnt ──
+
+    def adopt(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
+        """A newer version of the Lease; False where it is no news."""
+        if lease.resource_version <= self._newest:
+            return False
+        self._newest = lease.resource_version
+        self.observed.adopt(now, lease, is_continuous=is_continuous)
+        self._judge(now)
+        return True
+
+    def adopt_missing(self, now: float) -> None:
+        self.observed.adopt_missing(now)
+        self._judge(now)
+
+    def forget(self, now: float) -> None:
+        """A new term: whatever is stored now is new to it."""
+        self.known = None
+        self.problem_since = now
+        self._fresh_at = -math.inf
+        if self.observed.is_known:
+            self._judge(now)
+
+    def seen_at(self, sent_at: float) -> None:
+        """A request that was sent then showed the stored table, or something later did."""
+        if self.is_in_force and self.is_labelled:
+            self._fresh_at = max(self._fresh_at, sent_at)
+
+    def written_at(self, sent_at: float) -> None:
+        """A write of ours that was sent then made the table that is stored."""
+        if self.is_in_force:
+            self._fresh_at = max(self._fresh_at, sent_at)
+
+    def _judge(self, now: float) -> None:
+        stored, problem = self._read()
+        if stored is not None and self._is_acceptable(stored, problem):
+            self._accept(now, stored)
+        if self.known is None or stored != self.known:
+            problem = problem or "the stored table does not follow the known one"
+        if problem and not self.problem:
+            self.problem_since = now
+        self.problem = problem
+
+    def _is_acceptable(self, stored: KnownTable, problem: str) -> bool:
+        if self.known is None:
+            # A Lease that somebody else holds is no table in force, whatever stands in it.
+            return not problem
+        return is_successor(self.known.version, stored.table, stored.version)
+
+    def _accept(self, now: float, stored: KnownTable) -> None:
+        known = self.known
+        if known is None or known.table.restored != stored.table.restored:
+            self._unconfirmed_since = now
+            self._unconfirmed_version = self.version
+            self._accepted = []
+        self._accepted = [*self._accepted[-MAX_ACCEPTED:], stored.version]
+        self.known = stored
+
+    def _read(self) -> tuple[KnownTable | None, str]:
+        """The stored table, and what is wrong with the Lease around it."""
+        self.newer_format = ""
+        lease = self.lease
+        if lease is None:
+            return None, "the table does not exist"
+        try:
+            annotations = lease.raw["metadata"].get("annotations") or {}
+            table, digest = decode(annotations.get(TABLE_ANNOTATION))
+        except NewerTable as error:
+            self.newer_format = str(error)
+            self.known = None
+            return None, self.newer_format
+        except MalformedTable as error:
+            return None, str(error)
+        stored = KnownTable(table, TableVersion(lease.uid, table.sequence, digest))
+        holder = lease.spec.holder_identity
+        return stored, "" if holder == TABLE_HOLDER else f"the table is held by {holder!r}"
+
+    # ── how sure it is ──
+
+    def is_confirmed(
+        self, now: float, *, seen: Iterable[TableVersion | None], stream_version: int, wait: float
+    ) -> bool:
+        """`seen`: what the other living members go by; `stream_version`: up to which version their
+        Leases are known; `wait`: the longest lease duration, in seconds."""
+        if self._unconfirmed_since is None:
+            return True
+        have_all = stream_version >= self._unconfirmed_version and all(
+            version in self._accepted for version in seen
+        )
+        if have_all or now >= self._unconfirmed_since + wait:
+            self._unconfirmed_since = None
+            return True
+        return False
+
+    @property
+    def confirmed_at(self) -> float:
+        """When it is confirmed at the latest, for waits of the own lease duration."""
+        since = self._unconfirmed_since
+        return math.inf if since is None else since + self._duration
+
+    def rebuild_at(self) -> float:
+        """From when on a new table may be begun where none is known."""
+        if self.lease is not None and self.observed.holder == TABLE_HOLDER:
+            return self.problem_since + self._duration
+        return self.observed.free_at()

@@ -1,0 +1,54 @@
+"""`elector-sidecar shards`: the members of an election for shards and who owns what.
+
+Asks the elector on this machine; what it is shown promises the asker nothing (S6).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, listens_at, page
+from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    """0 if the elector answered, 1 if it did not, 2 for bad input."""
+    return StatusCommand(
+        program="elector-sidecar",
+        name="shards",
+        document=StatusDocument(
+            "elector with shards",
+            "the elector",
+            frozenset({"shards", "owned", "members", "unowned"}),
+            path="/shards?promise=false",
+        ),
+        url_of="an elector",
+        listen=listens_at("listen", DEFAULT_LISTEN, prefix=PREFIX),
+        table=_table,
+    ).run(arguments, environ)
+
+
+def _table(told: dict[str, Any]) -> str:
+    summary = [
+        ("SHARDS", str(told["shards"])),
+        ("UNOWNED", str(told["unowned"])),
+        ("HERE", f"{told['identity']}: {_spans([it['shard'] for it in told['owned']]) or 'none'}"),
+        ("HANDING OVER", _spans([it["shard"] for it in told["handingOver"]]) or "-"),
+        ("VALID FOR", f"{told['remainingSeconds']:.1f}s"),
+        ("REASON", told["reason"] or "-"),
+    ]
+    rows = [
+        (it["pod"], str(it["owned"]), "yes" if it["settled"] else "no", it["identity"])
+        for it in told["members"]
+    ]
+    return page(summary, (("MEMBER", "OWNED", "SETTLED", "IDENTITY"), rows))
+
+
+def _spans(shards: list[int]) -> str:
+    """Neighbours together: "0-15, 40"."""
+    spans: list[tuple[int, int]] = []
+    for shard in shards:
+        if spans and spans[-1][1] == shard - 1:
+            spans[-1] = (spans[-1][0], shard)
+        else:
+            spans.append((shard, shard))
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -1,0 +1,170 @@
+"""The HTTP answers about shards (docs/shards.md).
+
+Guarantees: ownership is computed from a clock that is read after the request was parsed and after
+the last await of the handler (S1); every validity that an answer tells is remembered before the
+answer is built, and no shard becomes free before it has passed or was confirmed (S6).
+"""
+
+import json as to_json
+from dataclasses import dataclass
+
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.values import BadInput, whole
+from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.endpoints import json, query, served, text
+from elector_sidecar.core.lease import pod_name
+from elector_sidecar.elector import Elector
+from elector_sidecar.shard_status import shards_json
+from elector_sidecar.sharding import Sharding
+from elector_sidecar.shards.ranges import shard_of
+from elector_sidecar.web.document_stream import follow
+from elector_sidecar.web.wait_limit import RENEWAL_POLL, WaitLimit, full, truth, wait_seconds
+from elector_sidecar.web.wait_limit import named_seconds as seconds
+
+VALID_UNTIL_HEADER = "X-Shard-Valid-Until"
+FENCING_TOKEN_HEADER = "X-Shard-Fencing-Token"
+READ_PATHS = frozenset({"/shards", "/owns"})
+NO_SHARDS = "this elector has no shards: start it with --shards N"
+
+
+@dataclass(frozen=True)
+class OwnedCondition:
+    """What /owns is asked for: a shard, and seconds of validity; `token`: of that acquisition."""
+
+    shard: int
+    min_remaining: float | None
+    wait: float
+    token: int | None
+
+
+class ShardEndpoints:
+    def __init__(self, elector: Elector, sharding: Sharding) -> None:
+        self._elector = elector
+        self._sharding = sharding
+        self._machine = sharding.machine
+
+    async def shards(self, request: web.BaseRequest, limit: WaitLimit) -> web.StreamResponse:
+        told = query(request, "watch", "promise")
+        tells = truth("promise", told.get("promise", "true"))
+        if truth("watch", told.get("watch", "false")) and request.method == "GET":
+            with limit.place() as is_there:
+                if not is_there:
+                    return full(limit)
+                return await follow(
+                    self._elector, request, lambda now: self._document(now, tells=tells)
+                )
+        return json(self._document(boottime(), tells=tells))
+
+    def _document(self, now: float, *, tells: bool) -> bytes:
+        view = self._machine.view(now)
+        if tells and view.valid_until is not None:
+            self._machine.tell(now, [it.shard for it in view.owned], view.valid_until)
+        reason = self._elector.membership_reason(now)
+        return shards_json(view, now=now, identity=self._elector.identity, reason=reason)
+
+    async def owns(self, request: web.BaseRequest, limit: WaitLimit) -> web.StreamResponse:
+        condition = self._condition(request)
+        if not condition.wait:
+            return await self._owned(condition)
+        with limit.place() as is_there:
+            return await self._owned(condition) if is_there else full(limit)
+
+    async def _owned(self, condition: OwnedCondition) -> web.StreamResponse:
+        deadline = boottime() + condition.wait
+        while True:
+            now = boottime()
+            unmet = self._unmet(now, condition)
+            if unmet is None:
+                return text(200, "ok", self._promised(now, condition))
+            if now >= deadline:
+                return self._not_owned(now, condition, unmet)
+            is_mine = self._machine.owns(now, condition.shard)
+            await self._elector.changed(min(deadline - now, RENEWAL_POLL if is_mine else deadline))
+
+    def _unmet(self, now: float, condition: OwnedCondition) -> str | None:
+        """Why the answer is 503; None if it is 200."""
+        until = self._machine.valid_until(now)
+        if until is None or not self._machine.owns(now, condition.shard):
+            view = self._machine.view(now)
+            return view.reason or f"shard {condition.shard} is not this member's"
+        token = self._machine.ownership.shards[condition.shard].fencing_token
+        if condition.token not in (None, token):
+            return f"acquired anew: the fencing token is {token}, not {condition.token}"
+        if until - now < (condition.min_remaining or 0.0):
+            return (
+                f"only {until - now:.3f}s of validity left, {condition.min_remaining:g}s asked for"
+            )
+        return None
+
+    def _promised(self, now: float, condition: OwnedCondition) -> dict[str, str]:
+        """A bare 200 tells nothing beyond its instant."""
+        shard = self._machine.ownership.shards[condition.shard]
+        headers = {FENCING_TOKEN_HEADER: str(shard.fencing_token)}
+        if condition.min_remaining is not None:
+            until = now + condition.min_remaining
+            self._machine.tell(now, [condition.shard], until)
+            headers[VALID_UNTIL_HEADER] = f"{until:.6f}"
+        return headers
+
+    def _not_owned(self, now: float, condition: OwnedCondition, reason: str) -> web.StreamResponse:
+        owners = self._machine.view(now).owners
+        owner = owners[condition.shard] if condition.shard < len(owners) else ""
+        body = {"shard": condition.shard, "ownerPod": pod_name(owner), "reason": reason}
+        return web.Response(
+            status=503,
+            body=to_json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+
+    def _condition(self, request: web.BaseRequest) -> OwnedCondition:
+        told = query(request, "uid", "shard", "min_remaining", "token", "wait")
+        if ("uid" in told) == ("shard" in told):
+            raise BadInput("/owns needs either uid=U or shard=N")
+        count = self._elector.config.shards or 0
+        if "uid" in told:
+            if not told["uid"]:
+                raise BadInput("uid is empty: name the object's metadata.uid")
+            shard = shard_of(told["uid"], count)
+        else:
+            shard = _number("shard", told["shard"])
+            if shard >= count:
+                raise BadInput(f"shard={shard}: there are {count}, from 0 to {count - 1}")
+        least = told.get("min_remaining")
+        return OwnedCondition(
+            shard=shard,
+            min_remaining=None if least is None else seconds("min_remaining", least),
+            wait=wait_seconds(told.get("wait", "0")),
+            token=_number("token", told["token"]) if "token" in told else None,
+        )
+
+    async def released(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await served(request, ("POST", self._released))
+
+    async def _released(self, request: web.BaseRequest) -> web.StreamResponse:
+        shard = released_shard(request.path)
+        count = self._elector.config.shards or 0
+        if shard is None or shard >= count:
+            return text(404, f"{request.path!r:.80}: there are shards 0 to {count - 1}")
+        told = query(request, "token")
+        if "token" not in told:
+            raise BadInput("token is missing: the fencingToken of the entry of handingOver")
+        token = _number("token", told["token"])
+        if not self._machine.confirm(boottime(), shard, token):
+            return text(409, f"shard {shard} is owned and not being handed over")
+        self._elector.advance_soon()
+        return text(200, "ok")
+
+
+def released_shard(path: str) -> int | None:
+    """N of /shards/N/released; None for any other path."""
+    head, _, rest = path.removeprefix("/").partition("/")
+    number, _, tail = rest.partition("/")
+    is_number = number.isascii() and number.isdecimal() and len(number) <= 9
+    return int(number) if (head, tail) == ("shards", "released") and is_number else None
+
+
+def _number(name: str, value: str) -> int:
+    try:
+        return whole(value)
+    except BadInput as error:
+        raise BadInput(f"{name}: {error}") from error
