@@ -1,4 +1,4 @@
-"""python -m tools.bench.node [--runs 5] [--seconds 300] [--only reboot,rest] [--out FILE]
+"""python -m tools.bench.node [--runs 5] [--seconds 300] [--only reboot,heal,rest] [--out FILE]
 
 Measures nodes behind relays with real kubelets, prints a table and writes JSON. Needs what
 `make test-node` needs. Leaves nothing behind, also after Ctrl-C. Exit status: 0 when all that was
@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.bench.node.families import Options, Result, failures, reboots, rest
+from tools.bench.node.families import Options, Result, failures, heals, reboots, rest
 from tools.bench.node.rows import rows, table
 from tools.bench.progress import say
 from tools.bench.report import Report, chosen, report_file, run
@@ -21,12 +21,16 @@ from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.programs import versions
 from tools.images.base import base_image
 
-FAMILIES: dict[str, Callable[[NodeCluster, Options], Result]] = {"reboot": reboots, "rest": rest}
+FAMILIES: dict[str, Callable[[NodeCluster, Options], Result]] = {
+    "reboot": reboots,
+    "heal": heals,
+    "rest": rest,
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.node")
-    parser.add_argument("--runs", type=int, default=5, help="reboots (5)")
+    parser.add_argument("--runs", type=int, default=5, help="reboots, and cuts (5)")
     parser.add_argument("--seconds", type=float, default=300.0, help="of rest (300)")
     parser.add_argument("--only", metavar="FAMILY,...", help=f"of {', '.join(FAMILIES)}")
     report_file(parser, "node.json")

@@ -4,16 +4,24 @@ itself and is the reference."""
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from tools.bench.progress import say
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.node import Node
 from tools.harness.nodes.workloads import PLAIN, RELAYED
 
+# Seconds for which a node is away, up to this: pods of silent nodes are evicted after 351.
+CUT = 120.0
 # Pods of the workloads for each node, with which it has ten.
 DESKS = 6
 # Seconds after which a cluster that nobody touches is at rest: first lists, events, statuses.
 SETTLING = 45.0
+# Seconds of a relay's life until its wide streams serve what narrow ones did: --idle-timeout, and
+# the minute between two looks at them.
+SHARED = 660.0
+# Seconds between two looks, where moments count.
+QUICKLY = 0.05
 HOUR = 3600.0
 _KILOBYTE = 1024.0
 
@@ -60,9 +68,49 @@ def _reboot(cluster: NodeCluster) -> dict[str, float]:
     return {"back": back, "restarted": float(restarted)}
 
 
+def heals(cluster: NodeCluster, options: Options) -> Result:
+    """One node is cut off for two minutes, then the link is back."""
+    result = Result("heal")
+    for number in range(options.runs):
+        result.samples.append(_heal(cluster, RELAYED[number % len(RELAYED)]))
+        say(f"heal {number + 1}: {result.samples[-1]}")
+    return result
+
+
+def _heal(cluster: NodeCluster, name: str) -> dict[str, float]:
+    """All is good once the node is Ready, the pods are those of before and ready, and all answer
+    from everywhere."""
+    wanted, containers = cluster.pods(), cluster.containers()
+    node = cluster.nodes[name]
+    node.cut()
+    try:
+        time.sleep(CUT)
+        assert name not in cluster.ready()
+    finally:
+        started = time.monotonic()
+        node.heal()
+    cluster.until(lambda: name in cluster.ready(), what=f"{name} is Ready", every=QUICKLY)
+    ready = time.monotonic() - started
+    cluster.until(lambda: cluster.are_ready(wanted), what="all pods are ready", every=QUICKLY)
+    cluster.until(lambda: not cluster.faults(wanted.values()), what="all answer", every=QUICKLY)
+    good = time.monotonic() - started
+    # What restarted, and what was evicted.
+    restarted = sum(len(ids - cluster.nodes[it].containers()) for it, ids in containers.items())
+    return {"ready": ready, "good": good, "restarted": float(restarted)}
+
+
 def rest(cluster: NodeCluster, options: Options) -> Result:
     """Nothing happens, with ten pods on each node: what the relay takes, and what passes between
-    each node and the API server, an hour."""
+    each node and the API server, an hour. Before, with five or six: streams to the API server.
+    After: memory of a relay that keeps no Secrets."""
+    result = Result("rest")
+    for node in cluster.relayed:
+        cluster.until(
+            partial(_is_older, node, SHARED),
+            what="wide streams serve for narrow ones",
+            timeout=2 * SHARED,
+        )
+    few = {name: _streams(cluster.nodes[name]) for name in RELAYED}
     cluster.scale("desk", DESKS * len(cluster.nodes))
     cluster.start_plain_dns()
     for node in cluster.nodes.values():
@@ -71,20 +119,44 @@ def rest(cluster: NodeCluster, options: Options) -> Result:
     before = {name: _Counts.of(node) for name, node in cluster.nodes.items()}
     time.sleep(options.seconds)
     after = {name: _Counts.of(node) for name, node in cluster.nodes.items()}
-    result = Result("rest")
     plain = _hourly(before[PLAIN].bytes, after[PLAIN].bytes, options.seconds)
     for name in RELAYED:
         node, used = cluster.nodes[name], after[name].processor - before[name].processor
         sample = {
             "rss": after[name].rss,
             "processor": 100.0 * used / options.seconds,
-            "streams": float(len(node.status()["streams"])),
+            "streams_few": few[name],
+            "streams": _streams(node),
             "bytes": _hourly(before[name].bytes, after[name].bytes, options.seconds),
             "bytes_plain": plain,
         }
         result.samples.append(sample)
-        say(f"rest, {name}: {sample}")
+    for name, rss in _without_secrets(cluster).items():
+        result.samples.append({"rss_without": rss})
+        say(f"rest, {name}: {result.samples}")
     return result
+
+
+def _without_secrets(cluster: NodeCluster) -> dict[str, float]:
+    """MiB of the relays when they run without --keep-secrets."""
+    for node in cluster.relayed:
+        cluster.install(node, keeps_secrets=False)
+    cluster.until(lambda: not cluster.faults(), what="all answer")
+    time.sleep(SETTLING)
+    found = {node.name: node.relay_costs()[0] / _KILOBYTE for node in cluster.relayed}
+    for node in cluster.relayed:
+        cluster.install(node)
+    return found
+
+
+def _is_older(node: Node, seconds: float) -> bool:
+    uptime: float = node.status()["uptimeSeconds"]
+    return uptime > seconds
+
+
+def _streams(node: Node) -> float:
+    """To the API server."""
+    return float(sum(it["state"] == "live" for it in node.status()["streams"]))
 
 
 def _hourly(before: float, after: float, seconds: float) -> float:

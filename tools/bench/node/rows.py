@@ -30,6 +30,8 @@ def rows(results: Sequence[Result]) -> list[Row]:
     for it in results:
         if it.family == "reboot":
             found += _reboots(it)
+        elif it.family == "heal":
+            found += _heals(it)
         elif it.family == "rest":
             found += _rest(it)
     return found
@@ -50,6 +52,19 @@ def _reboots(it: Result) -> list[Row]:
     ]
 
 
+def _heals(it: Result) -> list[Row]:
+    return [
+        _row(
+            "one node cut for two minutes, healed: Ready",
+            "s",
+            it.values("ready"),
+            target=at_most(3, "s"),
+        ),
+        _row("  all good", "s", it.values("good"), target=at_most(10, "s")),
+        _row("  containers restarted", "", it.values("restarted"), target=never_above(0)),
+    ]
+
+
 def _rest(it: Result) -> list[Row]:
     ours, plain = it.values("bytes"), it.values("bytes_plain")
     ratios = [mine / other for mine, other in zip(ours, plain, strict=True) if other]
@@ -58,8 +73,10 @@ def _rest(it: Result) -> list[Row]:
         _row(
             "relay at rest, 10 pods, Secrets kept: RSS", "MiB", it.values("rss"), target=at_most(58)
         ),
+        _row("  without --keep-secrets", "MiB", it.values("rss_without"), target=at_most(52)),
         _row("  of one core", "%", it.values("processor"), target=at_most(1, "%")),
         _row("  upstream streams", "", it.values("streams")),
+        _row("  with 5 or 6 pods", "", it.values("streams_few"), target=at_most(14)),
         Row(
             "  bytes an hour between node and API server",
             spread([each / MIB for each in ours], "MiB"),

@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -198,12 +198,13 @@ class NodeCluster:
         ):
             self.rolled_out(namespace, f"daemonset/{name}")
 
-    def install(self, node: Node) -> None:
+    def install(self, node: Node, *, keeps_secrets: bool = True) -> None:
         if node.run("test", "-e", KEY_FILE).status:
             node.write({KEY_FILE: (os.urandom(32), 0o600)})
         node.relay(
             *("node", "install", "--now", f"--pod-listen={POD_LISTEN}"),
-            *(f"--client-ca-file={CLIENT_CA}", f"--keep-secrets={KEY_FILE}"),
+            f"--client-ca-file={CLIENT_CA}",
+            *([f"--keep-secrets={KEY_FILE}"] if keeps_secrets else []),
         ).expect()
 
     def apply_workloads(self) -> None:
@@ -323,6 +324,17 @@ class NodeCluster:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         return workloads.pods(expect(self.plane.admin.get(path))["items"])
 
+    def are_ready(self, wanted: Mapping[str, PodFacts]) -> bool:
+        """These very pods, and no others."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        found = {
+            it["metadata"]["uid"]
+            for it in expect(self.plane.admin.get(path))["items"]
+            for each in it["status"].get("conditions", ())
+            if (each["type"], each["status"]) == ("Ready", "True")
+        }
+        return found == {it.uid for it in wanted.values()}
+
     def containers(self) -> dict[str, set[str]]:
         """The ids of those that run, by node: another id is a restart."""
         return {name: node.containers() for name, node in self.nodes.items()}
@@ -373,13 +385,20 @@ class NodeCluster:
             assert is_so(), self.told()
             time.sleep(POLL_INTERVAL)
 
-    def until(self, is_so: Callable[[], Any], *, what: str, timeout: float = PATIENCE) -> Any:
+    def until(
+        self,
+        is_so: Callable[[], Any],
+        *,
+        what: str,
+        timeout: float = PATIENCE,
+        every: float = POLL_INTERVAL,
+    ) -> Any:
         """The first answer that is true; fails with what was waited for."""
         deadline = time.monotonic() + timeout
         while not (found := is_so()):
             if time.monotonic() > deadline:
                 raise AssertionError(f"not within {timeout:g} s: {what}\n{self.told()}")
-            time.sleep(POLL_INTERVAL)
+            time.sleep(every)
         return found
 
     def told(self) -> str:
