@@ -1,4 +1,4 @@
-.PHONY: .venv demo test test-container test-node images check bench bench-relay bench-gm bench-node nemesis nemesis-gm nemesis-vip lock clean
+.PHONY: .venv demo test test-container test-node images check bench bench-relay bench-gm bench-node bench-shards nemesis nemesis-gm nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -34,6 +34,9 @@ bench-relay: .venv ## side by side with kube-apiserver itself; ARGS=--help
 
 bench-gm: .venv ## GM and LC beside what the contract says of Sedna; ARGS=--help
 	@.venv/bin/python -m tools.bench.gm $(ARGS)
+
+bench-shards: .venv ## electors with 64 shards beside one without; ARGS=--help
+	@.venv/bin/python -m tools.bench.shards $(ARGS)
 
 bench-node: .venv ## nodes behind relays, rebooted while cut, and at rest beside one without; ARGS=--help
 	@.venv/bin/python -m tools.harness.nodes.programs >/dev/null

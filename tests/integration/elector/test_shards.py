@@ -1,22 +1,25 @@
 """S1-S7 and bad input with real processes against a real kube-apiserver (docs/shards.md)."""
 
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from elector_sidecar.shards.ranges import shard_of
-from tests.integration.elector.sharded import (
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.peers.candidate import ClientGoCandidate
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY_DURATION, Fleet, kubeconfig
+from tools.harness.pods.http_client import Stream
+from tools.harness.pods.observer import wait_for
+from tools.harness.pods.sharded import (
     SHARDS,
     ShardedFleet,
     owned,
     release,
     shards,
 )
-from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.fleet import FAST, STEADY_DURATION, Fleet
-from tools.harness.pods.http_client import Stream
-from tools.harness.pods.observer import wait_for
 
 # For a busy machine; far less than a lease lasts that nobody renews.
 SOON = 10.0
@@ -220,3 +223,38 @@ def test_the_stream_tells_each_change_and_a_dashboard_promises_nothing(ring: Sha
             what="the change",
         )
     assert STEADY_DURATION > SOON, "no validity had to pass"
+
+
+@pytest.mark.parametrize("version", ["0.26", "0.36"])
+def test_a_client_go_leader_and_owners_are_never_there_at_once(
+    ring: ShardedFleet, control_plane: ControlPlane, version: str
+) -> None:
+    """Rolling updates both ways: client-go leads, then shards, then client-go contends again."""
+    with ExitStack() as stack:
+        peers = [
+            stack.enter_context(
+                ClientGoCandidate(
+                    name,
+                    version=version,
+                    kubeconfig=kubeconfig(control_plane, ring.namespace),
+                    namespace=ring.namespace,
+                    lease=ring.lease,
+                    releases=True,
+                )
+            )
+            for name in ("old", "again")
+        ]
+        old = peers[0].start()
+        wait_for(old.is_leader, timeout=SOON, what="client-go's lead")
+        member = ring.join(timing=FAST)
+        wait_for(
+            lambda: "a single leader" in shards(member)["reason"], timeout=SOON, what="the reason"
+        )
+        assert owned(member) == []
+        old.terminate()
+        ring.wait_even([member])
+        again = peers[1].start()
+        # Longer than client-go waits for a holder that does not renew.
+        time.sleep(3 * FAST_DURATION)
+        assert not again.is_leader()
+        assert len(owned(member)) == SHARDS

@@ -22,12 +22,15 @@ SHARD_RULES: list[dict[str, list[str]]] = [
 
 
 class ShardedFleet(Fleet):
-    def __init__(self, plane: ApiServer, namespace: str, *, lease: str = "ring") -> None:
+    def __init__(
+        self, plane: ApiServer, namespace: str, *, lease: str = "ring", shards: int = SHARDS
+    ) -> None:
         super().__init__(plane, namespace, lease=lease)
+        self.shards = shards
         self.account = plane.service_account_dir(namespace, "sharded", SHARD_RULES)
 
     def join(self, *flags: str, timing: tuple[str, ...] = STEADY, start: bool = True) -> ElectorPod:
-        shards = [] if "--shards" in flags else ["--shards", str(SHARDS)]
+        shards = [] if "--shards" in flags else ["--shards", str(self.shards)]
         settle = [] if "--shard-settle" in flags else ["--shard-settle", "1s"]
         return self.add(
             *shards, *settle, *flags, timing=timing, credentials=self.account, start=start
@@ -46,7 +49,7 @@ class ShardedFleet(Fleet):
     def wait_even(self, pods: list[ElectorPod], *, timeout: float = SPREAD_TIMEOUT) -> None:
         def is_even() -> bool:
             counts = [len(owned(pod)) for pod in pods]
-            return sum(counts) == SHARDS and max(counts) - min(counts) <= 1
+            return sum(counts) == self.shards and max(counts) - min(counts) <= 1
 
         wait_for(is_even, timeout=timeout, what=f"even shares of {[p.name for p in pods]}")
 

@@ -1,0 +1,86 @@
+"""Members come and go: for how long is a shard nobody's, and how many move."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.sharded import ShardedFleet, owned, release, shards
+
+DEFAULTS: tuple[str, ...] = ()
+SETTLE = 5.0
+# Seconds from one look at all members to the next, as far as this machine keeps up.
+POLL = 0.01
+TIMEOUT = 60.0
+
+
+def unowned_after(act: Callable[[], None], members: list[ElectorPod], count: int) -> float:
+    """Seconds from the act until all shards are owned by these members."""
+    begun = time.monotonic()
+    act()
+    while sum(len(owned(pod)) for pod in members) < count:
+        if time.monotonic() - begun > TIMEOUT:
+            raise AssertionError(f"shards unowned after {TIMEOUT:g} s")
+        time.sleep(POLL)
+    return time.monotonic() - begun
+
+
+class ConfirmingMain(threading.Thread):
+    """A main that follows the documents, and confirms at once what is handed over, or never."""
+
+    def __init__(self, pod: ElectorPod, *, confirms: bool) -> None:
+        super().__init__(daemon=True)
+        self._pod = pod
+        self._confirms = confirms
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                document = shards(self._pod, promise=True)
+            except AssertionError:
+                return
+            for it in document["handingOver"] if self._confirms else ():
+                release(self._pod, it["shard"], it["fencingToken"])
+            time.sleep(POLL)
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(TIMEOUT)
+
+
+def scale_up(fleet: ShardedFleet, members: list[ElectorPod], *, confirms: bool) -> dict[str, float]:
+    """A member more: seconds from the first 503 to the last new owner, and how many moved."""
+    before = {shard: pod.name for pod in members for shard in owned(pod)}
+    mains = [ConfirmingMain(pod, confirms=confirms) for pod in members]
+    for main in mains:
+        main.start()
+    joined = fleet.join("--shard-settle", f"{SETTLE:g}s", timing=DEFAULTS)
+    everybody = [*members, joined]
+    while sum(len(owned(pod)) for pod in members) == fleet.shards:
+        time.sleep(POLL)
+    begun = time.monotonic()
+    while not _is_even(everybody, fleet.shards):
+        if time.monotonic() - begun > TIMEOUT:
+            raise AssertionError("the new member did not get its share")
+        time.sleep(POLL)
+    seconds = time.monotonic() - begun
+    for main in mains:
+        main.end()
+    after = {shard: pod.name for pod in everybody for shard in owned(pod)}
+    moved = sum(after[shard] != name for shard, name in before.items())
+    return {"seconds": seconds, "moved": float(moved)}
+
+
+def _is_even(pods: list[ElectorPod], count: int) -> bool:
+    shares = [len(owned(pod)) for pod in pods]
+    return sum(shares) == count and max(shares) - min(shares) <= 1
+
+
+def requests(pod: ElectorPod) -> float:
+    """To the API server, since the process began."""
+    answer: Any = pod.ask("/metrics")
+    lines = answer.body.decode().splitlines()
+    sent = [line for line in lines if "elector_api_requests_total" in line and '"sent"' in line]
+    return sum(float(line.rpartition(" ")[2]) for line in sent)
