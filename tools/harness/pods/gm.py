@@ -26,6 +26,8 @@ LEASE = "gm"
 # As short as leaves time for writes, so that failovers are quick.
 LEASE_FLAGS = ("--lease-duration", "6s", "--renew-interval", "1s", "--request-timeout", "2s")
 REQUEST_TIMEOUT = "1500ms"
+# Of electors whose GMs have --leadership shards.
+SHARD_FLAGS = (*LEASE_FLAGS, "--shards", "64", "--shard-settle", "1s")
 
 
 class GmProcess(Process):
@@ -119,7 +121,9 @@ class GmPod:
             LEASE,
             [
                 *("--namespace", namespace, "--kubeconfig", str(kubeconfig)),
-                *("--on-missing", "take", *lease_flags),
+                # A table of shards may not be taken at once where it is missing.
+                *(() if "--shards" in lease_flags else ("--on-missing", "take")),
+                *lease_flags,
             ],
             environ=environ or {},
             guardian=plane.guardian,
