@@ -8,13 +8,13 @@ until its deadline. The arithmetic is `shards.py`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Self
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Plain, Unreachable
 from edge_sidecars.leader_client.document_stream import Background, DocumentStream
 from edge_sidecars.leader_client.shards import Shard, ShardClaims, ShardsDocument
-from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
 
 # Seconds; the elector is on this machine, and answers at once.
@@ -104,9 +104,14 @@ class ShardClient:
     def may_act_on_shard(self, number: int, *, within: float | None = None) -> bool:
         return self.owns_shard(number) and self._is_proven(within)
 
-    async def changed(self) -> None:
-        """Returns when shards are gained, lost, or stopped to be worked on."""
-        await self._changed.wait()
+    async def changes(self, *, resync: float | None = None) -> AsyncIterator[frozenset[int]]:
+        """Yields `owned` at once, and again after each change: shards were gained, lost, or are not
+        worked on any more. Several changes while the caller works are one, and none is missed.
+        `resync`: seconds after which it yields although nothing changed."""
+        while True:
+            changed = self._changed  # what changes from here on sets this very event
+            yield self.owned
+            await is_set(changed, within=resync)
 
     async def idle(self) -> None:
         """Returns when nothing is owned and the work on what was owned has ended."""
