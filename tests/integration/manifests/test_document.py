@@ -17,12 +17,17 @@ from tools.harness.controlplane.cluster import ControlPlane
 DOCUMENT = "docs/manifests.md"
 
 
-def _type(plane: ControlPlane, folder: Path, title: str) -> str:
-    """What the commands under a heading print, beside a Deployment that knows nothing of us."""
+def _typist(plane: ControlPlane, folder: Path) -> Typist:
+    """Beside a Deployment that knows nothing of us."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shop"}}
     body = [account, workload(serviceAccountName="shop")]
     (folder / "deployment.yaml").write_text(yaml.safe_dump_all(body), encoding="utf-8")
-    return Typist(plane, folder).type(block(DOCUMENT, title, "sh"))
+    return Typist(plane, folder)
+
+
+def _type(plane: ControlPlane, folder: Path, title: str) -> str:
+    """What the commands under a heading print."""
+    return _typist(plane, folder).type(block(DOCUMENT, title, "sh"))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +47,18 @@ def test_a_sidecar_is_added_as_it_says(own_plane: ControlPlane, tmp_path: Path, 
         known = {it["name"] for it in variables[:number]}
         assert known >= set(re.findall(r"\$\((\w+)\)", variable.get("value", "")))
     expect(own_plane.admin.delete(path))
+
+
+def test_all_replicas_work_as_it_says(own_plane: ControlPlane, tmp_path: Path) -> None:
+    typist = _typist(own_plane, tmp_path)
+    told = typist.type(block(DOCUMENT, "Let all replicas work", "sh"))
+    for name in ("deployment.apps/shop", "rolebinding.rbac.authorization.k8s.io/shop-elector"):
+        assert f"{name} serverside-applied" in told
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    (name,) = re.findall(r"named `(elections[a-z.-]+)`", (ROOT / DOCUMENT).read_text("utf-8"))
+    policy = expect(own_plane.admin.get(f"{policies}/{name}"))
+    assert policy["spec"]["paramKind"]["kind"] == "RoleBinding"
+    typist.type("kubectl delete -k .\nkubectl delete -k edge-sidecars/manifests/election-policy")
 
 
 def test_a_mode_is_applied_as_it_says(own_plane: ControlPlane, tmp_path: Path) -> None:

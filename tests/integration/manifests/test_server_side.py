@@ -60,7 +60,7 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
 
 
 @pytest.mark.parametrize(
-    "name", [*(f"overlays/{it}" for it in (*OVERLAYS, "node")), "flow-control"]
+    "name", [*(f"overlays/{it}" for it in (*OVERLAYS, "node")), "flow-control", "election-policy"]
 )
 def test_an_overlay_is_taken_field_by_field(plane: ControlPlane, name: str) -> None:
     done = _apply(plane, MANIFESTS / name)

@@ -17,6 +17,8 @@ from tests.unit.manifests.built import (
 from tools.harness.controlplane.kustomize import NotBuilt, kustomize
 
 ELECTOR = "elector-sidecar"
+SHARDED = (ELECTOR, "elector-shards")
+ELECTION = "edge-sidecars.io/election"
 ACCOUNT = {"serviceAccountName": "shop"}
 
 
@@ -53,6 +55,60 @@ def test_a_prefix_reaches_whoever_names_the_lease(tmp_path: Path) -> None:
     assert named(objects, "Lease", "dev-shop")
     role = named(objects, "Role", "dev-shop-elector")
     assert role["rules"][0]["resourceNames"] == ["dev-shop"]
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_with_shards_the_elector_and_its_rights_are_told_the_election(
+    kind: str, tmp_path: Path
+) -> None:
+    folder = write_kustomization(tmp_path, [workload(kind, **ACCOUNT)], components=SHARDED)
+    objects = kustomize(folder)
+    elector = _container(named(objects, kind, "shop"), "elector")
+    assert {"name": "ELECTOR_SHARDS", "value": "64"} in elector["env"]
+    uid = {"fieldRef": {"fieldPath": "metadata.uid"}}
+    assert {"name": "POD_UID", "valueFrom": uid} in elector["env"]
+    for labelled in ("Lease", "shop"), ("RoleBinding", "shop-elector"):
+        assert named(objects, *labelled)["metadata"]["labels"][ELECTION] == "shop"
+    rules = named(objects, "Role", "shop-elector")["rules"]
+    assert not any("resourceNames" in it for it in rules)
+    verbs = [verb for it in rules if it["resources"] == ["leases"] for verb in it["verbs"]]
+    assert sorted(verbs) == ["create", "get", "list", "update", "watch"]
+    assert [it["verbs"] for it in rules if it["resources"] == ["events"]] == [["create"]]
+
+
+def test_a_prefix_and_a_namespace_reach_what_says_the_election(tmp_path: Path) -> None:
+    account: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shop"}}
+    folder = write_kustomization(
+        *(tmp_path, [workload(**ACCOUNT), account]),
+        components=SHARDED,
+        namePrefix="dev-",
+        namespace="staging",
+    )
+    objects = kustomize(folder)
+    binding = named(objects, "RoleBinding", "dev-shop-elector")
+    assert binding["metadata"]["labels"][ELECTION] == "dev-shop"
+    subject = {"kind": "ServiceAccount", "name": "dev-shop", "namespace": "staging"}
+    assert binding["subjects"] == [subject]
+    lease = named(objects, "Lease", "dev-shop")
+    assert lease["metadata"]["labels"][ELECTION] == "dev-shop"
+    assert {it["metadata"]["namespace"] for it in objects} == {"staging"}
+
+
+def test_with_shards_a_users_own_roles_and_leases_are_left_alone(tmp_path: Path) -> None:
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+    rbac = "rbac.authorization.k8s.io/v1"
+    own: list[Json] = [
+        {"apiVersion": rbac, "kind": "Role", "metadata": {"name": "my-elector"}, "rules": [rule]},
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "mine", "labels": {"app": "shop"}},
+        },
+    ]
+    folder = write_kustomization(tmp_path, [workload(**ACCOUNT), *own], components=SHARDED)
+    objects = kustomize(folder)
+    for each in own:
+        assert named(objects, each["kind"], each["metadata"]["name"]) == each
 
 
 def test_a_users_own_roles_are_left_alone(tmp_path: Path) -> None:
@@ -126,7 +182,7 @@ def test_an_elector_without_a_service_account_to_give_rights_to_is_not_built(
         kustomize(folder)
 
 
-@pytest.mark.parametrize("component", ["leader-label", "ready-when-leading"])
+@pytest.mark.parametrize("component", ["leader-label", "ready-when-leading", "elector-shards"])
 def test_what_tells_the_elector_is_not_built_without_one(component: str, tmp_path: Path) -> None:
     folder = write_kustomization(tmp_path, [workload(**ACCOUNT)], components=[component])
     with pytest.raises(NotBuilt, match="elector"):

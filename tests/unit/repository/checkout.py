@@ -20,6 +20,7 @@ TYPED = {
     ("docs/manifests.md", "Add the elector in five minutes"): (
         "tests/integration/manifests/test_document.py"
     ),
+    ("docs/manifests.md", "Let all replicas work"): "tests/integration/manifests/test_document.py",
     ("docs/manifests.md", "Add the relay in five minutes"): (
         "tests/integration/manifests/test_document.py"
     ),

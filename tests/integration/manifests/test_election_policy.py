@@ -1,0 +1,251 @@
+"""S7: electors with shards write their own Leases alone, held to it by components/elector-shards
+and the policy, before a real API server."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from tests.integration.manifests.confined import unused
+from tests.integration.manifests.gm_and_lc import until
+from tests.integration.manifests.typist import Typist
+from tests.unit.manifests.built import Json, containers, named, workload, write_kustomization
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.admin import USER_AGENT, AdminClient
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.fleet import FAST, Fleet
+
+LABEL = "edge-sidecars.io/election"
+LABELS = {LABEL: "shop"}
+OURS = "denied request: "
+# All that RBAC can say of Leases, for accounts of no election and for the other one's.
+ANY_LEASE = [
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "create", "update"],
+    }
+]
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A Deployment named shop as kustomize built it and kubectl applied it, and its electors'
+    account."""
+
+    plane: ControlPlane
+    namespace: str
+    objects: list[Json]
+
+    @property
+    def user(self) -> str:
+        return f"system:serviceaccount:{self.namespace}:shop"
+
+    @property
+    def leases(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+    def client(self, account: str = "shop") -> AdminClient:
+        return self.plane.client(self.plane.new_token(self.namespace, account))
+
+    def make(self, name: str, **metadata: Any) -> None:
+        """A Lease that somebody else made."""
+        expect(self.plane.admin.post(self.leases, _lease(name, **metadata)))
+
+    def write(self, name: str, *, account: str = "shop", **metadata: Any) -> tuple[int, str]:
+        """The answer to an update of the whole Lease by an account; what it says if refused."""
+        path = f"{self.leases}/{name}"
+        version = expect(self.plane.admin.get(path))["metadata"]["resourceVersion"]
+        body = _lease(name, resourceVersion=version, **metadata)
+        return _told(self.client(account).put(path, body))
+
+    def create(self, name: str, *, account: str = "shop", **metadata: Any) -> tuple[int, str]:
+        return _told(self.client(account).post(self.leases, _lease(name, **metadata)))
+
+
+def _lease(name: str, **metadata: Any) -> Json:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, **metadata},
+    }
+
+
+def _told(answer: tuple[int, Json]) -> tuple[int, str]:
+    status, body = answer
+    return status, str(body.get("message", "")).partition(OURS)[2]
+
+
+@pytest.fixture(scope="module")
+def shop(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    folder = tmp_path_factory.mktemp("shop")
+    namespace = own_plane.create_namespace("shop")
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shop"}}
+    body = workload(serviceAccountName="shop")
+    body["spec"]["replicas"] = 0
+    components = ["elector-sidecar", "elector-shards"]
+    write_kustomization(
+        folder / "built", [account, body], components=components, namespace=namespace
+    )
+    apply = "kubectl apply --server-side --validate=strict -k"
+    typist = Typist(own_plane, folder)
+    typist.type(f"{apply} edge-sidecars/manifests/election-policy")
+    typist.type(f"{apply} built")
+    for name in ("other", "shop-other"):
+        own_plane.service_account_dir(namespace, name, ANY_LEASE)
+    it = Shop(own_plane, namespace, kustomize(folder / "built"))
+    # Of the API server's own watches of policies and RoleBindings.
+    until(lambda: it.create("in-force")[1], what="the policy is in force")
+    yield it
+    typist.type("kubectl delete -k edge-sidecars/manifests/election-policy")
+
+
+# ── what the account may write ──
+
+
+def test_its_own_names_with_the_label_are_written(shop: Shop) -> None:
+    assert shop.create("shop-pod-0", labels=LABELS) == (HTTPStatus.CREATED, "")
+    assert shop.write("shop-pod-0", labels=LABELS) == (HTTPStatus.OK, "")
+    assert shop.write("shop", labels=LABELS) == (HTTPStatus.OK, "")
+
+
+def test_any_other_name_is_refused(shop: Shop) -> None:
+    said = f"{shop.user} writes only Leases named shop or shop-…, not "
+    for name in ("shopping", "other", "sho"):
+        assert shop.create(name, labels=LABELS) == (HTTPStatus.FORBIDDEN, f"{said}{name}")
+    shop.make("billing", labels=LABELS)
+    assert shop.write("billing", labels=LABELS) == (HTTPStatus.FORBIDDEN, f"{said}billing")
+
+
+def test_a_lease_without_the_label_of_the_election_is_not_made(shop: Shop) -> None:
+    said = f"{shop.user} writes only Leases with the label {LABEL}=shop, which shop-x lacks"
+    for labels in ({}, {LABEL: "billing"}, {LABEL: ""}, {"app": "shop"}):
+        assert shop.create("shop-x", labels=labels) == (HTTPStatus.FORBIDDEN, said)
+
+
+def test_the_label_is_not_taken_off(shop: Shop) -> None:
+    shop.make("shop-labelled", labels=LABELS)
+    status, said = shop.write("shop-labelled")
+    assert (status, said.endswith("which shop-labelled lacks")) == (HTTPStatus.FORBIDDEN, True)
+
+
+@pytest.mark.parametrize("labels", [{}, {LABEL: "shop-a"}], ids=["none", "another election's"])
+def test_a_lease_that_somebody_else_made_is_not_taken(shop: Shop, labels: Json) -> None:
+    name = f"shop-foreign-{len(labels)}"
+    shop.make(name, labels=labels)
+    said = f"the Lease {name} exists without the label {LABEL}=shop: it belongs to somebody else"
+    assert shop.write(name, labels=LABELS) == (HTTPStatus.FORBIDDEN, said)
+
+
+def test_the_table_is_taken_over_from_whoever_led_before(shop: Shop) -> None:
+    without = {"metadata": {"labels": {LABEL: None}}}
+    expect(shop.plane.admin.patch(f"{shop.leases}/shop", without))
+    assert shop.write("shop", labels=LABELS) == (HTTPStatus.OK, "")
+
+
+def test_a_member_puts_its_label_back_but_not_on_another_elections(shop: Shop) -> None:
+    member = {"edge-sidecars.io/member": "{}"}
+    shop.make("shop-pod-1", annotations=member)
+    assert shop.write("shop-pod-1", labels=LABELS) == (HTTPStatus.OK, "")
+    shop.make("shop-a-pod-1", annotations=member, labels={LABEL: "shop-a"})
+    assert shop.write("shop-a-pod-1", labels=LABELS)[0] == HTTPStatus.FORBIDDEN
+
+
+def test_other_service_accounts_write_what_rbac_allows(shop: Shop) -> None:
+    for account in ("other", "shop-other"):
+        name = f"of-{account}"
+        assert shop.create(name, account=account) == (HTTPStatus.CREATED, "")
+        assert shop.write(name, account=account, labels={"a": "b"}) == (HTTPStatus.OK, "")
+        # With no name of ours either: the policy protects against electors, not electors.
+        assert shop.create(f"shop-{name}", account=account) == (HTTPStatus.CREATED, "")
+
+
+def test_an_account_of_the_same_name_elsewhere_is_not_held_to_it(shop: Shop) -> None:
+    elsewhere = shop.plane.create_namespace("elsewhere")
+    shop.plane.service_account_dir(elsewhere, "shop", ANY_LEASE)
+    client = shop.plane.client(shop.plane.new_token(elsewhere, "shop"))
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{elsewhere}/leases"
+    assert _told(client.post(path, _lease("anything"))) == (HTTPStatus.CREATED, "")
+
+
+def test_an_administrator_writes_anything(shop: Shop) -> None:
+    shop.make("by-hand")
+    expect(shop.plane.admin.patch(f"{shop.leases}/by-hand", {"metadata": {"labels": {"a": "b"}}}))
+
+
+# ── electors under these rights ──
+
+
+def _environ(shop: Shop, name: str) -> dict[str, str]:
+    """What the manifest sets, and what kubelet would make of the downward API."""
+    pods = f"/api/v1/namespaces/{shop.namespace}/pods"
+    spec = {"containers": [{"name": "main", "image": "example.com/shop:1"}]}
+    pod = expect(shop.plane.admin.post(pods, {"metadata": {"name": name}, "spec": spec}))
+    template = named(shop.objects, "Deployment", "shop")
+    (elector,) = [it for it in containers(template) if it["name"] == "elector"]
+    downward = {"POD_NAME": name, "POD_UID": pod["metadata"]["uid"]}
+    variables = {it["name"]: it.get("value", downward.get(it["name"])) for it in elector["env"]}
+    assert variables.keys() >= downward.keys() | {"ELECTOR_SHARDS"}
+    return {
+        key: value for key, value in variables.items() if value and key != "ELECTOR_PROBE_LISTEN"
+    }
+
+
+def _owned(pod: ElectorPod) -> int:
+    answer = pod.ask("/shards?promise=false", timeout=10)
+    assert answer is not None, f"{pod.name} does not answer"
+    return len(answer.json()["owned"])
+
+
+@pytest.mark.slow
+def test_electors_work_within_these_rights_and_use_all_of_them(shop: Shop) -> None:
+    account = shop.plane.service_account_dir(shop.namespace, "shop", [])
+    with Fleet(shop.plane, shop.namespace, lease="shop") as fleet:
+        first, second = (
+            fleet.add(
+                *("--shard-settle", "1s"),
+                timing=FAST,
+                credentials=account,
+                environ=_environ(shop, f"pod-{number}"),
+            )
+            for number in range(2)
+        )
+        until(lambda: [_owned(it) for it in (first, second)] == [32, 32], what="even shares")
+        member = f"{shop.leases}/shop-{second.name}"
+        lease = expect(shop.plane.admin.get(member))
+        assert lease["metadata"]["labels"] == LABELS
+        assert lease["metadata"]["ownerReferences"][0]["name"] == second.name
+        _edit_by_hand(shop, member)
+        # Waited out, and its Lease is emptied by the other one.
+        first.kill()
+        until(lambda: _owned(second) == 64, what="all shards")
+        emptied = expect(shop.plane.admin.get(f"{shop.leases}/shop-{first.name}"))
+        assert emptied["spec"]["holderIdentity"] == ""
+        rules = named(shop.objects, "Role", "shop-elector")["rules"]
+        until(lambda: not unused(rules, shop.plane.audit(stage=None, user=shop.user)), what="use")
+        refused = {
+            f"{it.verb} {it.request_uri}"
+            for it in shop.plane.audit(stage=None, user=shop.user)
+            if it.status == HTTPStatus.FORBIDDEN and it.user_agent != USER_AGENT
+        }
+        assert refused == set()
+        assert "Traceback" not in second.log_text()
+
+
+def _edit_by_hand(shop: Shop, member: str) -> None:
+    """The label comes back; so does a table that was deleted."""
+    table = f"{shop.leases}/shop"
+    uid = expect(shop.plane.admin.get(table))["metadata"]["uid"]
+    expect(shop.plane.admin.patch(member, {"metadata": {"labels": {LABEL: None}}}))
+    expect(shop.plane.admin.delete(table))
+
+    def is_repaired() -> bool:
+        labels = shop.plane.admin.get(member)[1]["metadata"].get("labels")
+        status, found = shop.plane.admin.get(table)
+        return labels == LABELS and status == HTTPStatus.OK and found["metadata"]["uid"] != uid
+
+    until(is_repaired, what="the label and the table")
