@@ -209,6 +209,13 @@ class ShardElection:
     def _unowned(self, now: float) -> int:
         return self._member.shards - sum(it.owned for it in self._plan.shares(now).values())
 
+    def owner(self, shard: int) -> str:
+        """The identity that the known table names for it; "" if none."""
+        known = self.table.known
+        owners = known.table.owners if known else ()
+        found = owners[shard] if shard < len(owners) else None
+        return found.identity if found else ""
+
     def _owners(self) -> tuple[str, ...]:
         known = self.table.known
         return tuple(it.identity if it else "" for it in known.table.owners) if known else ()

@@ -77,7 +77,7 @@ class ShardEndpoints:
             if unmet is None:
                 return text(200, "ok", self._promised(now, condition))
             if now >= deadline:
-                return self._not_owned(now, condition, unmet)
+                return self._not_owned(condition, unmet)
             is_mine = self._machine.owns(now, condition.shard)
             await self._elector.changed(min(deadline - now, RENEWAL_POLL if is_mine else deadline))
 
@@ -85,8 +85,8 @@ class ShardEndpoints:
         """Why the answer is 503; None if it is 200."""
         until = self._machine.valid_until(now)
         if until is None or not self._machine.owns(now, condition.shard):
-            view = self._machine.view(now)
-            return view.reason or f"shard {condition.shard} is not this member's"
+            reason = self._machine.reason(now) or self._elector.membership_reason(now)
+            return reason or f"shard {condition.shard} is not this member's"
         token = self._machine.ownership.shards[condition.shard].fencing_token
         if condition.token not in (None, token):
             return f"acquired anew: the fencing token is {token}, not {condition.token}"
@@ -106,10 +106,9 @@ class ShardEndpoints:
             headers[VALID_UNTIL_HEADER] = f"{until:.6f}"
         return headers
 
-    def _not_owned(self, now: float, condition: OwnedCondition, reason: str) -> web.StreamResponse:
-        owners = self._machine.view(now).owners
-        owner = owners[condition.shard] if condition.shard < len(owners) else ""
-        body = {"shard": condition.shard, "ownerPod": pod_name(owner), "reason": reason}
+    def _not_owned(self, condition: OwnedCondition, reason: str) -> web.StreamResponse:
+        owner = pod_name(self._machine.owner(condition.shard))
+        body = {"shard": condition.shard, "ownerPod": owner, "reason": reason}
         return web.Response(
             status=503,
             body=to_json.dumps(body).encode(),
