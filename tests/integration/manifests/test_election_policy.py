@@ -4,6 +4,7 @@ and the policy, before a real API server."""
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,16 +31,19 @@ ANY_LEASE = [
         "verbs": ["get", "create", "update"],
     }
 ]
+APPLY = "kubectl apply --server-side --validate=strict"
+POLICY = "edge-sidecars/manifests/election-policy"
 
 
 @dataclass(frozen=True)
 class Shop:
     """A Deployment named shop as kustomize built it and kubectl applied it, and its electors'
-    account."""
+    account. The typist's folder has what was built in `built`."""
 
     plane: ControlPlane
     namespace: str
     objects: list[Json]
+    typist: Typist
 
     @property
     def user(self) -> str:
@@ -84,24 +88,25 @@ def _told(answer: tuple[int, Json]) -> tuple[int, str]:
 def shop(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     folder = tmp_path_factory.mktemp("shop")
     namespace = own_plane.create_namespace("shop")
+    _build(folder / "built", namespace=namespace)
+    _build(folder / "prefixed", namePrefix="dev-")
+    typist = Typist(own_plane, folder)
+    typist.type(f"{APPLY} -k {POLICY}\n{APPLY} -k built")
+    for name in ("other", "shop-other"):
+        own_plane.service_account_dir(namespace, name, ANY_LEASE)
+    it = Shop(own_plane, namespace, kustomize(folder / "built"), typist)
+    # Of the API server's own watches of policies and RoleBindings.
+    until(lambda: it.create("in-force")[1], what="the policy is in force")
+    yield it
+    typist.type(f"kubectl delete -k {POLICY}")
+
+
+def _build(folder: Path, **more: str) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shop"}}
     body = workload(serviceAccountName="shop")
     body["spec"]["replicas"] = 0
     components = ["elector-sidecar", "elector-shards"]
-    write_kustomization(
-        folder / "built", [account, body], components=components, namespace=namespace
-    )
-    apply = "kubectl apply --server-side --validate=strict -k"
-    typist = Typist(own_plane, folder)
-    typist.type(f"{apply} edge-sidecars/manifests/election-policy")
-    typist.type(f"{apply} built")
-    for name in ("other", "shop-other"):
-        own_plane.service_account_dir(namespace, name, ANY_LEASE)
-    it = Shop(own_plane, namespace, kustomize(folder / "built"))
-    # Of the API server's own watches of policies and RoleBindings.
-    until(lambda: it.create("in-force")[1], what="the policy is in force")
-    yield it
-    typist.type("kubectl delete -k edge-sidecars/manifests/election-policy")
+    write_kustomization(folder, [account, body], components=components, **more)
 
 
 # ── what the account may write ──
@@ -164,6 +169,18 @@ def test_other_service_accounts_write_what_rbac_allows(shop: Shop) -> None:
         assert shop.create(f"shop-{name}", account=account) == (HTTPStatus.CREATED, "")
 
 
+def test_two_elections_of_a_namespace_are_held_apart(shop: Shop) -> None:
+    """The other one has a prefix, and its RoleBinding says no namespace of the account."""
+    shop.typist.type(f"{APPLY} --namespace {shop.namespace} -k prefixed")
+    until(lambda: shop.create("x", account="dev-shop")[1], what="the other RoleBinding is known")
+    labels = {LABEL: "dev-shop"}
+    assert shop.create("dev-shop-0", account="dev-shop", labels=labels)[0] == HTTPStatus.CREATED
+    said = shop.create("shop-0", account="dev-shop", labels=labels)[1]
+    assert "dev-shop writes only Leases named dev-shop or dev-shop-…, not shop-0" in said
+    assert shop.create("dev-shop-1", labels=labels)[0] == HTTPStatus.FORBIDDEN
+    assert shop.create("shop-0", labels=LABELS) == (HTTPStatus.CREATED, "")
+
+
 def test_an_account_of_the_same_name_elsewhere_is_not_held_to_it(shop: Shop) -> None:
     elsewhere = shop.plane.create_namespace("elsewhere")
     shop.plane.service_account_dir(elsewhere, "shop", ANY_LEASE)
@@ -220,6 +237,9 @@ def test_electors_work_within_these_rights_and_use_all_of_them(shop: Shop) -> No
         assert lease["metadata"]["labels"] == LABELS
         assert lease["metadata"]["ownerReferences"][0]["name"] == second.name
         _edit_by_hand(shop, member)
+        # Who applies the manifests again neither conflicts with electors nor moves a shard.
+        shop.typist.type(f"{APPLY} -k built")
+        assert [_owned(it) for it in (first, second)] == [32, 32]
         # Waited out, and its Lease is emptied by the other one.
         first.kill()
         until(lambda: _owned(second) == 64, what="all shards")
