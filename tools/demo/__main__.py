@@ -1,6 +1,7 @@
 """Starts the demo: three pods elect a leader through their sidecars, and an edge loses its link.
 
-With --mode: GMs and LCs at work in that mode, whose leader is killed and whose edge is cut off.
+With --mode: GMs and LCs at work in that mode, whose leader is killed and whose edge is cut off;
+`shards`: all GMs decide, each about the objects of its shards, one is killed and one is added.
 With --containers: pods are containers of the images, in networks of a Docker engine.
 Everything is real: the API server, sidecars, signals, links that are cut.
 Exit status 0 only if each step that was begun, and not cut short by `q`, showed what it promises,
@@ -17,11 +18,11 @@ from typing import TYPE_CHECKING
 from tools.demo.cluster import CLUSTERS, Cluster
 from tools.demo.environment import Backend, Unprepared
 from tools.demo.processes import ProcessBackend
+from tools.demo.sedna import DEMO_MODES
 from tools.demo.show import Show
 from tools.demo.shutdown import Shutdown, Terminated
 from tools.demo.timing import Timing
 from tools.harness.controlplane import build
-from tools.harness.pods.system import MODES
 
 if TYPE_CHECKING:
     from tools.demo.sedna.show import SednaShow
@@ -102,9 +103,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--mode",
-        choices=MODES,
+        choices=DEMO_MODES,
         help="GMs and LCs instead: LCs at the leader (active-standby), at any GM (active-active), "
-        "or at the API through a relay of their own (relay)",
+        "or at the API through a relay of their own (relay); shards: all GMs decide, each about "
+        "the objects of its shards",
     )
     parser.add_argument(
         "--containers",

@@ -5,7 +5,6 @@ the API's own history shows, not what GMs and LCs logged; all files lie in the f
 server's guardian removes, and all processes are under its guard.
 """
 
-import functools
 import tempfile
 import time
 from contextlib import ExitStack
@@ -15,18 +14,17 @@ from tools.demo.keys import Keys
 from tools.demo.runner import Ended, Runner
 from tools.demo.screen import Display, Screen, summary_table
 from tools.demo.sedna.jobs import Jobs
+from tools.demo.sedna.scenario import SCENARIOS, Scenario, Story
 from tools.demo.sedna.state import SednaState, fallen
 from tools.demo.sedna.status_poller import StatusPoller
-from tools.demo.sedna.steps import SCRIPT
-from tools.demo.sedna.tables import KEYS, picture
-from tools.demo.sedna.workload import EXAMPLES, ROUND_SECONDS, ROUNDS, Workload
+from tools.demo.sedna.tables import KEYS
+from tools.demo.sedna.workload import EXAMPLES, ROUND_SECONDS, Workload
 from tools.demo.show import TERMINAL_PAUSE
 from tools.demo.shutdown import Shutdown
 from tools.demo.timing import Timing
 from tools.harness.controlplane import sedna_kinds
 from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.pods.edge_node import RELAY
-from tools.harness.pods.pod_plan import PodPlan
 from tools.harness.pods.system import System
 
 GMS = 3
@@ -35,7 +33,7 @@ PATIENCE = 60.0
 
 
 class SednaShow:
-    """`mode`: of GM and LC."""
+    """`mode`: one of `SCENARIOS`."""
 
     def __init__(
         self,
@@ -51,6 +49,7 @@ class SednaShow:
         self._timing = timing
         self._ending = shutdown
         self._mode = mode
+        self._scenario: Scenario = SCENARIOS[mode]
         self._glass = Display(is_plain=is_plain)
         self._pause = pause if pause is not None else TERMINAL_PAUSE * self._glass.is_live
 
@@ -70,11 +69,12 @@ class SednaShow:
                 stack.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
                 tempfile.tempdir = str(plane.folder)
                 state = self._scene(stack, plane, screen)
+                story = self._scenario.begin(state, stack)
                 with Keys(self._pressed) as keys:
-                    screen.open(lambda: picture(state), KEYS if keys.is_there else "")
-                    self._play(state)
+                    screen.open(story.draw, KEYS if keys.is_there else "")
+                    self._play(state, story)
             # While everything still lives: below the table, which stays as it was last.
-            return self._conclude(state)
+            return self._conclude(state, story)
 
     def _scene(self, stack: ExitStack, plane: ApiServer, screen: Screen) -> SednaState:
         screen.say("applying Sedna's CRDs, starting GMs and LCs")
@@ -83,30 +83,32 @@ class SednaShow:
         system = System(
             plane,
             plane.folder / "nodes",
-            mode=self._mode,
-            gms=GMS,
-            plan_of=lambda pod: PodPlan(is_process=True),
+            mode=self._scenario.mode,
+            gms=GMS + self._scenario.spares,
+            plan_of=self._scenario.plan_of,
             image=EXAMPLES,
-            lease_flags=self._timing.flags(),
+            lease_flags=(*self._timing.flags(), *self._scenario.elector_flags),
+            gm_flags=self._scenario.gm_flags,
+            spares=self._scenario.spares,
         )
         stack.enter_context(system)
         screen.say(f"all run, after {time.monotonic() - started:.1f} s")
-        killed: set[str] = set()
+        absent = {pod.name for pod in system.gms[GMS:]}
         # Steps take longer where people look.
-        rounds = ROUNDS + round(len(SCRIPT) * self._pause / ROUND_SECONDS)
+        pauses = round(self._scenario.steps * self._pause / ROUND_SECONDS)
         return SednaState(
             system,
             stack.enter_context(StatusPoller(system)),
-            Workload(system, rounds),
+            Workload(system, self._scenario.rounds + pauses),
             Jobs(system.api_observer),
             Runner(
                 self._ending,
                 screen.say,
-                lambda: fallen(system, killed),
+                lambda: fallen(system, absent),
                 pause=self._pause,
                 patience=PATIENCE,
             ),
-            killed,
+            absent,
         )
 
     def _pressed(self, key: str) -> None:
@@ -114,19 +116,18 @@ class SednaShow:
         if key == "q":
             self._ending.ask()
 
-    def _play(self, state: SednaState) -> None:
+    def _play(self, state: SednaState, story: Story) -> None:
         """All steps, unless one fails or somebody asks for the end."""
         try:
-            for step in SCRIPT:
-                title = step.__name__.replace("_", " ")
-                if not state.runner.perform(title, functools.partial(step, state)):
+            for title, step in story.steps:
+                if not state.runner.perform(title, step):
                     return
                 state.runner.doing = "next step follows"
                 state.runner.sleep(state.runner.pause)
         except Ended:
             state.runner.say("ending")
 
-    def _conclude(self, state: SednaState) -> int:
+    def _conclude(self, state: SednaState, story: Story) -> int:
         """Prints the summary and the verdict."""
         console, api_observer = self._glass.console, state.system.api_observer
         is_early = self._ending.is_asked
@@ -140,11 +141,14 @@ class SednaShow:
             f"{state.jobs.reports()} reports, {len(lost)} lost",
             soft_wrap=True,
         )
-        is_good = not (problems or api_observer.doubled or api_observer.reopened or lost)
+        broken = [*api_observer.doubled, *api_observer.reopened, *lost, *story.broken()]
+        if story.seen:
+            console.print(story.seen(), soft_wrap=True)
+        is_good = not (problems or broken)
         verdict = "nothing lost, nothing doubled" if is_good else "NOT as promised"
         early = ", as far as it was shown" if is_early else ""
         console.print(f"verdict: {verdict}{early}")
-        for line in (*api_observer.doubled, *api_observer.reopened, *lost):
+        for line in broken:
             console.print(line, soft_wrap=True, markup=False)
         if problems:
             console.print(state.system.told(), soft_wrap=True, markup=False)

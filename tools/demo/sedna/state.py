@@ -1,7 +1,7 @@
 """The state of GM's and LC's demo: the system in one mode, its jobs, and who looks.
 
-Owns what was killed or cut on purpose, and who leads and who is connected where, as GMs and LCs
-say. Nothing here knows how it is shown.
+Owns which GMs are not there and which nodes are cut off on purpose, and who leads and who is
+connected where, as GMs and LCs say. Nothing here knows how it is shown.
 """
 
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ from tools.harness.pods.system import ACTIVE_STANDBY, System
 
 @dataclass
 class SednaState:
-    """`killed` and `cut`: names."""
+    """`absent`: names of GMs that were killed, or are still to be added; `cut`: of nodes."""
 
     system: System
     status_poller: StatusPoller
     workload: Workload
     jobs: Jobs
     runner: Runner
-    killed: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
     cut: set[str] = field(default_factory=set)
 
     # ── who leads ──
@@ -67,7 +67,7 @@ class SednaState:
         }
         if self.system.mode == ACTIVE_STANDBY:
             return peers == {leader.name}
-        return "" not in peers and not peers & self.killed
+        return "" not in peers and not peers & self.absent
 
     def waiting(self, edge: EdgeNode, *, since: float = 0.0) -> int | None:
         """Reports that an LC has and nobody has taken from it; None where it does not answer."""
@@ -77,12 +77,12 @@ class SednaState:
     # ── what is done to them ──
 
     def kill(self, pod: GmPod) -> None:
-        self.killed.add(pod.name)
+        self.absent.add(pod.name)
         pod.kill()
 
     def bring_back(self, pod: GmPod) -> None:
         pod.restart()
-        self.killed.discard(pod.name)
+        self.absent.discard(pod.name)
 
     def cut_off(self, name: str) -> None:
         """All of the node, without a word to anybody."""
@@ -102,11 +102,11 @@ class SednaState:
         edge.restart()
 
 
-def fallen(system: System, killed: set[str]) -> str:
+def fallen(system: System, absent: set[str]) -> str:
     """What ended though nobody killed it; "" for nothing."""
     runs: dict[str, bool] = {}
     for pod in system.gms:
-        if pod.name not in killed:
+        if pod.name not in absent:
             runs[f"{pod.name}: its gm"] = pod.gm.is_running
             runs[f"{pod.name}: its elector"] = pod.elector.is_running
             runs[f"{pod.name}: its relay"] = pod.relay.is_running

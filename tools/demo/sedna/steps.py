@@ -49,7 +49,7 @@ def kill_the_leader(state: SednaState) -> None:
     state.runner.wait_for(
         lambda: state.jobs.federated().round >= MIDDLE or None, f"round {MIDDLE} of the training"
     )
-    _must_train(state)
+    must_train(state)
     state.runner.say(f"{leader.name} leads: kill its machine, at round {_round(state)}")
     started = time.monotonic()
     state.kill(leader)
@@ -81,7 +81,7 @@ def kill_the_leader(state: SednaState) -> None:
 def cut_an_edge(state: SednaState) -> None:
     """Two results: LC goes on while cut and restarted; nothing of what it was told is lost."""
     edge = state.system.edges[CUT]
-    _must_train(state)
+    must_train(state)
     known = _objects(state, 0.0)
     state.cut_off(CUT)
     cut_at = time.monotonic()
@@ -199,6 +199,6 @@ def _must_wait(state: SednaState, since: float) -> int:
     return state.runner.wait_for(look, "reports that wait at the LC that is cut")
 
 
-def _must_train(state: SednaState) -> None:
+def must_train(state: SednaState) -> None:
     if not state.jobs.is_training():
         raise Failed("the federated training was over too soon to show it")

@@ -21,33 +21,33 @@ JOB_COLUMNS = {"job": 12, "stage": 16, "round": 8, "workers": 8}
 def picture(state: SednaState) -> Sequence[RenderableType]:
     return (
         _gms(state),
-        _lcs(state),
-        _jobs(state),
+        lcs_table(state),
+        jobs_table(state),
         Text(f"▸ {state.runner.doing}", style="yellow"),
     )
 
 
-def _table(columns: dict[str, int], last: str) -> Table:
-    table = Table(box=None, pad_edge=False, expand=True)
+def table(columns: dict[str, int], last: str) -> Table:
+    shown = Table(box=None, pad_edge=False, expand=True)
     for title, width in columns.items():
-        table.add_column(title, width=width, no_wrap=True)
-    table.add_column(last, ratio=1, no_wrap=True, overflow="ellipsis")
-    return table
+        shown.add_column(title, width=width, no_wrap=True)
+    shown.add_column(last, ratio=1, no_wrap=True, overflow="ellipsis")
+    return shown
 
 
 def _gms(state: SednaState) -> Table:
-    table = _table(GM_COLUMNS, "LCs connected")
+    shown = table(GM_COLUMNS, "LCs connected")
     for pod in state.system.gms:
-        is_killed = pod.name in state.killed
-        style = "red" if is_killed else "bold green" if state.leads(pod) else ""
-        table.add_row(pod.name, *_gm(state, pod), style=style)
-    return table
+        is_absent = pod.name in state.absent
+        style = "red" if is_absent else "bold green" if state.leads(pod) else ""
+        shown.add_row(pod.name, *_gm(state, pod), style=style)
+    return shown
 
 
 def _gm(state: SednaState, pod: GmPod) -> tuple[str, ...]:
     said = state.status_poller.gm(pod)
     if said is None:
-        return "gone" if pod.name in state.killed else "starting", "", "", "", ""
+        return "gone" if pod.name in state.absent else "starting", "", "", "", ""
     leader = said["leader"]
     is_leader = leader["isLeader"]
     return (
@@ -59,13 +59,13 @@ def _gm(state: SednaState, pod: GmPod) -> tuple[str, ...]:
     )
 
 
-def _lcs(state: SednaState) -> Table:
-    table = _table(LC_COLUMNS, "reports that wait")
+def lcs_table(state: SednaState) -> Table:
+    shown = table(LC_COLUMNS, "reports that wait")
     for name, edge in state.system.edges.items():
         is_cut = name in state.cut
         row = (name, "cut" if is_cut else "up", *_lc(state, edge))
-        table.add_row(*row, style="red" if is_cut else "")
-    return table
+        shown.add_row(*row, style="red" if is_cut else "")
+    return shown
 
 
 def _lc(state: SednaState, edge: EdgeNode) -> tuple[str, str, str]:
@@ -77,15 +77,15 @@ def _lc(state: SednaState, edge: EdgeNode) -> tuple[str, str, str]:
     return state.peer(edge) or "nobody", str(len(said["objects"])), f"{waiting}{age}"
 
 
-def _jobs(state: SednaState) -> Table:
-    table = _table(JOB_COLUMNS, "precision")
+def jobs_table(state: SednaState) -> Table:
+    shown = table(JOB_COLUMNS, "precision")
     federated = state.jobs.federated()
     if federated.stage:
-        table.add_row("federated", *_job(federated, f"{federated.round}/{state.workload.rounds}"))
+        shown.add_row("federated", *_job(federated, f"{federated.round}/{state.workload.rounds}"))
     incremental = state.jobs.incremental()
     if incremental.stage:
-        table.add_row("incremental", *_job(incremental, str(incremental.round)))
-    return table
+        shown.add_row("incremental", *_job(incremental, str(incremental.round)))
+    return shown
 
 
 def _job(found: Progress, round_: str) -> tuple[str, str, str, str]:

@@ -22,8 +22,6 @@ FEDERATED = ("FederatedLearningJob", "line")
 INCREMENTAL = ("IncrementalLearningJob", "threshold")
 # Seconds that a round of the federated training takes at least.
 ROUND_SECONDS = 0.5
-# Enough for a failover and an outage on a busy machine.
-ROUNDS = 80
 _FEDERATED_SAMPLES = "srv/edge-sidecars/federated/samples.csv"
 _INCREMENTAL_SAMPLES = "srv/edge-sidecars/incremental/samples.csv"
 

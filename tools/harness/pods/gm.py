@@ -26,8 +26,10 @@ LEASE = "gm"
 # As short as leaves time for writes, so that failovers are quick.
 LEASE_FLAGS = ("--lease-duration", "6s", "--renew-interval", "1s", "--request-timeout", "2s")
 REQUEST_TIMEOUT = "1500ms"
-# Of electors whose GMs have --leadership shards.
-SHARD_FLAGS = (*LEASE_FLAGS, "--shards", "64", "--shard-settle", "1s")
+# Of electors whose GMs have --leadership shards; who is new takes its share soon.
+SHARDS = 64
+SHARDING = ("--shards", str(SHARDS), "--shard-settle", "1s")
+SHARD_FLAGS = (*LEASE_FLAGS, *SHARDING)
 
 
 class GmProcess(Process):
@@ -129,14 +131,15 @@ class GmPod:
             guardian=plane.guardian,
         )
         self._elector_port = Reservation()
-        self.elector.flags += ["--listen", f"{LOOPBACK}:{self._elector_port.port}"]
+        self.elector.port = self._elector_port.port
+        self.elector.flags += ["--listen", f"{LOOPBACK}:{self.elector.port}"]
         confined = [f"--namespace={namespace}"] if is_confined else []
         self.gm = GmProcess(
             [
                 f"--mode={mode}",
                 f"--api={self.relay.url}",
                 f"--relay-status=http://{LOOPBACK}:{self.relay.status_port}",
-                f"--elector=http://{LOOPBACK}:{self._elector_port.port}",
+                f"--elector=http://{LOOPBACK}:{self.elector.port}",
                 f"--request-timeout={REQUEST_TIMEOUT}",
                 *confined,
                 *flags,

@@ -40,7 +40,8 @@ EdgeT_co = TypeVar("EdgeT_co", bound=EdgeComponent, covariant=True)
 class AnySystem(Generic[GmT_co, EdgeT_co]):
     """Of parts that are made already, in a namespace of their own, and that it starts and stops:
     `edges` by what tests call their nodes. `clouds` names nodes without an LC, whose file systems
-    are in `folder`; what workers print is there too."""
+    are in `folder`; what workers print is there too. `spares`: so many of the last GMs are for
+    somebody else to start."""
 
     def __init__(
         self,
@@ -54,9 +55,11 @@ class AnySystem(Generic[GmT_co, EdgeT_co]):
         clouds: Sequence[str],
         plan_of: Callable[[Json], PodPlan],
         image: Path | None = None,
+        spares: int = 0,
     ) -> None:
         self.plane = plane
         self.mode = mode
+        self._spares = spares
         self.namespace = namespace
         self._admin = plane.admin
         self._stack = ExitStack()
@@ -85,11 +88,12 @@ class AnySystem(Generic[GmT_co, EdgeT_co]):
                 stack.callback(edge.stop)
             stack.enter_context(self.api_observer)
             stack.enter_context(self.kubelet)
-            for pod in self.gms:
+            first = self.gms[: len(self.gms) - self._spares]
+            for pod in first:
                 pod.start(wait=False)
             for edge in self.edges.values():
                 edge.start()
-            for pod in self.gms:
+            for pod in first:
                 pod.wait_ready()
             for edge in self.edges.values():
                 edge.lc.wait_ready()
@@ -233,10 +237,19 @@ class System(AnySystem[GmPod, EdgeNode]):
         plan_of: Callable[[Json], PodPlan] = lambda pod: PodPlan(),
         image: Path | None = None,
         lease_flags: Sequence[str] = LEASE_FLAGS,
+        gm_flags: Sequence[str] = (),
+        spares: int = 0,
     ) -> None:
         namespace = plane.create_namespace("system")
         pods = [
-            GmPod(plane, namespace, name=f"gm-{number}", mode=mode, lease_flags=lease_flags)
+            GmPod(
+                plane,
+                namespace,
+                name=f"gm-{number}",
+                mode=mode,
+                flags=gm_flags,
+                lease_flags=lease_flags,
+            )
             for number in range(gms)
         ]
         nodes = {
@@ -261,6 +274,7 @@ class System(AnySystem[GmPod, EdgeNode]):
             clouds=clouds,
             plan_of=plan_of,
             image=image,
+            spares=spares,
         )
 
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -174,6 +175,37 @@ def test_gms_and_lcs_lose_and_double_nothing_whoever_is_killed_or_cut_off(
 
 
 @pytest.mark.slow
+def test_gms_with_shards_share_the_work_while_one_is_killed_and_one_is_added(
+    run: Run, tmp_path: Path
+) -> None:
+    assert run("--mode", "shards").wait(RUN_TIMEOUT) == 0, _output(tmp_path)
+    headline, _, summary = _output(tmp_path).partition("What happened")
+    assert "shards" in headline.splitlines()[0]
+    rings = re.findall(r"ring ([0-3]{64})$", headline, re.MULTILINE)
+    # Three GMs; two, after one was killed; these and the one that was added.
+    assert [len(set(it)) for it in rings] == [3, 2, 3]
+    assert all(was in (is_, "3") for was, is_ in zip(rings[2], rings[1], strict=True))
+    assert sorted(Counter(rings[2]).values()) == [21, 21, 22]
+    for step in (
+        "GMs share 64 shards",
+        "24 small jobs complete",
+        "GM gone → others go on",
+        "its jobs go on",
+        "GM added → even shares",
+        "24 new jobs complete",
+        "more samples → hot update",
+        "federated training ends",
+    ):
+        assert step in summary
+    assert "FAILED" not in summary
+    assert ", 0 of them twice" in summary
+    assert ", 0 lost" in summary
+    assert "who owns what, 0 shards of two" in summary
+    assert summary.rstrip().endswith("nothing lost, nothing doubled")
+    _assert_nothing_left(tmp_path)
+
+
+@pytest.mark.slow
 @RUNS
 def test_ctrl_c_ends_the_demo_and_leaves_nothing(
     run: Run, tmp_path: Path, flags: tuple[str, ...], program: str, count: int
@@ -204,8 +236,9 @@ def test_a_demo_that_is_killed_leaves_nothing_either(
         ((), ("three pods start", "valid for", "what its program knows")),
         # A GM that is slow tells of rounds 5 and 7 only.
         (("--mode", "active-active"), (r"at round \d+ of", "connected to", "reports that wait")),
+        (("--mode", "shards"), ("moved to it", "to be added", r"ring [0-2]{64}")),
     ],
-    ids=["elector", "gm"],
+    ids=["elector", "gm", "shards"],
 )
 def test_a_key_ends_the_demo_on_a_terminal_which_is_then_as_before(
     run: Run, tmp_path: Path, flags: tuple[str, ...], known: tuple[str, ...]

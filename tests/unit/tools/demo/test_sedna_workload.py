@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from tools.demo.__main__ import main
+from tools.demo.sedna import DEMO_MODES
+from tools.demo.sedna.scenario import SCENARIOS
 from tools.demo.sedna.workload import manifests
 
 Json = dict[str, Any]
@@ -42,5 +44,9 @@ def test_a_mode_that_there_is_not_is_one_line_with_those_that_there_are(
         main(["--mode", "both"])
     assert ended.value.code == 2
     told = capsys.readouterr().err.splitlines()[-1]
-    for mode in ("active-standby", "active-active", "relay"):
+    for mode in ("active-standby", "active-active", "relay", "shards"):
         assert mode in told
+
+
+def test_each_mode_of_the_command_line_has_a_scenario() -> None:
+    assert set(DEMO_MODES) == set(SCENARIOS)
