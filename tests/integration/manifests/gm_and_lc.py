@@ -27,7 +27,7 @@ from tests.unit.manifests.built import gm_rules, named, overlay
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.edge_node import RELAY, EdgeNode
-from tools.harness.pods.gm import GmPod
+from tools.harness.pods.gm import LEASE_FLAGS, SHARD_FLAGS, GmPod
 
 Json = dict[str, Any]
 
@@ -58,7 +58,17 @@ def until(is_so: Callable[[], Any], *, what: str) -> Any:
 
 
 class Site:
-    def __init__(self, plane: ControlPlane, folder: Path, *, mode: str, overlay_name: str) -> None:
+    """`has_shards`: GM decides by shards, as the overlay has it."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        *,
+        mode: str,
+        overlay_name: str,
+        has_shards: bool = False,
+    ) -> None:
         self.namespace = plane.create_namespace("rights")
         self._admin = plane.admin
         gm = AccountOf(
@@ -75,14 +85,20 @@ class Site:
             cluster_rules=rules(overlay_name, "ClusterRole", "sedna-lc") if mode == RELAY else (),
         )
         self.gm_user, self.lc_user = gm.user, lc.user
-        self.gm = GmPod(gm, self.namespace, mode=mode)
+        self.gm = GmPod(
+            gm,
+            self.namespace,
+            mode=mode,
+            flags=("--leadership=shards",) if has_shards else (),
+            lease_flags=SHARD_FLAGS if has_shards else LEASE_FLAGS,
+        )
         self.edge = EdgeNode(
             EDGE,
             lc,
             [self.gm],
             mode=mode,
             namespace=self.namespace,
-            root=folder / mode,
+            root=folder / overlay_name,
             flags=("--dataset-interval=1s", "--redial-cap=1s"),
         )
 

@@ -17,23 +17,31 @@ from tools.harness.pods.elector import ElectorPod
 
 # As in components/leader-label.
 LABEL = "edge-sidecars.io/role=leader"
-MODES = {"active-standby": "active-standby-service", "relay": "relay"}
+# Overlays, and the modes of their GMs.
+SHARDS = "active-active-shards"
+MODES = {"active-standby-service": "active-standby", "relay": "relay", SHARDS: "active-active"}
 
 
 @pytest.fixture(scope="module")
 def worked(
     control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Site]:
-    """By mode; all has been done that GM and LC do."""
+    """By overlay; all has been done that GM and LC do."""
     sedna_kinds.install(control_plane)
     for node in (EDGE, OTHER, CLOUD):
         control_plane.admin.post("/api/v1/nodes", {"metadata": {"name": node}})
 
     # Two threads would both make the folder that all of them are in.
-    folders = {mode: tmp_path_factory.mktemp("rights") for mode in MODES}
+    folders = {name: tmp_path_factory.mktemp("rights") for name in MODES}
 
-    def work(mode: str) -> Site:
-        with Site(control_plane, folders[mode], mode=mode, overlay_name=MODES[mode]) as site:
+    def work(name: str) -> Site:
+        with Site(
+            control_plane,
+            folders[name],
+            mode=MODES[name],
+            overlay_name=name,
+            has_shards=name == SHARDS,
+        ) as site:
             site.work()
         return site
 
@@ -65,6 +73,8 @@ def test_each_rule_of_gm_is_used(control_plane: ControlPlane, worked: dict[str, 
     assert unused(gm_rules(), events) == []
     assert unused(rules("relay", "ClusterRole", "sedna-gm-nodes"), events) == []
     assert unused(rules("relay", "Role", "gm-elector"), events) == []
+    sharded = _events(control_plane, worked[SHARDS].gm_user)
+    assert unused(rules(SHARDS, "Role", "gm-elector"), sharded) == []
 
 
 @pytest.mark.slow
@@ -73,7 +83,7 @@ def test_each_rule_of_lc_is_used_in_mode_relay_and_none_in_others(
 ) -> None:
     events = _events(control_plane, worked["relay"].lc_user)
     assert unused(rules("relay", "ClusterRole", "sedna-lc"), events) == []
-    assert _events(control_plane, worked["active-standby"].lc_user) == []
+    assert _events(control_plane, worked["active-standby-service"].lc_user) == []
 
 
 @pytest.mark.slow

@@ -143,6 +143,24 @@ def test_gms_sidecars_end_in_an_order_that_releases_the_lease_at_once() -> None:
     assert all(it["restartPolicy"] == "Always" for it in spec["initContainers"])
 
 
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_gm_has_shards_where_its_elector_has_some(name: str) -> None:
+    objects = overlay(name)
+    (deployment,) = of_kind(objects, "Deployment")
+    told = {
+        variable["name"]: variable.get("value")
+        for container in containers(deployment)
+        for variable in container["env"]
+    }
+    has_shards = name.endswith("-shards")
+    assert ("ELECTOR_SHARDS" in told) == has_shards
+    assert told.get("GM_LEADERSHIP", "leader") == ("shards" if has_shards else "leader")
+    # By which election-policy finds its account, and members find each other.
+    for kind, called in (("RoleBinding", "gm-elector"), ("Lease", "gm")):
+        labels = named(objects, kind, called)["metadata"]["labels"]
+        assert labels.get("edge-sidecars.io/election") == ("gm" if has_shards else None)
+
+
 def test_only_lcs_in_mode_relay_have_rights_and_a_token() -> None:
     for name in OVERLAYS:
         (daemons,) = of_kind(overlay(name), "DaemonSet")
