@@ -150,7 +150,9 @@ class Config:
         default=DEFAULT_LISTEN,
         group="this process",
     )
-    concurrency: int = setting("32", "so many objects are worked on at a time", whole)
+    concurrency: int = setting(
+        "32", "so many objects are worked on at a time, with shards by all GMs together", whole
+    )
     request_timeout: float = setting(
         "5s",
         "hard limit of one API request; a write is begun only while the lead is proven for longer",

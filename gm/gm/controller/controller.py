@@ -5,10 +5,12 @@ when a plan asks for it, and when it becomes this GM's; and what is remembered o
 two plans. Guarantees: an object is reconciled by one worker at a time; a failure delays
 that object only, with growing delays; an object that cannot be understood is logged and reconciled
 again when it changes. Nothing is reconciled before everything was listed, and nothing is written
-about an object that is not this GM's. Children belong to whoever owns their owner.
+about an object that is not this GM's. Children belong to whoever owns their owner. All GMs together
+work on as many objects at a time as one would.
 """
 
 import asyncio
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping
@@ -44,6 +46,8 @@ RETRIES_A_SECOND = 100.0
 REFUSED_FOR = 60.0
 # Seconds between two looks at a lead that is too short for a write.
 POLL = 0.1
+# Of objects that are worked on at a time: one that failed before, and another.
+FEWEST_AT_A_TIME = 2
 # Outcomes of a plan that will be tried again, as metrics have it: not written, and unforeseen.
 FAILED = "failed"
 UNDECIDABLE = "undecidable"
@@ -100,6 +104,8 @@ class Controller:
         # The uids of what is worked on; set when one of them leaves.
         self._busy: set[str] = set()
         self._left = asyncio.Event()
+        # Set when objects are gained or lost.
+        self._moved = asyncio.Event()
         # There before the first one fails: Prometheus' increase() does not see a series begin.
         self.outcomes: Counter[str] = Counter({FAILED: 0, UNDECIDABLE: 0})
         self.folded = 0
@@ -128,17 +134,19 @@ class Controller:
         self.gained(everything)
         async with asyncio.TaskGroup() as group:
             for number in range(self._concurrency):
-                # A write may hang for as long as it is let: half of them are for the others.
-                group.create_task(self._work(failed_too=number >= self._concurrency // 2))
+                group.create_task(self._work(number))
 
     # ── what is owned ──
 
     def gained(self, covers: Covers) -> None:
+        self._has_moved()
         for uid, key in self._informers.objects():
             if covers(uid) and self._ownership.owns(uid):
                 self._queue.add(key)
 
     def lost(self, covers: Covers) -> None:
+        self._has_moved()
+
         def is_lost(key: ObjectKey) -> bool:
             document = self._informers.get(key)
             return document is None or covers(document.uid)
@@ -152,6 +160,16 @@ class Controller:
         while any(map(covers, self._busy)):
             await self._left.wait()
 
+    @property
+    def _at_a_time(self) -> int:
+        """This GM's share of what may be worked on: the API server is one for all of them, and
+        creates Services one after the other."""
+        return max(math.ceil(self._concurrency * self._ownership.share), FEWEST_AT_A_TIME)
+
+    def _has_moved(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
     def _touched(self, key: ObjectKey) -> None:
         document = self._informers.get(key)
         if document is None:
@@ -160,8 +178,13 @@ class Controller:
         elif self._ownership.owns(document.uid):
             self._queue.add(key)
 
-    async def _work(self, *, failed_too: bool) -> None:
+    async def _work(self, number: int) -> None:
+        """The worker with this number rests while fewer than that are to work."""
+        # A write may hang for as long as it is let: every other one is for what did not fail.
+        failed_too = number % 2 == 0
         while True:
+            while number >= self._at_a_time:
+                await self._moved.wait()
             key = await self._queue.get(failed_too=failed_too)
             document = self._informers.get(key)
             try:

@@ -58,6 +58,11 @@ class Ownership(Protocol):
     def owns_any(self) -> bool: ...
 
     @property
+    def share(self) -> float:
+        """Of all objects, from 0 to 1: how many are this GM's where it owns any. Changes no later
+        than listeners are told."""
+
+    @property
     def remaining(self) -> float:
         """Seconds for which what is owned is proven to be."""
 
@@ -108,6 +113,10 @@ class SingleLeader:
     @property
     def owns_any(self) -> bool:
         return self.client.is_leader
+
+    @property
+    def share(self) -> float:
+        return 1.0
 
     @property
     def remaining(self) -> float:
@@ -177,6 +186,11 @@ class ShardOwner:
     @property
     def owns_any(self) -> bool:
         return bool(self.client.owned)
+
+    @property
+    def share(self) -> float:
+        document = self.client.document
+        return 0.0 if document is None else len(document.owned) / document.shards
 
     @property
     def remaining(self) -> float:

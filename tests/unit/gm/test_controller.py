@@ -26,6 +26,7 @@ class Owning:
 
     def __init__(self) -> None:
         self.others: set[str] = set()
+        self.share = 1.0
 
     @property
     def owns_any(self) -> bool:
@@ -287,3 +288,33 @@ def test_what_waits_of_lost_objects_is_discarded_and_nothing_else() -> None:
         assert world.applier.of("bad-lost") == tries
 
     playing(unreachable, play)
+
+
+@pytest.mark.parametrize(("share", "at_a_time"), [(1.0, 4), (0.6, 3), (0.1, 2), (0.0, 2)])
+def test_a_gm_works_on_its_share_of_what_may_be_worked_on_at_a_time(
+    share: float, at_a_time: int
+) -> None:
+    ends = asyncio.Event()
+
+    async def play(world: World) -> None:
+        world.owning.share = share
+        world.controller.lost(lambda uid: False)
+        # Those that waited for the next object when there was more to do take one each, and rest.
+        for number in range(CONCURRENCY):
+            world.put(f"good-{number}")
+        await world.until(lambda: len(world.applier.tries) == CONCURRENCY)
+        for number in range(10):
+            world.put(f"bad-{number}")
+        await asyncio.sleep(0.05)
+        assert len(world.applier.tries) == CONCURRENCY + at_a_time
+        # More is to do: who rested goes on.
+        world.owning.share = 1.0
+        world.controller.gained(lambda uid: False)
+        await world.until(lambda: len(world.applier.tries) == 2 * CONCURRENCY)
+        ends.set()
+        await world.until(lambda: len({name for name, _ in world.applier.tries}) == 14)
+
+    async def slow() -> None:
+        await ends.wait()
+
+    playing(slow, play)
