@@ -107,6 +107,11 @@ class Elector:
         reason = "" if self.sharding is None else self.sharding.machine.reason(now)
         return replace(status, reason=reason) if reason else status
 
+    def tell(self, status: ElectorStatus) -> None:
+        """A main is told this: with shards, what it is told of the lead is of shard 0 (S6)."""
+        if self.sharding is not None and status.view.valid_until is not None:
+            self.sharding.machine.tell(status.now, [0], status.view.valid_until)
+
     def membership_reason(self, now: float) -> str:
         """With shards: why this pod is no member, in words; "" if it is one."""
         view = self._election.view(now)

@@ -80,7 +80,7 @@ class ShardClient(LeaseClient):
             "delete it"
         )
 
-    async def list(self) -> Listed | Lost:
+    async def list(self) -> Listed | Refused | Lost:
         params = {"labelSelector": self._label}
         try:
             body: Any = await self._call("list", "GET", self._collection_path, params=params)
@@ -88,20 +88,20 @@ class ShardClient(LeaseClient):
             leases = [lease for item in body["items"] if (lease := _readable(item)) is not None]
         except (ApiError, Unreachable) as error:
             self._complain("listing the election's Leases failed", "list", error)
-            return Lost(retry_after(error))
+            return _failure(error)
         except (KeyError, TypeError, ValueError) as error:
             self._complain("the list of the election's Leases is malformed", "list", error)
             return Lost(None)
         return Listed(tuple(leases), version)
 
-    async def read_named(self, name: str) -> Found | Lost:
+    async def read_named(self, name: str) -> Found | Refused | Lost:
         try:
             return Found(parse_lease(await self._call("get", "GET", self._named(name))))
         except NotFound:
             return Found(None)
         except (ApiError, Unreachable, MalformedLease) as error:
             self._complain(f"reading the Lease {name} failed", "get", error)
-            return Lost(retry_after(error))
+            return _failure(error)
 
     async def write_named(self, write: WriteNamed) -> Applied | Conflicted | Refused | Lost:
         verb, method, path = "update", "PUT", self._named(write.name)
@@ -109,12 +109,11 @@ class ShardClient(LeaseClient):
             verb, method, path = "create", "POST", self._collection_path
         try:
             return Applied(parse_lease(await self._call(verb, method, path, body=write.body)))
-        except (Conflict, NotFound):
-            return Conflicted()
         except (ApiError, Unreachable, MalformedLease) as error:
+            if isinstance(error, Conflict) or (isinstance(error, NotFound) and not write.creates):
+                return Conflicted()
             self._complain(f"writing the Lease {write.name} failed", verb, error)
-            is_refusal = isinstance(error, ApiError) and error.is_refusal
-            return (Refused if is_refusal else Lost)(retry_after(error))
+            return _failure(error)
 
     async def watch_all(self, watch: WatchLeases, on_event: Callable[[Lease, bool], None]) -> bool:
         """Calls `on_event(lease, is_deleted)` until the watch ends; whether it ended in order."""
@@ -146,7 +145,7 @@ class ShardClient(LeaseClient):
                 if isinstance(event, Bookmark):
                     continue
                 self._forbidden.pop("watch", None)
-                lease = _readable(event.object)
+                lease = _readable(event.object, needed=self._config.lease)
                 if lease is not None:
                     on_event(lease, event.type is EventType.DELETED)
 
@@ -154,10 +153,18 @@ class ShardClient(LeaseClient):
         return f"{self._collection_path}/{name}"
 
 
-def _readable(item: object) -> Lease | None:
-    """A Lease that somebody made unusable says nothing: who depends on it reads it by name."""
+def _failure(error: Exception) -> Refused | Lost:
+    is_refusal = isinstance(error, ApiError) and error.is_refusal
+    return (Refused if is_refusal else Lost)(retry_after(error))
+
+
+def _readable(item: Any, *, needed: str = "") -> Lease | None:
+    """A Lease that somebody made unusable says nothing: who depends on it reads it by name. Raises
+    `MalformedLease` for the one that is `needed`: what comes after it would prove too much."""
     try:
         return parse_lease(item)
     except MalformedLease as error:
+        if needed and item.get("metadata", {}).get("name") == needed:
+            raise
         logger.debug("a Lease of the election is malformed: %s", error)
         return None

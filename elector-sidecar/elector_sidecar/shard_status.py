@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from elector_sidecar.shards.ranges import selector
-from elector_sidecar.shards.shard_election import ShardsView, ShardView
+from elector_sidecar.shards.shard_view import ShardsView, ShardView
 
 
 def shards_document(view: ShardsView, *, now: float, identity: str, reason: str) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from elector_sidecar.lease_client import Applied, Conflicted, Found, Lost, Refus
 from elector_sidecar.shard_client import Listed, ShardClient
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
 from elector_sidecar.shards.membership import ShardMember
-from elector_sidecar.shards.shard_election import ShardElection, ShardsView
+from elector_sidecar.shards.shard_election import ShardElection
+from elector_sidecar.shards.shard_view import ShardsView
 from elector_sidecar.shards.table_writes import WriteNamed
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -82,16 +83,26 @@ class Sharding:
         match await self._client.list():
             case Listed(leases, version):
                 self.machine.list_answered(command.id, boottime(), leases, version)
-            case Lost():
-                self.machine.list_failed(command.id, boottime())
+            case (Lost(seconds) | Refused(seconds)) as failure:
+                self.machine.list_failed(
+                    command.id,
+                    boottime(),
+                    is_refused=isinstance(failure, Refused),
+                    retry_after=seconds,
+                )
         kick()
 
     async def _read(self, command: ReadNamed, kick: Callable[[], None]) -> None:
         match await self._client.read_named(command.name):
             case Found(lease):
                 self.machine.named_answered(command.id, boottime(), lease)
-            case Lost():
-                self.machine.named_failed(command.id, boottime())
+            case (Lost(seconds) | Refused(seconds)) as failure:
+                self.machine.named_failed(
+                    command.id,
+                    boottime(),
+                    is_refused=isinstance(failure, Refused),
+                    retry_after=seconds,
+                )
         kick()
 
     async def _write(self, write: WriteNamed, kick: Callable[[], None]) -> None:
@@ -100,10 +111,13 @@ class Sharding:
                 self.machine.write_answered(write.id, boottime(), lease)
             case Conflicted():
                 self.machine.write_rejected(write.id, boottime())
-            case Refused():
-                self.machine.write_failed(write.id, boottime(), is_refused=True)
-            case Lost():
-                self.machine.write_failed(write.id, boottime())
+            case (Lost(seconds) | Refused(seconds)) as failure:
+                self.machine.write_failed(
+                    write.id,
+                    boottime(),
+                    is_refused=isinstance(failure, Refused),
+                    retry_after=seconds,
+                )
         kick()
 
     async def _watch(self, watch: WatchLeases, kick: Callable[[], None]) -> None:

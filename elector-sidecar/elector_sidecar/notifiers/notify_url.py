@@ -44,6 +44,7 @@ class NotifyUrl:
                 await self._elector.changed(MAX_SLEEP)
                 continue
             status = self._elector.status(boottime())
+            self._elector.tell(status)
             if await self._main.tell(self._url, status.json(), timeout=TIMEOUT):
                 self._told = status
                 backoff.succeeded()

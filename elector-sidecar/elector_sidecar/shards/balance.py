@@ -15,11 +15,13 @@ UNTAKEN_LIMIT = 1.0
 
 @dataclass(frozen=True)
 class Share:
-    """What counts of a living member. Who owns something takes part, settled or not."""
+    """What counts of a living member. Who owns something takes part, settled or not. `can_take`:
+    whether anything is given up for it."""
 
     owned: int
     is_settled: bool
     is_leaving: bool = False
+    can_take: bool = True
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,30 @@ def participants(members: Mapping[str, Share]) -> dict[str, Share]:
 
 
 def quotas(members: Mapping[str, Share], shards: int) -> dict[str, int]:
-    """How many each participant should own: who owns most gets what does not divide."""
+    """How many each participant should own. What does not divide goes to those who have so many
+    already, in an order that does not change while others give theirs up; then to who owns most."""
     sharing = participants(members)
-    order = sorted(sharing, key=lambda identity: (-sharing[identity].owned, identity))
-    least, more = divmod(shards, len(order)) if order else (0, 0)
+    least, more = divmod(shards, len(sharing)) if sharing else (0, 0)
+    order = sorted(
+        sharing, key=lambda identity: (-min(sharing[identity].owned, least + 1), identity)
+    )
     return {identity: least + (place < more) for place, identity in enumerate(order)}
 
 
 def excess(me: str, members: Mapping[str, Share], shards: int) -> int:
-    """How many shards this member gives up."""
-    quota = quotas(members, shards).get(me)
-    return 0 if quota is None else max(members[me].owned - quota, 0)
+    """How many shards this member gives up: no more than are taken, those who own most first."""
+    target = quotas(members, shards)
+    missing = sum(
+        max(quota - members[identity].owned, 0)
+        for identity, quota in target.items()
+        if members[identity].can_take
+    )
+    for identity, quota in target.items():
+        given = min(max(members[identity].owned - quota, 0), missing)
+        if identity == me:
+            return given
+        missing -= given
+    return 0
 
 
 def taking(

@@ -2,13 +2,19 @@
 
 Owns the one watch by label that all members' Leases and the table come by, and reads of single
 ones that it cannot answer. Pure. Guarantees: versions arrive in order, so that an event tells that
-everything older has arrived; what fails is tried again after a second at the soonest.
+everything older has arrived; what fails is tried again after a second at the soonest, and ever
+later if it is refused.
 """
 
 import math
 from dataclasses import dataclass
 
 from elector_sidecar.core.lease_watch import STANDBY_RETRY
+from elector_sidecar.core.timing import RETRY_DELAY
+from elector_sidecar.shards.pace import Pace
+
+# A watch that ends sooner, without an event, is as good as refused. Seconds.
+SHORT_WATCH = 5.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,10 @@ class LeaseStream:
         self._watch_at = math.inf
         self._watch_id: int | None = None
         self._opened_at = now
+        self._has_event = False
+        self._list_pace = Pace(STANDBY_RETRY)
+        self._watch_pace = Pace(STANDBY_RETRY)
+        self._read_paces: dict[str, Pace] = {}
         self._wanted: dict[str, float] = {}
         self._reading: dict[int, ReadNamed] = {}
 
@@ -68,7 +78,7 @@ class LeaseStream:
             commands.append(self._listing)
         if self._listing is None and now >= self._watch_at:
             self._watch_id, self._watch_at = self._next_id(), math.inf
-            self._opened_at = now
+            self._opened_at, self._has_event = now, False
             commands.append(WatchLeases(self._watch_id, self.version))
         open_reads = {it.name for it in self._reading.values()}
         for name in [n for n, at in self._wanted.items() if now >= at and n not in open_reads]:
@@ -86,7 +96,8 @@ class LeaseStream:
     def distrust(self, now: float) -> None:
         """It is too silent to be believed: everything is listed anew."""
         self._watch_id, self._watch_at = None, math.inf
-        self._list_at = min(self._list_at, max(now, self._opened_at + STANDBY_RETRY))
+        at = max(now, self._opened_at + STANDBY_RETRY, self._list_pace.not_before)
+        self._list_at = min(self._list_at, at)
 
     def listed(self, list_id: int, now: float, version: int) -> ListLeases | None:
         """The list that was answered; None if nobody waits for it."""
@@ -94,19 +105,24 @@ class LeaseStream:
         if listing is None or listing.id != list_id:
             return None
         self._listing = None
+        self._list_pace.succeeded()
         self.version = max(self.version, version)
-        self._watch_at = now
+        self._watch_at = max(now, self._watch_pace.not_before)
         return listing
 
-    def list_failed(self, list_id: int, now: float) -> None:
+    def list_failed(
+        self, list_id: int, now: float, *, is_refused: bool, retry_after: float | None
+    ) -> None:
         if self._listing is not None and self._listing.id == list_id:
             self._listing = None
-            self._list_at = now + STANDBY_RETRY
+            self._list_pace.failed(now, is_refused=is_refused, retry_after=retry_after)
+            self._list_at = self._list_pace.not_before
 
     def is_watched_by(self, watch_id: int) -> bool:
         return watch_id == self._watch_id
 
     def heard(self, version: int) -> None:
+        self._has_event = True
         self.version = max(self.version, version)
 
     def watch_ended(self, watch_id: int, now: float, *, is_orderly: bool) -> bool:
@@ -114,7 +130,11 @@ class LeaseStream:
         if not self.is_watched_by(watch_id):
             return False
         self._watch_id = None
-        again_at = max(now, self._opened_at + STANDBY_RETRY)
+        if self._has_event or now >= self._opened_at + SHORT_WATCH:
+            self._watch_pace.succeeded()
+        else:
+            self._watch_pace.failed(now, is_refused=True)
+        again_at = max(now, self._opened_at + STANDBY_RETRY, self._watch_pace.not_before)
         if is_orderly:
             self._watch_at = again_at
         else:
@@ -124,14 +144,31 @@ class LeaseStream:
     # ── reads by name ──
 
     def want(self, name: str, at: float) -> None:
+        """Read it then, unless its reads fail."""
+        pace = self._read_paces.get(name)
+        at = max(at, pace.not_before) if pace else at
         self._wanted[name] = min(at, self._wanted.get(name, math.inf))
 
     def drop_wish(self, name: str) -> None:
         """What was wanted came otherwise."""
         self._wanted.pop(name, None)
 
-    def read_ended(self, read_id: int) -> ReadNamed | None:
-        return self._reading.pop(read_id, None)
+    def read_answered(self, read_id: int) -> ReadNamed | None:
+        """The read that was answered; None if nobody waits for it."""
+        read = self._reading.pop(read_id, None)
+        if read is not None:
+            self._read_paces.pop(read.name, None)
+        return read
+
+    def read_failed(
+        self, read_id: int, now: float, *, is_refused: bool, retry_after: float | None
+    ) -> None:
+        """It is tried again."""
+        read = self._reading.pop(read_id, None)
+        if read is not None:
+            pace = self._read_paces.setdefault(read.name, Pace(2 * RETRY_DELAY))
+            pace.failed(now, is_refused=is_refused, retry_after=retry_after)
+            self.want(read.name, pace.not_before)
 
     def _next_id(self) -> int:
         self._last_id += 1

@@ -1,7 +1,8 @@
 """What a member says of itself in its own Lease, beside holding it.
 
-Owns the annotation and its digest, which covers the renewTime of the same write: an edit by hand,
-or an annotation that outlived its write, is no word of the member. Pure.
+Owns the annotation and its digest, which covers the Lease and the renewTime of the same write: an
+edit by hand, or an annotation that outlived its write, is no word of the member. A content that
+was put back from a copy is: it says what was true once (`begun_on`). Pure.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elector_sidecar.core.lease import Lease
-from elector_sidecar.shards.table import ELECTION_LABEL, TableVersion
+from elector_sidecar.shards.table import ELECTION_LABEL, TableVersion, flag, text, whole
 
 MEMBER_ANNOTATION = "edge-sidecars.io/member"
 # Of another election, or of none: somebody else's Lease.
@@ -19,47 +20,71 @@ MAX_LEASE_NAME = 253
 
 @dataclass(frozen=True)
 class MemberNote:
-    """`term`: which acquisition of its Lease this is. `shards`: its flag. `is_settled`: it takes
-    its share. `is_leaving`: it gives everything up. `seen`: the table that it goes by."""
+    """`term`: which acquisition of its Lease this is; 0: the Lease was emptied by the rules.
+    `begun_on`: the resourceVersion that it was acquired or emptied on; 0: it was created so.
+    `shards`: its flag. `is_settled`: it takes its share. `is_leaving`: it gives everything up.
+    `seen`: the table that it goes by, and `seen_at` the resourceVersion at which it saw it."""
 
     term: int
-    shards: int
-    is_settled: bool
-    is_leaving: bool
-    seen: TableVersion | None
+    begun_on: int
+    shards: int = 0
+    is_settled: bool = False
+    is_leaving: bool = False
+    seen: TableVersion | None = None
+    seen_at: int = 0
 
 
-def encode(note: MemberNote, *, identity: str, renew_time: str) -> str:
-    """The annotation's text, beside that holder and renewTime."""
+def emptied(base_version: int) -> MemberNote:
+    """Released by its holder, or waited out and emptied: on that version."""
+    return MemberNote(term=0, begun_on=base_version)
+
+
+def encode(note: MemberNote, *, name: str, uid: str, holder: str, renew_time: str) -> str:
+    """The annotation's text in a write with that holder ("": none) and renewTime; `uid` is "" in
+    the write that creates the Lease."""
     content: dict[str, Any] = {
         "term": note.term,
+        "begunOn": note.begun_on,
         "shards": note.shards,
         "settled": note.is_settled,
         "leaving": note.is_leaving,
         "seen": None if note.seen is None else vars(note.seen),
+        "seenAt": note.seen_at,
     }
-    return _text(content | {"digest": _digest(content, identity, renew_time)})
+    return _text(content | {"digest": _digest(content, name, uid, holder, renew_time)})
 
 
 def decode(lease: Lease) -> MemberNote | None:
     """None where the holder did not write it with its last renewal, or it cannot be read."""
-    annotations = lease.raw["metadata"].get("annotations") or {}
+    metadata = lease.raw["metadata"]
+    holder, renew_time = lease.spec.holder_identity, lease.spec.renew_time or ""
     try:
-        content = json.loads(annotations[MEMBER_ANNOTATION])
+        content = json.loads((metadata.get("annotations") or {})[MEMBER_ANNOTATION])
         digest = content.pop("digest")
-        holder, renew_time = lease.spec.holder_identity, lease.spec.renew_time or ""
-        if not lease.is_marked or digest != _digest(content, holder, renew_time):
+        uids = (lease.uid, "")
+        digests = [_digest(content, metadata["name"], uid, holder, renew_time) for uid in uids]
+        if digest not in digests or lease.marked_holder != (holder or None):
             return None
-        seen = content["seen"]
-        return MemberNote(
-            term=int(content["term"]),
-            shards=int(content["shards"]),
-            is_settled=bool(content["settled"]),
-            is_leaving=bool(content["leaving"]),
-            seen=None if seen is None else TableVersion(**seen),
-        )
+        note = _note(content)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    # Only a holder has terms.
+    return note if (note.term > 0) == (holder != "") else None
+
+
+def _note(content: dict[str, Any]) -> MemberNote:
+    seen = content["seen"]
+    return MemberNote(
+        term=whole(content["term"]),
+        begun_on=whole(content["begunOn"]),
+        shards=whole(content["shards"]),
+        is_settled=flag(content["settled"]),
+        is_leaving=flag(content["leaving"]),
+        seen=None
+        if seen is None
+        else TableVersion(text(seen["uid"]), whole(seen["sequence"]), text(seen["digest"])),
+        seen_at=whole(content["seenAt"]),
+    )
 
 
 def is_labelled(lease: Lease, election: str) -> bool:
@@ -71,6 +96,6 @@ def _text(content: dict[str, Any]) -> str:
     return json.dumps(content, separators=(",", ":"), sort_keys=True)
 
 
-def _digest(content: dict[str, Any], identity: str, renew_time: str) -> str:
-    text = f"{identity}\n{renew_time}\n{_text(content)}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _digest(content: dict[str, Any], name: str, uid: str, holder: str, renew_time: str) -> str:
+    written = f"{name}\n{uid}\n{holder}\n{renew_time}\n{_text(content)}"
+    return hashlib.sha256(written.encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
 """The Leases of all members, as one of them sees them: who lives, and whose term has ended.
 
-Pure. Guarantee: a term is called ended only when it can never own again: its Lease was emptied in
-order, was taken by another term by the rules, or was waited out and then fenced (emptied by a
-compare-and-swap), so that no late write of it can succeed.
+Pure. Guarantee: a term is called ended only when it can never own again: its Lease was emptied or
+taken after it by the rules, as whoever did it says there, or it was waited out, and then its Lease
+was emptied by a compare-and-swap or seen in other hands, so that no late write of it can succeed.
 """
 
 import math
@@ -18,14 +18,16 @@ from elector_sidecar.shards.table import Owner
 
 @dataclass(frozen=True)
 class End:
-    """When a term ends for whoever judges it; `needs_fence`: its Lease is to be emptied then."""
+    """When a term ends for whoever judges it; then its Lease is to be emptied (`needs_fence`), or
+    to be looked at once more (`needs_look`), before it has ended for good."""
 
     at: float
-    needs_fence: bool
+    needs_fence: bool = False
+    needs_look: bool = False
 
 
-ENDED = End(-math.inf, needs_fence=False)
-UNKNOWN = End(math.inf, needs_fence=False)
+ENDED = End(-math.inf)
+UNKNOWN = End(math.inf)
 
 
 class ObservedMember:
@@ -40,14 +42,24 @@ class ObservedMember:
         self._newest = 0
         self._heard_at = -math.inf
         self._gap = 0.0
-        # Since when the Lease is missing, or names this holder in this term.
+        # Since when, without a version missed, the Lease is missing or names this holder in this
+        # term; and when the last look at it was sent that showed that.
         self._since = -math.inf
+        self._looked_at = -math.inf
+        # By which version each term that was seen had begun.
+        self._begun_by: dict[tuple[str, int], int] = {}
+        # It was emptied by the rules before it was deleted.
+        self._is_closed = False
         self.note: MemberNote | None = None
         self.is_asked = False
 
     @property
     def lease(self) -> Lease | None:
         return self._observed.lease
+
+    @property
+    def is_known(self) -> bool:
+        return self._observed.is_known
 
     @property
     def holder(self) -> str:
@@ -67,6 +79,11 @@ class ObservedMember:
     def is_alive(self, now: float) -> bool:
         return self.holder != "" and self.note is not None and now < self.ends_at
 
+    def may_work(self, since: float) -> bool:
+        """Whether somebody who held it may have owned something then or later."""
+        is_emptied = self.holder == "" and self.note is not None
+        return not (is_emptied or self._is_closed) and self.ends_at > since
+
     def adopt(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
         """False where nothing changed but the time of its last renewal."""
         if lease.resource_version <= self._newest:
@@ -75,20 +92,28 @@ class ObservedMember:
         if self._heard_at > -math.inf:
             self._gap = min(now - self._heard_at, lease.spec.lease_duration or 0.0)
         self._heard_at = now
-        self.is_asked = False
+        self.is_asked = self._is_closed = False
         before, said = self._state(), self.note
         self._observed.adopt(now, lease, is_continuous=is_continuous)
         self.note = decode(lease)
-        if self._state() != before:
+        if self.note is not None and self.holder:
+            term = (self.holder, self.note.term)
+            self._begun_by.setdefault(term, lease.resource_version)
+        if self._state() != before or not is_continuous:
             self._since = now
         return (self._state(), self.note) != (before, said)
 
     def adopt_missing(self, now: float) -> None:
         if not self._observed.is_missing:
             self._since = now
+            self._is_closed = self.lease is not None and not self.may_work(now)
         self._observed.adopt_missing(now)
         self.note = None
         self.is_asked = False
+
+    def looked(self, sent_at: float) -> None:
+        """A request that was sent then showed it as it is known."""
+        self._looked_at = max(self._looked_at, sent_at)
 
     def _state(self) -> tuple[object, ...]:
         uid = self.lease.uid if self.lease else None
@@ -100,27 +125,39 @@ class ObservedMember:
             return math.inf
         return self._heard_at + SILENT_PERIODS * max(self._renew_interval, self._gap)
 
-    def end_of(self, owner: Owner) -> End:
-        """Of that term, which held this Lease."""
-        if not self._observed.is_known:
+    def end_of(self, owner: Owner, *, named_at: int) -> End:
+        """Of that term, which held this Lease and which a table of version `named_at` names."""
+        if not self.is_known:
             return UNKNOWN
         waited = self._since + max(owner.lease_duration, self._own_duration)
-        lease = self.lease
+        lease, note = self.lease, self.note
         if lease is None:
             return End(waited, needs_fence=True)
-        is_same = lease.uid == owner.uid
-        if self.holder == "":
-            in_order = is_same and self._observed.is_vacated_in_order
-            return ENDED if in_order else End(waited, needs_fence=True)
-        if self.note is None:
-            # Stolen, or its annotation was edited: who holds it may be the owner, or a stranger.
-            is_owner = self.holder == owner.identity
-            at = self.ends_at if is_owner else waited
-            return End(at, needs_fence=True)
-        if self.holder == owner.identity and self.note.term <= owner.term:
+        begun_by = min(self._begun_by.get((owner.identity, owner.term), named_at), named_at)
+        if note is not None:
+            # Taken, released or emptied by the rules after that term had begun (P1): it is over,
+            # whatever was put back since.
+            if lease.uid == owner.uid and note.begun_on >= begun_by:
+                return ENDED
+            if self.holder == owner.identity and note.term > owner.term:
+                return ENDED
+        if self.holder == owner.identity:
             return End(self.ends_at, needs_fence=True)
-        # Taken by the rules: after the owner's term had ended, if it is this very object.
-        return ENDED if is_same else End(waited, needs_fence=False)
+        if self.holder == "" or note is None:
+            return End(waited, needs_fence=True)
+        # Another member of ours, who knows when it took it; a copy of its Lease looks the same.
+        return ENDED if self._looked_at >= waited else End(waited, needs_look=True)
+
+    def forget_terms(self, kept: set[tuple[str, int]]) -> None:
+        """Keeps what is known of these terms and of the present one."""
+        if self.note is not None:
+            kept = kept | {(self.holder, self.note.term)}
+        self._begun_by = {term: at for term, at in self._begun_by.items() if term in kept}
+
+    def is_over(self, now: float) -> bool:
+        """Deleted, and whoever held it cannot work any more; or never seen at all."""
+        is_past = self._is_closed or self.ends_at <= now
+        return not self.is_known or (self._observed.is_missing and is_past)
 
 
 class Members:
@@ -155,29 +192,33 @@ class Members:
     def alive(self, now: float) -> list[ObservedMember]:
         return [member for member in self._members.values() if member.is_alive(now)]
 
-    def end_of(self, owner: Owner, now: float, *, table_version: int) -> End:
-        """Of a term that a table of this version names; what has ended is never asked again.
+    def end_of(self, owner: Owner, *, table_version: int) -> End:
+        """Of a term that a table of this version (0: none) names; what has ended is never asked
+        again.
 
         The term began before that version: an older look at its Lease may show the one before it.
         """
         key = (owner.identity, owner.term)
         if key in self._ended:
             return ENDED
-        if self.version < table_version:
+        if not table_version or self.version < table_version:
             return UNKNOWN
-        end = self.member(owner.lease).end_of(owner)
-        if end.needs_fence or end.at > now:
-            return end
-        self._ended.add(key)
-        return ENDED
+        end = self.member(owner.lease).end_of(owner, named_at=table_version)
+        if end == ENDED:
+            self._ended.add(key)
+        return end
 
     def fenced(self, owner: Owner) -> None:
         """Its Lease was emptied by a compare-and-swap on what had been waited out."""
         self._ended.add((owner.identity, owner.term))
 
-    def forget(self, owners: set[Owner]) -> None:
-        """Keeps only what is known of the terms in the table, and of Leases that exist."""
-        self._ended &= {(owner.identity, owner.term) for owner in owners}
+    def forget(self, owners: set[Owner], now: float) -> None:
+        """Keeps only what is known of the terms in the table, and of Leases that exist or whose
+        last holder may work on."""
+        terms = {(owner.identity, owner.term) for owner in owners}
+        self._ended &= terms
         kept = {owner.lease for owner in owners}
-        for name in [n for n, it in self._members.items() if it.lease is None and n not in kept]:
-            del self._members[name]
+        for name, member in list(self._members.items()):
+            member.forget_terms(terms)
+            if name not in kept and member.is_over(now):
+                del self._members[name]

@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease
-from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION, MemberNote, decode, encode
-from elector_sidecar.shards.table import ELECTION_LABEL, Owner, TableVersion
+from elector_sidecar.shards.member_lease import (
+    MEMBER_ANNOTATION,
+    MemberNote,
+    decode,
+    emptied,
+    encode,
+)
+from elector_sidecar.shards.table import ELECTION_LABEL, Owner
+from elector_sidecar.shards.table_state import TableState
 
 # So many of the last writes are recognised by their stamp when the watch brings them.
 REMEMBERED_WRITES = 8
@@ -35,6 +42,8 @@ class Membership:
         self._member = member
         self._election = election
         self._sent: dict[str, float] = {}
+        # The last term that the record told, and the version that it was acquired on.
+        self._begun = (0, 0)
         # The term whose work may still run after it was ended; None if there is none.
         self.protected_term: int | None = None
         self.is_founder = False
@@ -73,36 +82,57 @@ class Membership:
         duration = candidate.timing.lease_duration
         return Owner(candidate.identity, number, candidate.name, record.uid, duration)
 
-    def wanted_note(self, now: float, seen: TableVersion | None) -> MemberNote:
-        is_contending = self._election.intent is Intent.CONTEND
+    def wanted_note(self, now: float, table: TableState, *, base_version: int = 0) -> MemberNote:
+        """What a write on that version of the own Lease says."""
+        number = self._number_to_write(now)
+        said = self.note()
+        if said is not None:
+            self._begun = (said.term, said.begun_on)
+        begun_on = self._begun[1] if self._begun[0] == number else base_version
+        if self._begun[0] != number and self._is_renewal(now):
+            begun_on = 0  # the record lost it, and nobody can tell it
         return MemberNote(
-            term=self._number_to_write(now),
+            term=number,
+            begun_on=begun_on,
             shards=self._member.shards,
             is_settled=self.is_settled(now),
-            is_leaving=not is_contending,
-            seen=seen,
+            is_leaving=self._election.intent is not Intent.CONTEND,
+            seen=table.seen,
+            seen_at=table.seen_at,
         )
 
     def _number_to_write(self, now: float) -> int:
         if self.protected_term is not None:
             return self.protected_term
-        number = self._election.terms
-        is_renewal = self._election.valid_term(now) or self._election.intent is Intent.HOLD
-        return number if is_renewal else number + 1
+        return self._election.terms if self._is_renewal(now) else self._election.terms + 1
 
-    def dress(self, write: WriteLease, now: float, seen: TableVersion | None) -> None:
+    def _is_renewal(self, now: float) -> bool:
+        is_protected = self.protected_term is not None
+        is_held = self._election.intent is Intent.HOLD
+        return is_protected or is_held or self._election.valid_term(now) is not None
+
+    def dress(self, write: WriteLease, now: float, table: TableState) -> None:
         """Completes the body of a write of the own Lease."""
         metadata = write.body["metadata"]
         metadata["labels"] = {**(metadata.get("labels") or {}), ELECTION_LABEL: self._member.table}
         if self._member.pod is not None and not metadata.get("ownerReferences"):
             metadata["ownerReferences"] = [dict(self._member.pod)]
         annotations = metadata.setdefault("annotations", {})
-        if write.purpose is not Purpose.ACQUIRE_OR_RENEW:
-            annotations.pop(MEMBER_ANNOTATION, None)
+        annotations.pop(MEMBER_ANNOTATION, None)
+        base = write.base_version
+        if write.purpose is Purpose.CREATE_VACANT:
             return
-        note = self.wanted_note(now, seen)
-        identity = self._member.candidate.identity
-        annotations[MEMBER_ANNOTATION] = encode(note, identity=identity, renew_time=write.stamp)
+        is_release = write.purpose is Purpose.RELEASE
+        note = emptied(base) if is_release else self.wanted_note(now, table, base_version=base)
+        annotations[MEMBER_ANNOTATION] = encode(
+            note,
+            name=metadata["name"],
+            uid=metadata.get("uid", ""),
+            holder=write.body["spec"]["holderIdentity"],
+            renew_time=write.body["spec"]["renewTime"],
+        )
+        if is_release:
+            return
         self._sent[write.stamp] = write.sent_at
         while len(self._sent) > REMEMBERED_WRITES:
             del self._sent[next(iter(self._sent))]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
-from elector_sidecar.core.lease import Lease, micro_time, pod_name
+from elector_sidecar.core.lease import Lease, micro_time
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import WriteLease
 from elector_sidecar.core.timing import RETRY_DELAY
@@ -24,7 +24,8 @@ from elector_sidecar.shards.lease_stream import LeaseStream, StreamCommand
 from elector_sidecar.shards.members import Members
 from elector_sidecar.shards.membership import Membership, ShardMember
 from elector_sidecar.shards.ownership import Ownership
-from elector_sidecar.shards.ranges import shard_range
+from elector_sidecar.shards.shard_moves import ShardMoves
+from elector_sidecar.shards.shard_view import ShardsView, ShardViews
 from elector_sidecar.shards.table import Owner
 from elector_sidecar.shards.table_plan import PlannedWrite, TablePlan
 from elector_sidecar.shards.table_state import TableState
@@ -37,47 +38,13 @@ CONFLICT_PATIENCE = 0.3
 
 
 @dataclass(frozen=True)
-class ShardView:
-    """One shard that this member owns or hands over; `owned_seconds` since it was acquired."""
-
-    shard: int
-    range: tuple[str, str]
-    fencing_token: int
-    owned_seconds: float
-
-
-@dataclass(frozen=True)
-class MemberView:
-    """A living member, and how many shards the table gives it."""
-
-    identity: str
-    pod: str
-    owned: int
-    is_settled: bool
-
-
-@dataclass(frozen=True)
-class ShardsView:
-    """What is true at one moment; `valid_until` None: nothing is owned."""
-
-    shards: int
-    owned: tuple[ShardView, ...]
-    handing_over: tuple[ShardView, ...]
-    valid_until: float | None
-    members: tuple[MemberView, ...]
-    unowned: int
-    owners: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True)
 class _TableWrite:
     """One whose outcome is not known yet; `takes` are acquired when it is seen applied."""
 
     write: WriteNamed
     digest: str | None
     takes: frozenset[int]
-    fences: Owner | None = None
+    fences: Owner | None
 
 
 class ShardElection:
@@ -101,12 +68,17 @@ class ShardElection:
             validity=timing.validity,
         )
         self._stream = LeaseStream(now)
-        self._plan = TablePlan(
+        moves = ShardMoves(
             member, self.election, self.membership, self.ownership, self.members, self.table
         )
+        self._plan = TablePlan(
+            member, self.membership, self.ownership, self.members, self.table, moves
+        )
+        self._views = ShardViews(member.shards, self.ownership, self.table, moves)
         self._number: int | None = None
         self._own_watch: int | None = None
         self._heard_at: dict[str, float] = {}
+        self._table_read_at = -math.inf
         self._open: dict[int, _TableWrite] = {}
         # Answered by nobody: seen applied by the digest, or not at all.
         self._doubtful: list[_TableWrite] = []
@@ -146,79 +118,29 @@ class ShardElection:
         return self.ownership.confirm(now, shard, token) or not is_owned
 
     def view(self, now: float) -> ShardsView:
-        until = self.valid_until(now)
-        return ShardsView(
-            shards=self._member.shards,
-            owned=self._shards(now, self.owned(now)),
-            handing_over=self._shards(now, list(self.ownership.handing_over)),
-            valid_until=until if self.owned(now) else None,
-            members=self._member_views(now),
-            unowned=self._unowned(now),
-            owners=self._owners(),
+        return self._views.view(
+            now,
+            owned=self.owned(now),
+            valid_until=self.valid_until(now),
             reason=self.reason(now),
         )
+
+    def leader_view(self, now: float, view: ElectionView) -> ElectionView:
+        """The election's view as of shard 0, which is what /leader and /readyz answer."""
+        is_contending = view.is_contending and not self.reason(now)
+        shard = self.ownership.shards[0] if self.owns(now, 0) else None
+        until = self.valid_until(now)
+        view = replace(view, is_contending=is_contending)
+        return self._views.leader_view(view, shard, valid_until=until)
 
     def reason(self, now: float) -> str:
         """What keeps this member from owning anything, or is wrong with the table; "" if nothing
         that the election for the own Lease does not tell."""
         return self._plan.reason(now)
 
-    def leader_view(self, now: float, view: ElectionView) -> ElectionView:
-        """The election's view as of shard 0, which is what /leader and /readyz answer."""
-        until = self.valid_until(now) if self.owns(now, 0) else None
-        shard = self.ownership.shards[0] if until is not None else None
-        owners = self._owners()
-        lease = self.table.lease
-        return replace(
-            view,
-            is_leader=until is not None,
-            is_contending=view.is_contending and not self.reason(now),
-            is_lapsed=False,
-            holder=owners[0] if owners else "",
-            valid_until=until,
-            started_at=shard.owned_since if shard else None,
-            fencing_token=shard.fencing_token if shard else None,
-            is_missing=self.table.observed.is_missing,
-            acquire_time=lease.spec.acquire_time if lease else None,
-            renew_time=lease.spec.renew_time if lease else None,
-            lease_transitions=lease.spec.lease_transitions if lease else None,
-            strategy=None,
-            preferred_holder=None,
-            uid=lease.uid if lease else None,
-        )
-
-    def _shards(self, now: float, shards: Sequence[int]) -> tuple[ShardView, ...]:
-        known = self.ownership.shards | self.ownership.handing_over
-        return tuple(
-            ShardView(
-                shard,
-                shard_range(shard, self._member.shards),
-                known[shard].fencing_token,
-                now - known[shard].owned_since,
-            )
-            for shard in shards
-        )
-
-    def _member_views(self, now: float) -> tuple[MemberView, ...]:
-        shares = self._plan.shares(now)
-        return tuple(
-            MemberView(identity, pod_name(identity), share.owned, share.is_settled)
-            for identity, share in sorted(shares.items())
-        )
-
-    def _unowned(self, now: float) -> int:
-        return self._member.shards - sum(it.owned for it in self._plan.shares(now).values())
-
     def owner(self, shard: int) -> str:
         """The identity that the known table names for it; "" if none."""
-        known = self.table.known
-        owners = known.table.owners if known else ()
-        found = owners[shard] if shard < len(owners) else None
-        return found.identity if found else ""
-
-    def _owners(self) -> tuple[str, ...]:
-        known = self.table.known
-        return tuple(it.identity if it else "" for it in known.table.owners) if known else ()
+        return self._views.owner(shard)
 
     # ── what the caller wants ──
 
@@ -251,11 +173,11 @@ class ShardElection:
                     self._subscribe(now, command)
                     continue
                 if isinstance(command, WriteLease):
-                    self.membership.dress(command, now, self.table.seen)
+                    self.membership.dress(command, now, self.table)
                 commands.append(command)
             self._follow_term(now)
         self._read_silent(now)
-        if now >= self._refresh_at(now) and not self._stream.is_asking(self._member.table):
+        if now >= self._refresh_at() and not self._stream.is_asking(self._member.table):
             self._stream.want(self._member.table, now)
         commands += self._stream.due(now)
         self.members.version = self._stream.version
@@ -273,16 +195,20 @@ class ShardElection:
         until = self.valid_until(now) or math.inf
         later = [settles_at, until, self.ownership.ready_at(now), self.ownership.settled_at()]
         later += [member.silence_due() for member in self.members]
-        later += [self._refresh_at(now), self._stream.wake_at(), self._plan.look_again_at(now)]
+        later += [self._refresh_at(), self._stream.wake_at(), self._plan.look_again_at(now)]
         if planned is not None and not self._is_writing():
             later.append(planned.due_at)
         self._due_at = min(at for at in (*later, math.inf) if at > now)
 
-    def _refresh_at(self, now: float) -> float:
-        """When to read the table because the watch does not show that it is the known one."""
+    def _refresh_at(self) -> float:
+        """When to read the table because the watch does not show that it is the known one, or
+        what became of a Lease that is none yet."""
+        timing = self._member.candidate.timing
+        if self.table.lease is not None and not self.table.is_labelled:
+            return self._table_read_at + timing.renew_interval
         if not self.ownership.shards or self._number is None:
             return math.inf
-        return self.table.fresh_until - self._member.candidate.timing.validity / 2
+        return self.table.fresh_until - timing.validity / 2
 
     def _follow_term(self, now: float) -> None:
         """What follows from the own Lease: a term that began or ended, a word to be written."""
@@ -293,7 +219,7 @@ class ShardElection:
             self._number = number
             self.membership.is_founder = False
             self._doubtful.clear()
-            self._plan.begin_term(now)
+            self._plan.begin_term()
             if number is not None:
                 self.table.forget(now)
         if self.membership.protected_term is not None and self.ownership.is_settled(now):
@@ -309,9 +235,9 @@ class ShardElection:
             if self._number is not None:
                 self.election.renew_soon(now)
             return
-        wanted = self.membership.wanted_note(now, self.table.seen)
+        wanted = self.membership.wanted_note(now, self.table)
         is_news = (said.term, said.is_settled) != (wanted.term, wanted.is_settled)
-        if is_news or self.table.is_unsaid(said.seen):
+        if is_news or self.table.is_unsaid(said.seen, said.seen_at):
             self.election.renew_soon(now)
 
     # ── the table's writes ──
@@ -330,7 +256,9 @@ class ShardElection:
             sent_at=now,
             is_table=planned.fences is None,
         )
-        self._open[write.id] = _TableWrite(write, planned.digest, planned.takes, planned.fences)
+        takes = frozenset(planned.moves.shards)
+        self._open[write.id] = _TableWrite(write, planned.digest, takes, planned.fences)
+        self._plan.sent(now, planned)
         return write
 
     def write_answered(self, write_id: int, now: float, lease: Lease) -> None:
@@ -338,6 +266,7 @@ class ShardElection:
         open_ = self._open.pop(write_id, None)
         if open_ is None:
             return
+        self._plan.succeeded()
         if open_.fences is not None:
             self.members.member(open_.write.name).adopt(now, lease, is_continuous=True)
             self.members.fenced(open_.fences)
@@ -348,21 +277,28 @@ class ShardElection:
             self.table.written_at(open_.write.sent_at)
 
     def write_rejected(self, write_id: int, now: float) -> None:
-        """409 or 404: the judged record is not the stored one any more. Not applied."""
+        """The judged record is not the stored one any more. Not applied."""
         open_ = self._open.pop(write_id, None)
         if open_ is None:
             return
         self._plan.conflicted(now, open_.write)
         self._stream.want(open_.write.name, now + CONFLICT_PATIENCE)
 
-    def write_failed(self, write_id: int, now: float, *, is_refused: bool = False) -> None:
+    def write_failed(
+        self,
+        write_id: int,
+        now: float,
+        *,
+        is_refused: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
         """No usable answer; unless `is_refused`, it may have been applied, and may still be."""
         open_ = self._open.pop(write_id, None)
         if open_ is None:
             return
         if not is_refused and open_.fences is None:
             self._doubtful.append(open_)
-        self._plan.put_off(now + RETRY_DELAY)
+        self._plan.failed(now, is_refused=is_refused, retry_after=retry_after)
         self._stream.want(open_.write.name, now + RETRY_DELAY)
 
     # ── what the stream brought ──
@@ -376,15 +312,24 @@ class ShardElection:
         found = {_name(lease) for lease in leases}
         for lease in leases:
             self._adopt(now, lease, is_continuous=False)
+            if _name(lease) != self._member.table:
+                self.members.member(_name(lease)).looked(listing.sent_at)
         for name in {self._member.table, *self.members.names} - found:
             # Without its label it is in no list: asked by name before it is taken for deleted.
             self._stream.want(name, now)
         if self._member.table in found:
-            self.table.seen_at(listing.sent_at)
+            self.table.shown_at(listing.sent_at)
         self._deliver_own(now)
 
-    def list_failed(self, list_id: int, now: float) -> None:
-        self._stream.list_failed(list_id, now)
+    def list_failed(
+        self,
+        list_id: int,
+        now: float,
+        *,
+        is_refused: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        self._stream.list_failed(list_id, now, is_refused=is_refused, retry_after=retry_after)
 
     def event_arrived(self, watch_id: int, now: float, lease: Lease, *, is_deleted: bool) -> bool:
         """False where there is nothing to do that was not there before."""
@@ -407,7 +352,7 @@ class ShardElection:
         sent_at = self.membership.sent_at(lease.spec.renew_time)
         if sent_at is not None and not self._stream.is_asking(self._member.table):
             # Everything older than this write has arrived, and the write came after `sent_at`.
-            self.table.seen_at(sent_at)
+            self.table.shown_at(sent_at)
         if self._own_watch is None:
             return is_news
         return self.election.event_arrived(self._own_watch, now, lease) or is_news
@@ -417,23 +362,34 @@ class ShardElection:
             self._end_subscription(now, is_orderly=is_orderly)
 
     def named_answered(self, read_id: int, now: float, lease: Lease | None) -> None:
-        read = self._stream.read_ended(read_id)
+        read = self._stream.read_answered(read_id)
         if read is None:
             return
+        is_table = read.name == self._member.table
+        if is_table:
+            self._table_read_at = now
         if lease is not None:
             self._adopt(now, lease, is_continuous=False)
-            if read.name == self._member.table and self.table.version == lease.resource_version:
+            if not is_table:
+                self.members.member(read.name).looked(read.sent_at)
+            elif self.table.version == lease.resource_version:
                 self.table.written_at(read.sent_at)
-        elif self._heard_at.get(read.name, -math.inf) < read.sent_at:
-            if read.name == self._member.table:
+        elif self._heard_at.get(read.name, -math.inf) <= read.sent_at:
+            if is_table:
                 self.table.adopt_missing(now)
             else:
                 self.members.member(read.name).adopt_missing(now)
+        self._plan.looked(read.name)
 
-    def named_failed(self, read_id: int, now: float) -> None:
-        read = self._stream.read_ended(read_id)
-        if read is not None:
-            self._stream.want(read.name, now + RETRY_DELAY * 2)
+    def named_failed(
+        self,
+        read_id: int,
+        now: float,
+        *,
+        is_refused: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        self._stream.read_failed(read_id, now, is_refused=is_refused, retry_after=retry_after)
 
     def _adopt(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
         name = _name(lease)
@@ -442,21 +398,34 @@ class ShardElection:
         return self.members.member(name).adopt(now, lease, is_continuous=is_continuous)
 
     def _adopt_table(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
+        # Of a table that changed while nothing was owned, others may have taken what was.
+        has_lapsed = now >= self.table.fresh_until
         if not self.table.adopt(now, lease, is_continuous=is_continuous):
             return False
         known = self.table.known
         applied: set[int] = set()
-        for open_ in (*self._open.values(), *self._doubtful):
-            if known is not None and open_.digest == known.version.digest:
-                applied |= open_.takes
+        if is_continuous:  # else it may have been freed, taken, and put back from a copy since
+            for open_ in (*self._open.values(), *self._doubtful):
+                if known is not None and open_.digest == known.version.digest:
+                    applied |= open_.takes
         self._doubtful = [
             it for it in self._doubtful if it.write.base_version >= lease.resource_version
         ]
+        kept = set() if has_lapsed else set(self.ownership.shards)
         named = self._named()
-        self.ownership.keep_only(named & (applied | set(self.ownership.shards)))
+        self.ownership.keep_only(named & (applied | kept))
         new = (named & applied) - set(self.ownership.shards)
         self.ownership.take(now, new, lease.resource_version)
-        self.members.forget(self.table.owners)
+        self.members.forget(self.table.owners, now)
+        self._heard_at = {
+            name: at
+            for name, at in self._heard_at.items()
+            if name == self._member.table or name in self.members.names
+        }
+        for owner in self.table.owners:
+            if not self.members.member(owner.lease).is_known:
+                # Its event comes in a moment, or its Lease is gone.
+                self._stream.want(owner.lease, now + CONFLICT_PATIENCE)
         return True
 
     def _named(self) -> set[int]:
@@ -475,6 +444,10 @@ class ShardElection:
             if now >= member.silence_due():
                 member.is_asked = True
                 self._stream.want(member.name, now)
+        for owner in self.table.owners:
+            end = self.members.end_of(owner, table_version=self.table.version)
+            if end.needs_look and end.at <= now and not self._stream.is_asking(owner.lease):
+                self._stream.want(owner.lease, now)
 
     # ── the own Lease comes by the same watch ──
 

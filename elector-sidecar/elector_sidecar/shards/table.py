@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from elector_sidecar.core.timing import MAX_LEASE_DURATION
 from elector_sidecar.shards.ranges import MAX_SHARDS, MIN_SHARDS
 
 TABLE_ANNOTATION = "edge-sidecars.io/shards"
@@ -59,11 +60,13 @@ class Owner:
 
 @dataclass(frozen=True)
 class Table:
-    """`owners[s]`: who owns shard s. `follows`: what the writer knew. `restored` counts how often
-    the table was begun or written back, instead of changed by the rules."""
+    """`owners[s]`: who owns shard s. `follows`: what the writer knew. `base`: the resourceVersion
+    that it was written on, 0 where it created the Lease. `restored` counts how often the table was
+    begun or written back, instead of changed by the rules."""
 
     sequence: int
     restored: int
+    base: int
     follows: TableVersion | None
     owners: tuple[Owner | None, ...]
 
@@ -76,8 +79,15 @@ class Table:
         return replace(self, sequence=self.sequence + 1, follows=known, owners=owners)
 
 
+def is_next(known: TableVersion | None, seen_at: int, table: Table) -> bool:
+    """Whether `table` was made of the known one, on exactly the resourceVersion at which that was
+    seen: no copy of an older table is."""
+    return (table.base, table.follows) == (seen_at, known)
+
+
 def is_successor(known: TableVersion, table: Table, version: TableVersion) -> bool:
-    """Whether `table` may replace the known one: it is the same, or was derived from it."""
+    """Whether `table` may replace the known one, where versions between them were missed: it is
+    the same, or was derived from it or a later one."""
     if version.uid == known.uid and version.sequence <= known.sequence:
         return version == known
     return table.follows is not None and table.follows.is_at_least(known)
@@ -92,6 +102,7 @@ def encode(table: Table) -> str:
         "shards": table.shards,
         "sequence": table.sequence,
         "restored": table.restored,
+        "base": table.base,
         "follows": None if table.follows is None else vars(table.follows),
         "members": [
             {
@@ -108,47 +119,80 @@ def encode(table: Table) -> str:
     return _text(content | {"digest": _digest(content)})
 
 
-def decode(text: str | None) -> tuple[Table, str]:
+def decode(stored: str | None) -> tuple[Table, str]:
     """The table and its digest. Raises `MalformedTable`, `NewerTable`."""
-    if text is None:
+    if stored is None:
         raise MalformedTable(f"the annotation {TABLE_ANNOTATION} is missing")
     try:
-        content = json.loads(text)
+        content = json.loads(stored)
         digest = content.pop("digest")
         is_whole = digest == _digest(content)
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
-        raise MalformedTable(f"{TABLE_ANNOTATION} is {text!r:.80}: no table") from error
+        raise MalformedTable(f"{TABLE_ANNOTATION} is {stored!r:.80}: no table") from error
     if not is_whole:
         raise MalformedTable(f"{TABLE_ANNOTATION} was edited: its digest {digest!r:.40} is wrong")
     if content.get("format") != FORMAT:
         raise NewerTable(f"the table has format {content.get('format')!r:.20}, not {FORMAT}")
     try:
         return _table(content), digest
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
         raise MalformedTable(f"{TABLE_ANNOTATION} is no table: {error!r:.120}") from error
 
 
 def _table(content: dict[str, Any]) -> Table:
     members = [
         Owner(
-            str(it["identity"]),
-            int(it["term"]),
-            str(it["lease"]),
-            str(it["uid"]),
-            float(it["leaseDurationSeconds"]),
+            text(it["identity"]),
+            whole(it["term"]),
+            text(it["lease"]),
+            text(it["uid"]),
+            _duration(it["leaseDurationSeconds"]),
         )
         for it in content["members"]
     ]
-    owners = tuple(None if place is None else members[place] for place in content["owners"])
+    owners = tuple(None if place is None else members[whole(place)] for place in content["owners"])
     if len(owners) != content["shards"] or not MIN_SHARDS <= len(owners) <= MAX_SHARDS:
-        raise ValueError(f"{len(owners)} owners of {content['shards']} shards")
+        raise ValueError(f"{len(owners)} owners of {content['shards']!r:.20} shards")
     follows = content["follows"]
     return Table(
-        sequence=int(content["sequence"]),
-        restored=int(content["restored"]),
-        follows=None if follows is None else TableVersion(**follows),
+        sequence=whole(content["sequence"]),
+        restored=whole(content["restored"]),
+        base=whole(content["base"]),
+        follows=None if follows is None else _version(follows),
         owners=owners,
     )
+
+
+def _version(content: dict[str, Any]) -> TableVersion:
+    return TableVersion(text(content["uid"]), whole(content["sequence"]), text(content["digest"]))
+
+
+def _duration(value: object) -> float:
+    seconds = whole(value)
+    if not 0 < seconds <= MAX_LEASE_DURATION:
+        raise ValueError(f"leaseDurationSeconds is {seconds}")
+    return float(seconds)
+
+
+def whole(value: object) -> int:
+    """A count in JSON that somebody may have edited. Raises `ValueError`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError(f"{value!r:.20} is no count")
+    return value
+
+
+def text(value: object) -> str:
+    """As `whole`, of a string."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.20} is no text")
+    return value
+
+
+def flag(value: object) -> bool:
+    """As `whole`, of true or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r:.20} is neither true nor false")
+    return value
 
 
 def _text(content: dict[str, Any]) -> str:

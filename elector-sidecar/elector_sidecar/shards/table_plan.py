@@ -1,29 +1,23 @@
 """What one member writes next: into the table, or into the Lease of a member that is waited out.
 
-Pure. Guarantees: no shard is taken but one whose last owner has ended for good, by a member whose
-present term others can read, from a table that all living members go by; whoever is not the first
-in order waits its turn, so that few of those who want the same write at the same time.
+Pure. Guarantees: a table is begun, written back and changed on exactly the version that was judged,
+by a member whose present term others can read; whoever is not the first in order waits its turn, so
+that few of those who want the same write at the same time; what is refused is tried ever later.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from elector_sidecar.core.election import Election
-from elector_sidecar.core.timing import CREATE_VACANT_DELAY
-from elector_sidecar.shards import balance
-from elector_sidecar.shards.balance import TAKER_SPACING, UNTAKEN_LIMIT, Share
-from elector_sidecar.shards.members import ENDED, End, Members, ObservedMember
+from elector_sidecar.core.lease_writes import CONFLICTS_AT_ONCE
+from elector_sidecar.core.timing import CREATE_VACANT_DELAY, RETRY_DELAY
+from elector_sidecar.shards.balance import TAKER_SPACING
+from elector_sidecar.shards.members import ENDED, Members
 from elector_sidecar.shards.membership import Membership, ShardMember
 from elector_sidecar.shards.ownership import Ownership
-from elector_sidecar.shards.table import (
-    TABLE_ANNOTATION,
-    Owner,
-    Table,
-    TableVersion,
-    decode,
-)
+from elector_sidecar.shards.pace import Pace
+from elector_sidecar.shards.shard_moves import NO_MOVES, Moves, ShardMoves
+from elector_sidecar.shards.table import TABLE_ANNOTATION, Owner, Table, decode
 from elector_sidecar.shards.table_state import TableState
 from elector_sidecar.shards.table_writes import (
     LeaseName,
@@ -34,90 +28,89 @@ from elector_sidecar.shards.table_writes import (
     vacant_table_body,
 )
 
-# Who finds nothing owned lets others arrive before it takes anything. Seconds of membership.
-FIRST_TAKE_DELAY = 1.0
+# Who writes back what another writer edits again at once leaves ever more time, up to this part
+# of the lease duration, and begins anew after a quiet minute.
+LONGEST_DUEL = 0.25
+DUEL_OVER = 60.0
 
 
 @dataclass(frozen=True)
 class PlannedWrite:
-    """Due at a time. `takes`: the shards that it acquires; `fences`: the term that ends by it."""
+    """Due at a time. `moves.shards` are acquired by it; `fences`: the term that ends by it;
+    `restores`: it puts right what somebody else wrote."""
 
     due_at: float
     name: str
     body: dict[str, Any]
     base_version: int
     digest: str | None = None
-    takes: frozenset[int] = frozenset()
+    moves: Moves = NO_MOVES
     fences: Owner | None = None
+    restores: bool = False
 
 
 class TablePlan:
     def __init__(
         self,
         member: ShardMember,
-        election: Election,
         membership: Membership,
         ownership: Ownership,
         members: Members,
         table: TableState,
+        moves: ShardMoves,
     ) -> None:
         self._member = member
         self._me = member.candidate.identity
-        self._election = election
         self._membership = membership
         self._ownership = ownership
         self._members = members
         self._table = table
+        self._moves = moves
         self._duration = member.candidate.timing.lease_duration
         self._where = LeaseName(member.candidate.namespace, member.table, member.table)
-        self._not_before = -math.inf
+        self._pace = Pace(RETRY_DELAY)
+        self._duel = Pace(RETRY_DELAY, longest=LONGEST_DUEL * self._duration)
+        self._restored_at = -math.inf
+        self._conflicts = 0
+        self._conflicted: tuple[str, int] | None = None
         self._refused: tuple[str, int] | None = None
-        self._free_since: dict[int, float] = {}
-        # Since when this member may take what is free.
-        self._open_since = math.inf
         self._noticed: tuple[tuple[str, int], float] = (("", 0), 0.0)
-        # Who was a member when nothing was owned counts as settled.
-        self._founders: frozenset[tuple[str, int]] = frozenset()
 
-    def begin_term(self, now: float) -> None:
-        self._free_since = {}
-        self._open_since = math.inf
-        self._founders = frozenset()
+    def begin_term(self) -> None:
+        self._pace.succeeded()
+        self._moves.begin_term()
 
-    def put_off(self, until: float) -> None:
-        self._not_before = max(self._not_before, until)
+    # ── what became of it ──
+
+    def sent(self, now: float, planned: PlannedWrite) -> None:
+        if planned.restores:
+            if now > self._restored_at + DUEL_OVER:
+                self._duel.succeeded()
+            self._duel.failed(now, is_refused=True)
+            self._restored_at = now
+        if planned.moves.passed_over:
+            self._moves.passed_over(now, planned.moves.passed_over, planned.base_version)
+
+    def succeeded(self) -> None:
+        self._conflicts = 0
+        self._pace.succeeded()
+
+    def failed(self, now: float, *, is_refused: bool, retry_after: float | None) -> None:
+        self._pace.failed(now, is_refused=is_refused, retry_after=retry_after)
 
     def conflicted(self, now: float, write: WriteNamed) -> None:
-        """That version is never written on again (P4)."""
-        self._refused = (write.name, write.base_version)
+        """That version is not written on again before it was looked at anew (P4)."""
+        judged = (write.name, write.base_version)
+        # A conflict with somebody else's write shows another version; one without is a refusal.
+        self._conflicts = self._conflicts + 1 if judged == self._conflicted else 1
+        self._refused = self._conflicted = judged
+        if self._conflicts > CONFLICTS_AT_ONCE:
+            self._pace.failed(now, is_refused=True)
 
-    # ── who takes part ──
-
-    def shares(self, now: float) -> dict[str, Share]:
-        """The living members with this number of shards, and what the table gives each."""
-        counts: dict[tuple[str, int], int] = {}
-        for owner in self._table.known.table.owners if self._table.known else ():
-            if owner is not None:
-                key = (owner.identity, owner.term)
-                counts[key] = counts.get(key, 0) + 1
-        shares = {}
-        for member in self._living(now):
-            note = member.note
-            if note is None or note.shards != self._member.shards:
-                continue
-            key = (member.holder, note.term)
-            is_settled = note.is_settled or key in self._founders
-            shares[member.holder] = Share(counts.get(key, 0), is_settled, note.is_leaving)
-        return shares
-
-    def _living(self, now: float) -> list[ObservedMember]:
-        return self._members.alive(now)
-
-    def _rank(self, now: float) -> int:
-        """This member's turn among those that could do what anybody can."""
-        shares = balance.participants(self.shares(now))
-        order = sorted(shares, key=lambda identity: (shares[identity].owned, identity))
-        return order.index(self._me) if self._me in order else len(order)
+    def looked(self, name: str) -> None:
+        """It was read: what is known of it is what is stored."""
+        if self._refused is not None and self._refused[0] == name:
+            self._refused = None
 
     # ── what is due ──
 
@@ -128,7 +121,10 @@ class TablePlan:
         planned = self._planned(now, number, stamp)
         if planned is None or self._refused == (planned.name, planned.base_version):
             return None
-        return replace(planned, due_at=max(planned.due_at, self._not_before))
+        not_before = self._pace.not_before
+        if planned.restores:
+            not_before = max(not_before, self._duel.not_before)
+        return replace(planned, due_at=max(planned.due_at, not_before))
 
     def _planned(self, now: float, number: int, stamp: str) -> PlannedWrite | None:
         table = self._table
@@ -145,14 +141,14 @@ class TablePlan:
             return self._begin(now, stamp)
         if not table.is_labelled:
             return self._repair(now, stamp)
-        self._note_free(now, number)
+        self._moves.note_free(now, number)
         wanted = [it for it in (self._change(now, number, stamp), self._fence(now, stamp)) if it]
         return min(wanted, key=lambda it: it.due_at, default=None)
 
     def _begin(self, now: float, stamp: str) -> PlannedWrite:
         """The table begins where no single leader can lead any more, with what is written in it."""
         table = self._table
-        rank = self._rank(now) * TAKER_SPACING
+        rank = self._moves.place(now) * TAKER_SPACING
         if table.observed.must_create_vacant:
             body = vacant_table_body(
                 self._where, identity=self._me, lease_duration=int(self._duration)
@@ -161,7 +157,7 @@ class TablePlan:
             return PlannedWrite(due_at, self._where.name, body, 0)
         stored = table.stored
         if stored is None:
-            new = Table(1, 0, None, (None,) * self._member.shards)
+            new = Table(1, 0, 0, None, (None,) * self._member.shards)
         else:
             new = stored.table.changed(stored.version, stored.table.owners)
             new = replace(new, restored=new.restored + 1)
@@ -181,15 +177,16 @@ class TablePlan:
         new = replace(
             known.table, sequence=sequence + 1, restored=restored + 1, follows=known.version
         )
-        due_at = self._table.problem_since + self._rank(now) * TAKER_SPACING
-        return self._table_write(due_at, new, stamp, set_aside=True)
+        due_at = self._table.problem_since + self._moves.place(now) * TAKER_SPACING
+        planned = self._table_write(due_at, new, stamp, set_aside=True)
+        return replace(planned, restores=True)
 
     def _repair(self, now: float, stamp: str) -> PlannedWrite | None:
         """The table is whole, but not what is around it: its holder or its label."""
         if self._table.known is None:
             return None
-        due_at = self._since("repair", now) + self._rank(now) * TAKER_SPACING
-        return self._table_write(due_at, self._table.known.table, stamp)
+        due_at = self._since("repair", now) + self._moves.place(now) * TAKER_SPACING
+        return replace(self._lease_write(due_at, self._table.known.table, stamp), restores=True)
 
     def _since(self, what: str, now: float) -> float:
         """When it was first wanted on the present version of the table."""
@@ -199,75 +196,25 @@ class TablePlan:
         return self._noticed[1]
 
     def _table_write(
-        self,
-        due_at: float,
-        new: Table,
-        stamp: str,
-        *,
-        takes: Iterable[int] = (),
-        set_aside: bool = False,
+        self, due_at: float, new: Table, stamp: str, *, set_aside: bool = False
+    ) -> PlannedWrite:
+        """A new table, on the stored version."""
+        return self._lease_write(
+            due_at, replace(new, base=self._table.version), stamp, set_aside=set_aside
+        )
+
+    def _lease_write(
+        self, due_at: float, table: Table, stamp: str, *, set_aside: bool = False
     ) -> PlannedWrite:
         base = self._table.lease
         found = found_instead(base) if set_aside and base is not None else None
         if found is not None and base is not None and not base.spec.holder_identity:
             found = None  # an empty Lease, as the manifests ship it
-        body = table_body(base, self._where, new, now=stamp, set_aside=found)
+        body = table_body(base, self._where, table, now=stamp, set_aside=found)
         digest = decode(body["metadata"]["annotations"][TABLE_ANNOTATION])[1]
-        return PlannedWrite(
-            due_at, self._where.name, body, self._table.version, digest, frozenset(takes)
-        )
+        return PlannedWrite(due_at, self._where.name, body, self._table.version, digest)
 
     # ── changes by the rules ──
-
-    def _note_free(self, now: float, number: int) -> None:
-        """Since when each shard is seen free; who may found the ring; what is over the quota."""
-        known = self._table.known
-        if known is None:
-            return
-        ended = {owner for owner in self._table.owners if self._is_over(owner, number, now)}
-        free = {s for s, it in enumerate(known.table.owners) if it is None or it in ended}
-        self._free_since = {s: self._free_since.get(s, now) for s in sorted(free)}
-        if self._is_unowned(now):
-            self._membership.is_founder = True
-            self._founders = frozenset(
-                (member.holder, member.note.term) for member in self._living(now) if member.note
-            )
-        if not self._may_take(now) or known.table.shards != self._member.shards:
-            return
-        shares = self.shares(now)
-        handing_over = sum(it.is_handing_over for it in self._ownership.shards.values())
-        if self._me in shares and not self._is_unowned(now):
-            count = balance.excess(self._me, shares, known.table.shards) - handing_over
-            if count > 0:
-                self._ownership.give_up(now, count)
-
-    def _is_over(self, owner: Owner, number: int, now: float) -> bool:
-        if owner.identity == self._me:
-            return owner.term < number
-        return self._end_of(owner, now) == ENDED
-
-    def _end_of(self, owner: Owner, now: float) -> End:
-        return self._members.end_of(owner, now, table_version=self._table.version)
-
-    def _is_unowned(self, now: float) -> bool:
-        return not any(share.owned for share in self.shares(now).values())
-
-    def _first_take_at(self, now: float) -> float:
-        term = self._election.valid_term(now)
-        return math.inf if term is None else term.started_at + FIRST_TAKE_DELAY
-
-    def _may_take(self, now: float) -> bool:
-        """Whether all living members go by this table, so that what is free in it is free."""
-        others = [it for it in self._living(now) if it.holder != self._me]
-        seen: list[TableVersion | None] = [it.note.seen if it.note else None for it in others]
-        durations = [owner.lease_duration for owner in self._table.owners]
-        durations += [it.duration for it in others]
-        return self._table.is_confirmed(
-            now,
-            seen=seen,
-            stream_version=self._members.version,
-            wait=max([self._duration, *durations]),
-        )
 
     def _change(self, now: float, number: int, stamp: str) -> PlannedWrite | None:
         known, me = self._table.known, self._membership.owner(number)
@@ -282,57 +229,41 @@ class TablePlan:
                 owners[shard] = me if shard in self._ownership.shards else None
         for shard in self._ownership.ready(now):
             owners[shard] = None
-        takes, due_at = self._takes(now)
+        moves = self._moves.takes(now)
+        due_at = moves.due_at
         if tuple(owners) != known.table.owners:
-            takes, due_at = (takes, now) if due_at <= now else ((), now)
-        for shard in takes:
+            # What becomes free does not wait for what is taken.
+            moves, due_at = (moves if due_at <= now else NO_MOVES), now
+        for shard in moves.shards:
             owners[shard] = me
         if tuple(owners) == known.table.owners:
             return None
         new = known.table.changed(known.version, tuple(owners))
-        return self._table_write(due_at, new, stamp, takes=takes)
-
-    def _takes(self, now: float) -> tuple[tuple[int, ...], float]:
-        if not self._may_take(now):
-            self._open_since = math.inf
-            return (), math.inf
-        if self._membership.is_founder and now < self._first_take_at(now):
-            return (), self._first_take_at(now)
-        self._open_since = min(self._open_since, now)
-        free = {shard: max(at, self._open_since) for shard, at in self._free_since.items()}
-        shares = self.shares(now)
-        late = [shard for shard, since in free.items() if now >= since + UNTAKEN_LIMIT]
-        shards = self._member.shards
-        mine, waited = balance.taking(self._me, shares, list(free), [], shards), 0.0
-        if not mine.shards and late:
-            mine, waited = balance.taking(self._me, shares, [], late, shards), UNTAKEN_LIMIT
-        if not mine.shards:
-            return (), math.inf
-        return mine.shards, max(free[shard] for shard in mine.shards) + waited + mine.delay
+        return replace(self._table_write(due_at, new, stamp), moves=moves)
 
     def _resize(self, now: float, stamp: str) -> PlannedWrite | None:
         """Another number of shards, once nobody goes by the old one."""
         known = self._table.known
-        if known is None or not self._may_take(now):
+        if known is None or not self._moves.may_take(now):
             return None
         number = known.table.shards
-        if any(it.note and it.note.shards == number for it in self._living(now)):
+        if any(it.note and it.note.shards == number for it in self._members.alive(now)):
             return None
         owners = [owner for owner in self._table.owners if owner.identity != self._me]
-        if any(self._end_of(owner, now) != ENDED for owner in owners):
+        if any(self._moves.end_of(owner) != ENDED for owner in owners):
             return self._fence(now, stamp)
         new = replace(
             known.table.changed(known.version, (None,) * self._member.shards),
             restored=known.table.restored + 1,
         )
-        due_at = self._since("resize", now) + self._rank(now) * TAKER_SPACING
+        due_at = self._since("resize", now) + self._moves.place(now) * TAKER_SPACING
         return self._table_write(due_at, new, stamp)
 
     def _fence(self, now: float, stamp: str) -> PlannedWrite | None:
         """The Lease of an owner that is waited out is emptied first."""
-        if not self._may_take(now):
+        if not self._moves.may_take(now):
             return None
-        waiting = [(self._end_of(owner, now), owner) for owner in self._table.owners]
+        waiting = [(self._moves.end_of(owner), owner) for owner in self._table.owners]
         due = [(end.at, owner.identity, owner) for end, owner in waiting if end.needs_fence]
         for at, _, owner in sorted(due, key=lambda it: it[:2]):
             base = self._members.member(owner.lease).lease
@@ -343,7 +274,7 @@ class TablePlan:
                 continue
             where = LeaseName(self._where.namespace, owner.lease, self._where.name)
             return PlannedWrite(
-                at + self._rank(now) * TAKER_SPACING,
+                at + self._moves.place(now) * TAKER_SPACING,
                 owner.lease,
                 fence_body(base, where, now=stamp),
                 base.resource_version if base else 0,
@@ -355,11 +286,10 @@ class TablePlan:
         """When time alone makes something due that `next` does not name yet."""
         later = [
             self._table.confirmed_at,
-            self._first_take_at(now),
             self._table.problem_since + self._duration,
-            self._not_before,
-            *(max(at, self._open_since) + UNTAKEN_LIMIT for at in self._free_since.values()),
-            *(self._end_of(owner, now).at for owner in self._table.owners),
+            self._pace.not_before,
+            self._duel.not_before,
+            *self._moves.look_again_times(now),
         ]
         return min((at for at in later if at > now), default=math.inf)
 

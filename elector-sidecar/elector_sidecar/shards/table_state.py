@@ -6,13 +6,13 @@ Pure. Guarantees (S1):
 - `fresh_until` is never later than the sending of a request, after which the stored table was seen
   to be the known one, plus the validity: a table that this member never saw ends its ownership
   before others take what they find free in it;
-- who is new to a table, or saw it begun or written back, `is_confirmed` only when all living
-  members go by it too, or after one lease duration.
+- who is new to a table, missed versions of it, or saw it begun or written back, `is_confirmed`
+  only when all who may work said since then that they go by it too, or after one lease duration.
 """
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.observed_lease import ObservedLease
@@ -26,6 +26,7 @@ from elector_sidecar.shards.table import (
     Table,
     TableVersion,
     decode,
+    is_next,
     is_successor,
 )
 
@@ -53,7 +54,8 @@ class TableState:
         self.newer_format = ""
         self._newest = 0
         self._fresh_at = -math.inf
-        self._unconfirmed_since: float | None = None
+        # Since when, and seen at which version.
+        self.unconfirmed_since: float | None = None
         self._unconfirmed_version = 0
         # Those that were accepted since the last one that was new; the oldest go.
         self._accepted: list[TableVersion] = []
@@ -90,9 +92,17 @@ class TableState:
         """The version that this member goes by, for its own Lease; None if it is in doubt."""
         return self.known.version if self.known is not None and self.is_in_force else None
 
-    def is_unsaid(self, said: TableVersion | None) -> bool:
+    @property
+    def seen_at(self) -> int:
+        """The resourceVersion at which it saw that one."""
+        return self.version if self.seen is not None else 0
+
+    def is_unsaid(self, said: TableVersion | None, said_at: int) -> bool:
         """Whether others wait to read that this member goes by this table."""
-        return self.seen is not None and said not in self._accepted
+        return self.seen is not None and not self._is_confirmation(said, said_at)
+
+    def _is_confirmation(self, said: TableVersion | None, said_at: int) -> bool:
+        return said in self._accepted and said_at >= self._unconfirmed_version
 
     @property
     def fresh_until(self) -> float:
@@ -101,17 +111,19 @@ class TableState:
     # ── what was learnt ──
 
     def adopt(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
-        """A newer version of the Lease; False where it is no news."""
+        """A newer version of the Lease; False where it is no news. `is_continuous`: no version
+        between it and the one before was missed."""
         if lease.resource_version <= self._newest:
             return False
         self._newest = lease.resource_version
-        self.observed.adopt(now, lease, is_continuous=is_continuous)
-        self._judge(now)
+        seen_at = self.version
+        self.observed.adopt(now, self._as_observed(lease), is_continuous=is_continuous)
+        self._judge(now, seen_at=seen_at, is_continuous=is_continuous)
         return True
 
     def adopt_missing(self, now: float) -> None:
         self.observed.adopt_missing(now)
-        self._judge(now)
+        self._judge(now, seen_at=0, is_continuous=False)
 
     def forget(self, now: float) -> None:
         """A new term: whatever is stored now is new to it."""
@@ -119,9 +131,9 @@ class TableState:
         self.problem_since = now
         self._fresh_at = -math.inf
         if self.observed.is_known:
-            self._judge(now)
+            self._judge(now, seen_at=0, is_continuous=False)
 
-    def seen_at(self, sent_at: float) -> None:
+    def shown_at(self, sent_at: float) -> None:
         """A request that was sent then showed the stored table, or something later did."""
         if self.is_in_force and self.is_labelled:
             self._fresh_at = max(self._fresh_at, sent_at)
@@ -131,29 +143,44 @@ class TableState:
         if self.is_in_force:
             self._fresh_at = max(self._fresh_at, sent_at)
 
-    def _judge(self, now: float) -> None:
+    def _judge(self, now: float, *, seen_at: int, is_continuous: bool) -> None:
+        """`seen_at`: the version before, if `is_continuous` directly before, the present one."""
         stored, problem = self._read()
-        if stored is not None and self._is_acceptable(stored, problem):
-            self._accept(now, stored)
+        if stored is not None:
+            known = self.known.version if self.known else None
+            is_proven = is_continuous and (
+                stored.version == known
+                or (self.is_in_force and is_next(known, seen_at, stored.table))
+            )
+            if self.known is None:
+                # A Lease that somebody else holds is no table in force, whatever stands in it.
+                is_acceptable = not problem
+            else:
+                has_gap = not is_continuous or not self.is_in_force
+                is_acceptable = is_proven or self._gives_in(stored.table, self.known.table)
+                if has_gap:
+                    is_acceptable |= is_successor(self.known.version, stored.table, stored.version)
+            if is_acceptable:
+                self._accept(now, stored, is_proven=is_proven)
         if self.known is None or stored != self.known:
             problem = problem or "the stored table does not follow the known one"
         if problem and not self.problem:
             self.problem_since = now
         self.problem = problem
 
-    def _is_acceptable(self, stored: KnownTable, problem: str) -> bool:
-        if self.known is None:
-            # A Lease that somebody else holds is no table in force, whatever stands in it.
-            return not problem
-        return is_successor(self.known.version, stored.table, stored.version)
+    def _gives_in(self, theirs: Table, ours: Table) -> bool:
+        """Two who know different pasts would write them back in turn: who is not sure gives in."""
+        is_later = theirs.restored > ours.restored and theirs.sequence > ours.sequence
+        return self.unconfirmed_since is not None and is_later
 
-    def _accept(self, now: float, stored: KnownTable) -> None:
+    def _accept(self, now: float, stored: KnownTable, *, is_proven: bool) -> None:
         known = self.known
-        if known is None or known.table.restored != stored.table.restored:
-            self._unconfirmed_since = now
+        if not is_proven or known is None or known.table.restored != stored.table.restored:
+            self.unconfirmed_since = now
             self._unconfirmed_version = self.version
             self._accepted = []
-        self._accepted = [*self._accepted[-MAX_ACCEPTED:], stored.version]
+        if stored.version not in self._accepted[-1:]:
+            self._accepted = [*self._accepted[-MAX_ACCEPTED:], stored.version]
         self.known = stored
 
     def _read(self) -> tuple[KnownTable | None, str]:
@@ -178,28 +205,41 @@ class TableState:
     # ── how sure it is ──
 
     def is_confirmed(
-        self, now: float, *, seen: Iterable[TableVersion | None], stream_version: int, wait: float
+        self,
+        now: float,
+        *,
+        said: Iterable[tuple[TableVersion | None, int]],
+        stream_version: int,
+        wait: float,
     ) -> bool:
-        """`seen`: what the other living members go by; `stream_version`: up to which version their
-        Leases are known; `wait`: the longest lease duration, in seconds."""
-        if self._unconfirmed_since is None:
+        """`said`: what the others who may have worked since then go by, and at which version they
+        saw it; `stream_version`: up to which version their Leases are known; `wait`: the longest
+        lease duration, in seconds."""
+        if self.unconfirmed_since is None:
             return True
         have_all = stream_version >= self._unconfirmed_version and all(
-            version in self._accepted for version in seen
+            self._is_confirmation(*each) for each in said
         )
-        if have_all or now >= self._unconfirmed_since + wait:
-            self._unconfirmed_since = None
+        if have_all or now >= self.unconfirmed_since + wait:
+            self.unconfirmed_since = None
             return True
         return False
 
     @property
     def confirmed_at(self) -> float:
         """When it is confirmed at the latest, for waits of the own lease duration."""
-        since = self._unconfirmed_since
+        since = self.unconfirmed_since
         return math.inf if since is None else since + self._duration
 
     def rebuild_at(self) -> float:
         """From when on a new table may be begun where none is known."""
+        free_at = self.observed.free_at()
         if self.lease is not None and self.observed.holder == TABLE_HOLDER:
-            return self.problem_since + self._duration
-        return self.observed.free_at()
+            return max(free_at, self.problem_since + self._duration)
+        return free_at
+
+    def _as_observed(self, lease: Lease) -> Lease:
+        """Whoever owns by a table does so for no longer than a validity, however long it stands."""
+        if lease.spec.holder_identity != TABLE_HOLDER:
+            return lease
+        return replace(lease, spec=replace(lease.spec, lease_duration=self._duration))

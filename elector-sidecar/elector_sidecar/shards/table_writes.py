@@ -11,7 +11,8 @@ from typing import Any
 from elector_sidecar.core import lease as wire
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_writes import MAX_TRANSITIONS
-from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION
+from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION, emptied
+from elector_sidecar.shards.member_lease import encode as encode_note
 from elector_sidecar.shards.table import (
     ELECTION_LABEL,
     MAX_SET_ASIDE,
@@ -94,7 +95,10 @@ def fence_body(base: Lease | None, where: LeaseName, *, now: str) -> dict[str, A
     """A member's Lease, emptied: a late write of its last holder is a conflict from then on."""
     if base is not None:
         body = wire.released(base, now=now)
-        body["metadata"]["annotations"].pop(MEMBER_ANNOTATION, None)
+        note = encode_note(
+            emptied(base.resource_version), name=where.name, uid=base.uid, holder="", renew_time=now
+        )
+        body["metadata"].setdefault("annotations", {})[MEMBER_ANNOTATION] = note
         return _labelled(body, where)
     body = wire.vacant(
         namespace=where.namespace, name=where.name, holder_identity="", lease_duration=1

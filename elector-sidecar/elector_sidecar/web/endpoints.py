@@ -140,14 +140,8 @@ class ElectorEndpoints:
 
     def _leader_document(self, now: float) -> bytes:
         status = self._elector.status(now)
-        self._tell(now, status)
+        self._elector.tell(status)
         return status.json()
-
-    def _tell(self, now: float, status: ElectorStatus) -> None:
-        """With shards, an answer about the lead is one about shard 0 (S6)."""
-        sharding = self._elector.sharding
-        if sharding is not None and status.view.valid_until is not None:
-            sharding.machine.tell(now, [0], status.view.valid_until)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         condition = _ready_condition(request)
@@ -166,7 +160,7 @@ class ElectorEndpoints:
                 condition, status.remaining, status.term_seconds, status.view.fencing_token
             )
             if unmet is None and status.is_leader:
-                self._tell(now, status)
+                self._elector.tell(status)
                 headers = {
                     VALID_UNTIL_HEADER: f"{status.view.valid_until:.6f}",
                     FENCING_TOKEN_HEADER: str(status.view.fencing_token),

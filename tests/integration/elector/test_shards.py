@@ -152,7 +152,7 @@ def test_a_single_leader_goes_on_until_it_leaves_and_never_comes_back(
     ring: ShardedFleet, control_plane: ControlPlane
 ) -> None:
     with Fleet(control_plane, ring.namespace, lease=ring.lease) as singles:
-        single = singles.add()
+        single = singles.add("--release-on-term")
         wait_for(single.is_leader, timeout=SOON, what="the single leader")
         member = ring.join()
         wait_for(

@@ -73,6 +73,8 @@ class Process:
         self._wake = 0
         self._watch: _Watch | None = None
         self._confirming: set[tuple[int, int]] = set()
+        # Until when the main may work on a shard: what it was told, unless it said that it stopped.
+        self._told: dict[int, float] = {}
         candidate = Candidate(
             self.identity,
             NAMESPACE,
@@ -96,6 +98,11 @@ class Process:
 
     def owned(self) -> list[int]:
         return self.election.owned(self.clock.now())
+
+    def worked_on(self) -> set[int]:
+        """The shards that the main may work on, by what it knows."""
+        now = self.clock.now()
+        return {shard for shard, until in self._told.items() if now < until}
 
     def freeze(self, seconds: float) -> None:
         self._frozen_until = max(self._frozen_until, self.world.time + seconds)
@@ -152,6 +159,7 @@ class Process:
             view = election.view(now)
             if view.valid_until is not None:
                 election.tell(now, [it.shard for it in view.owned], view.valid_until)
+                self._told |= {it.shard: view.valid_until for it in view.owned}
             for it in view.handing_over:
                 self._confirm_later(it.shard, it.fencing_token)
 
@@ -163,7 +171,12 @@ class Process:
             return
         self._confirming.add((shard, token))
         confirm: Report = lambda election, now: election.confirm(now, shard, token)  # noqa: E731
-        self.world.after(self.settings.confirms_after, lambda: self.report(confirm))
+
+        def stop() -> None:
+            self._told.pop(shard, None)
+            self.report(confirm)
+
+        self.world.after(self.settings.confirms_after, stop)
 
     # ── the shell ──
 
@@ -247,7 +260,7 @@ class Process:
                     lambda e, now, answer: (
                         e.list_answered(id_, now, answer.leases, answer.resource_version)
                         if answer and answer.status == 200
-                        else e.list_failed(id_, now)
+                        else e.list_failed(id_, now, is_refused=_is_refusal(answer))
                     ),
                 )
             case ReadNamed(id=id_, name=name):
@@ -256,7 +269,7 @@ class Process:
                     lambda e, now, answer: (
                         e.named_answered(id_, now, answer.lease)
                         if answer and answer.status in (200, 404)
-                        else e.named_failed(id_, now)
+                        else e.named_failed(id_, now, is_refused=_is_refusal(answer))
                     ),
                 )
             case WriteNamed():
@@ -285,7 +298,7 @@ class Process:
         def conclude(election: ShardElection, now: float, answer: Answer | None) -> None:
             if answer is None or answer.status >= 500:
                 election.write_failed(write.id, now)
-            elif answer.status in (404, 409):
+            elif answer.status == 409 or (answer.status == 404 and not write.creates):
                 election.write_rejected(write.id, now)
             elif answer.lease is None:
                 election.write_failed(write.id, now, is_refused=True)
@@ -316,6 +329,10 @@ class Process:
 
         self.link.exchange(perform, settle)  # type: ignore[arg-type]
         self.world.after(self._timeout, lambda: settle(None) if open_ else None)
+
+
+def _is_refusal(answer: Answer | None) -> bool:
+    return answer is not None and 400 <= answer.status < 500
 
 
 class _Watch:

@@ -1,9 +1,10 @@
 """One drawn schedule of members and faults, and what must hold at each step of it.
 
-Everything follows from the seed. Checked: S1 at every step of any member; after all faults are
-over S2 (every shard owned), S3 (shares differ by at most one) and S4 (nothing moves any more).
+Everything follows from the seed. Checked: S1 and S6 at every step of any member; after all faults
+are over S2 (every shard owned), S3 (shares differ by at most one), S4 (nothing moves any more).
 """
 
+import copy
 import json
 import math
 from collections.abc import Callable
@@ -39,6 +40,7 @@ EDITS = (
     "member stolen",
     "member edited",
     "member unlabelled",
+    "member restored",
 )
 
 
@@ -61,7 +63,10 @@ class Run:
         self._make = make
         self._number = 0
         self.processes: list[Process] = []
+        # Names of those that start again in a while.
+        self.crashed: list[str] = []
         self.tables: list[str] = []
+        self.copies: dict[str, list[dict[str, Any]]] = {}
         self.timing = self.random.choice(TIMINGS)
         metadata = {"namespace": NAMESPACE, "name": TABLE, "labels": {ELECTION_LABEL: TABLE}}
         if self.random.random() < 0.8:
@@ -99,14 +104,16 @@ class Run:
         return process
 
     def exclusive(self, process: Process) -> None:
-        """S1, for frozen ones too: they may wake at this very moment."""
-        mine = set(process.owned())
-        if not mine:
-            return
+        """S1 and S6, for frozen ones too: they may wake at this moment, and their mains work."""
+        mine, works = set(process.owned()), process.worked_on()
         for other in self.processes:
-            if other is not process and not other.is_dead:
-                both = mine & set(other.owned())
-                assert not both, f"{process.identity} and {other.identity} own {sorted(both)}"
+            if other is process or other.is_dead or not (mine or works):
+                continue
+            theirs = set(other.owned())
+            both = mine & theirs
+            assert not both, f"{process.identity} and {other.identity} own {sorted(both)}"
+            early = (mine & other.worked_on()) | (theirs & works)
+            assert not early, f"{process.identity}, {other.identity}: handed over {sorted(early)}"
 
     # ── the play ──
 
@@ -114,7 +121,7 @@ class Run:
         self.world.run(until=self.random.uniform(0.0, 12.0))
         for _ in range(self.random.randint(1, self.scenario.most_faults)):
             self._strike(self.random.choice(self.scenario.kinds))
-            self._remember_table()
+            self._take_copies()
             self.world.run(until=self.world.time + self.random.choice((0.0, 0.1, 1.0, 3.0, 8.0)))
         self.heal()
 
@@ -123,8 +130,10 @@ class Run:
             process.heal()
             if process.election.election.intent is Intent.ABSTAIN:
                 process.set_intent(Intent.CONTEND)
-        if not self.living:
-            self.start("pod-0")
+        while self.crashed:
+            self.start(self.crashed.pop())
+        if all(it.election.election.intent is not Intent.CONTEND for it in self.living):
+            self.start("pod-100")
         late = max([0.0, *(p.link.last_arrival - self.world.time for p in self.living)])
         duration = self.timing.lease_duration / min(RATES)
         # What was late arrives, and what it ends has ended; a stolen Lease is waited out by 1.2 x,
@@ -187,6 +196,7 @@ class Run:
             process.freezes_before_write = lasting
         elif kind == "crash":
             process.kill()
+            self.crashed.append(process.settings.name)
             world.after(random.choice((0.1, 3.0, lasting)), lambda: self._restart(process))
         elif kind == "leave":
             process.leave()
@@ -201,17 +211,17 @@ class Run:
             self.start(process.settings.name)
 
     def _restart(self, process: Process) -> None:
-        self.start(process.settings.name)
+        if process.settings.name in self.crashed:
+            self.crashed.remove(process.settings.name)
+            self.start(process.settings.name)
 
-    def _remember_table(self) -> None:
-        lease = self.server.leases.get(TABLE)
-        text = (
-            (lease.raw["metadata"].get("annotations") or {}).get(TABLE_ANNOTATION)
-            if lease
-            else None
-        )
-        if text is not None:
-            self.tables.append(text)
+    def _take_copies(self) -> None:
+        """What somebody may put back later."""
+        for name, lease in self.server.leases.items():
+            text = (lease.raw["metadata"].get("annotations") or {}).get(TABLE_ANNOTATION)
+            if name == TABLE and text is not None:
+                self.tables.append(text)
+            self.copies.setdefault(name, []).append(copy.deepcopy(dict(lease.raw)))
 
     def _edit_table(self, how: str) -> None:
         def change(raw: dict[str, Any]) -> None:
@@ -253,6 +263,12 @@ class Run:
                 content = json.loads(annotations[MEMBER_ANNOTATION])
                 content["term"] += 1
                 annotations[MEMBER_ANNOTATION] = json.dumps(content)
+            elif how == "restored" and process.lease in self.copies:
+                old = copy.deepcopy(self.random.choice(self.copies[process.lease]))
+                if old["spec"].get("holderIdentity"):  # else it is a release by hand
+                    annotations.clear()
+                    annotations.update(old["metadata"].get("annotations") or {})
+                    raw["spec"] = old["spec"]
 
         if how == "deleted":
             self.server.delete(process.lease)

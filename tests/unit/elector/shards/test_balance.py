@@ -30,6 +30,24 @@ def test_a_fourth_member_of_64_shards_gets_16_and_none_moves_between_the_others(
     assert [excess(it, members, 64) for it in "abc"] == [0, 0, 0]
 
 
+def test_quotas_stay_while_one_after_the_other_gives_up_its_own() -> None:
+    members = {"a": Share(8, True), "b": Share(8, True), "c": Share(0, True)}
+    assert (excess("a", members, 16), excess("b", members, 16)) == (2, 3)
+    for after in ({"a": Share(6, True)}, {"b": Share(5, True)}):
+        now = members | after
+        given = (
+            excess("a", now, 16) + excess("b", now, 16) + sum(8 - it.owned for it in after.values())
+        )
+        assert given == 5
+
+
+def test_nothing_is_given_up_for_who_does_not_take() -> None:
+    members = {"a": Share(8, True), "b": Share(8, True), "c": Share(0, True, can_take=False)}
+    assert [excess(it, members, 16) for it in "abc"] == [0, 0, 0]
+    some = members | {"d": Share(0, True)}
+    assert [excess(it, some, 16) for it in "ab"] == [4, 0]
+
+
 def test_who_has_not_settled_gets_nothing_unless_nobody_has() -> None:
     members = {"a": Share(32, True), "b": Share(32, True), "new": Share(0, False)}
     assert excess("a", members, 64) == 0

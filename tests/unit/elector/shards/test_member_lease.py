@@ -3,41 +3,76 @@
 import json
 from typing import Any
 
+import pytest
+
 from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, parse_lease
-from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION, MemberNote, decode, encode
+from elector_sidecar.shards.member_lease import (
+    MEMBER_ANNOTATION,
+    MemberNote,
+    _digest,
+    decode,
+    emptied,
+    encode,
+)
 from elector_sidecar.shards.table import TableVersion
 
-ME, STAMP = "pod-a_1", "2026-01-01T00:00:00.000001Z"
-NOTE = MemberNote(2, 64, True, False, TableVersion("u", 7, "d"))
+ME, NAME, STAMP = "pod-a_1", "ring-pod-a", "2026-01-01T00:00:00.000001Z"
+NOTE = MemberNote(2, 41, 64, True, False, TableVersion("u", 7, "d"), 43)
 
 
-def lease(text: str | None, *, holder: str = ME, stamp: str = STAMP) -> Lease:
-    annotations = {HOLDER_ANNOTATION: holder}
+def lease(
+    text: str | None, *, holder: str = ME, stamp: str = STAMP, uid: str = "u", name: str = NAME
+) -> Lease:
+    annotations = {HOLDER_ANNOTATION: holder} if holder else {}
     if text is not None:
         annotations[MEMBER_ANNOTATION] = text
-    metadata = {
-        "name": "ring-pod-a",
-        "resourceVersion": "5",
-        "uid": "u",
-        "annotations": annotations,
-    }
+    metadata = {"name": name, "resourceVersion": "45", "uid": uid, "annotations": annotations}
     return parse_lease(
         {"metadata": metadata, "spec": {"holderIdentity": holder, "renewTime": stamp}}
     )
 
 
-def edited(**changes: Any) -> str:
-    return json.dumps(json.loads(encode(NOTE, identity=ME, renew_time=STAMP)) | changes)
+def written(note: MemberNote = NOTE, *, holder: str = ME, uid: str = "u") -> str:
+    return encode(note, name=NAME, uid=uid, holder=holder, renew_time=STAMP)
+
+
+def signed(**changes: Any) -> str:
+    content = {k: v for k, v in (json.loads(written()) | changes).items() if k != "digest"}
+    return json.dumps(content | {"digest": _digest(content, NAME, "u", ME, STAMP)})
 
 
 def test_a_note_is_read_as_it_was_written() -> None:
-    assert decode(lease(encode(NOTE, identity=ME, renew_time=STAMP))) == NOTE
+    assert decode(lease(written())) == NOTE
+    assert decode(lease(written(uid=""))) == NOTE, "the write that creates it knows no uid"
+    assert decode(lease(written(emptied(41), holder=""), holder="")) == emptied(41)
 
 
 def test_an_edited_or_outdated_note_is_no_word_of_the_member() -> None:
-    text = encode(NOTE, identity=ME, renew_time=STAMP)
-    assert decode(lease(edited(term=3))) is None
-    assert decode(lease(text, holder="pod-a_2")) is None, "left over from another holder"
-    assert decode(lease(text, stamp="2026-01-01T00:00:09.000001Z")) is None
+    assert decode(lease(json.dumps(json.loads(written()) | {"term": 3}))) is None
+    assert decode(lease(written(), holder="pod-a_2")) is None, "left over from another holder"
+    assert decode(lease(written(), holder="")) is None, "blanked"
+    assert decode(lease(written(emptied(41), holder=""))) is None, "left over from nobody"
+    assert decode(lease(written(), stamp="2026-01-01T00:00:09.000001Z")) is None
+    assert decode(lease(written(), uid="v")) is None, "of another Lease"
+    assert decode(lease(written(), name="ring-pod-b")) is None, "of another Lease"
     assert decode(lease(None)) is None
     assert decode(lease("[]")) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"term": -1},
+        {"term": 0},
+        {"term": 1e400},
+        {"term": "2"},
+        {"begunOn": None},
+        {"settled": 1},
+        {"seen": {"uid": 1, "sequence": 7, "digest": "d"}},
+        {"seen": [1]},
+        {"seenAt": 2**63},
+    ],
+)
+def test_a_note_that_somebody_signed_by_hand_is_checked_too(changes: dict[str, Any]) -> None:
+    assert decode(lease(signed(**changes))) is None
+    assert decode(lease(signed())) == NOTE

@@ -1,6 +1,7 @@
 """What is read as a table, and which table may follow which."""
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +17,13 @@ from elector_sidecar.shards.table import (
     _text,
     decode,
     encode,
+    is_next,
     is_successor,
 )
 
 A = Owner("pod-a_1", 3, "ring-pod-a", "uid-a", 15.0)
 B = Owner("pod-b_2", 1, "ring-pod-b", "uid-b", 15.0)
-TABLE = Table(7, 1, TableVersion("u", 6, "d6"), (A, A, None, B))
+TABLE = Table(7, 1, 41, TableVersion("u", 6, "d6"), (A, A, None, B))
 
 
 def version(table: Table, uid: str = "u") -> TableVersion:
@@ -37,7 +39,7 @@ def test_a_table_of_50_members_and_256_shards_is_under_24_kb() -> None:
         Owner(f"gm-7d9c8b6f5d-{n:05}_{'0' * 36}", 1, f"gm-gm-7d9c8b6f5d-{n:05}", "0" * 36, 30.0)
         for n in range(50)
     ]
-    table = Table(1000, 0, version(TABLE), tuple(owners[n % 50] for n in range(256)))
+    table = Table(1000, 0, 41, version(TABLE), tuple(owners[n % 50] for n in range(256)))
     assert len(encode(table)) <= 24_000
 
 
@@ -67,6 +69,20 @@ def signed(**changes: Any) -> str:
         signed(shards=5),
         signed(members=[{}]),
         signed(owners=[None], shards=1),
+        signed(sequence=-1),
+        signed(sequence=True),
+        signed(sequence=7.0),
+        signed(base=None),
+        signed(follows={"uid": "u", "sequence": "6", "digest": "d"}),
+        signed(follows=[]),
+        signed(members=[json.loads(encode(TABLE))["members"][0] | {"term": 2**64}], owners=[0] * 4),
+        *(
+            signed(
+                members=[json.loads(encode(TABLE))["members"][0] | {"leaseDurationSeconds": it}],
+                owners=[0] * 4,
+            )
+            for it in (math.inf, math.nan, 0, 86401, "15")
+        ),
     ],
 )
 def test_what_somebody_edited_is_no_table(text: str | None) -> None:
@@ -86,6 +102,14 @@ def test_a_table_is_followed_by_what_was_derived_from_it() -> None:
     assert is_successor(known, after, version(after))
     last = after.changed(version(after), (A, A, A, None))
     assert is_successor(known, last, version(last)), "versions between may be missed"
+
+
+def test_only_what_was_written_on_the_version_that_was_seen_is_known_to_come_next() -> None:
+    known = version(TABLE)
+    after = replace(TABLE.changed(known, (A, A, A, B)), base=50)
+    assert is_next(known, 50, after)
+    assert not is_next(known, 51, after), "put back from a copy"
+    assert not is_next(version(TABLE, uid="v"), 50, after)
 
 
 def test_neither_an_older_nor_a_foreign_table_is_a_successor() -> None:

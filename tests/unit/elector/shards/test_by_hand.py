@@ -1,0 +1,309 @@
+"""S1-S6 in single schedules in virtual time: what somebody does by hand to the table and to Leases
+of members, servers that refuse, crash loops. The mutants at the end break one rule each, and fail.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from elector_sidecar.core.timing import Timing
+from elector_sidecar.shards.shard_election import ShardElection
+from elector_sidecar.shards.table import ELECTION_LABEL, TABLE_ANNOTATION
+from tests.unit.elector.shards import mutants
+from tests.unit.elector.shards.leases import Answer, LeaseServer
+from tests.unit.elector.shards.member import NAMESPACE, TABLE, Process, Settings
+from tests.unit.elector.world import Clock, Trouble, World
+
+SHARDS = 16
+SETTLE = 1.0
+TIMING = Timing(15.0, 2.0, 3.0)
+
+Make = Callable[..., ShardElection]
+
+
+@pytest.fixture
+def make() -> Make:
+    return ShardElection
+
+
+class Ring:
+    """Members with exact clocks whose mains confirm after 5 ms."""
+
+    def __init__(self, make: Make, *names: str, confirms_after: float = 0.005) -> None:
+        self.make = make
+        self.confirms_after = confirms_after
+        self.world = World(1)
+        self.server = LeaseServer()
+        metadata = {"namespace": NAMESPACE, "name": TABLE, "labels": {ELECTION_LABEL: TABLE}}
+        self.server.post({"metadata": metadata, "spec": {}})
+        self.members: dict[str, Process] = {}
+        for name in names:
+            self.start(name)
+
+    def start(self, name: str, *, pod: str | None = None) -> Process:
+        number = len(self.members)
+        clock = Clock(self.world, 1.0, 1000.0 * (number + 1), 1.7e9)
+        settings = Settings(pod or name, TIMING, SHARDS, SETTLE, self.confirms_after)
+        process = Process(self.world, self.server, clock, settings, number=number, make=self.make)
+        process.on_step.append(lambda _: self.exclusive())
+        self.members[name] = process
+        process.start()
+        return process
+
+    def exclusive(self) -> None:
+        owned = [shard for it in self.living for shard in it.owned()]
+        assert len(owned) == len(set(owned)), {it.identity: it.owned() for it in self.living}
+        for it in self.living:
+            others = {shard for other in self.living if other is not it for shard in other.owned()}
+            assert not others & it.worked_on(), f"{it.identity}'s main works on {others}"
+
+    @property
+    def living(self) -> list[Process]:
+        return [it for it in self.members.values() if not it.is_dead]
+
+    def run(self, seconds: float) -> None:
+        self.world.run(until=self.world.time + seconds)
+
+    def shares(self) -> list[int]:
+        return sorted(len(it.owned()) for it in self.living)
+
+    def requests(self, seconds: float, member: Process) -> int:
+        before = member.requests
+        self.run(seconds)
+        return member.requests - before
+
+    def text(self) -> str:
+        return str(self.server.leases[TABLE].raw["metadata"]["annotations"][TABLE_ANNOTATION])
+
+    def put(self, text: str) -> None:
+        self.server.edit(
+            TABLE, lambda raw: raw["metadata"]["annotations"].update({TABLE_ANNOTATION: text})
+        )
+
+
+def cut(member: Process, seconds: float) -> None:
+    member.link.trouble(Trouble.CUT, lasting=seconds, amount=0.0)
+
+
+@pytest.mark.parametrize("seconds", [8.0, 60.0])
+def test_s1_an_old_table_is_put_back(seconds: float, make: Make) -> None:
+    ring = Ring(make, "x", "y", "z")
+    ring.run(40)
+    old = ring.text()
+    ring.members["z"].silence_watch()
+    ring.members["x"].leave()
+    ring.run(1.6)
+    assert len(ring.members["y"].owned()) == 11, "it took what x left; z did not see that"
+    cut(ring.members["y"], seconds)
+    ring.put(old)
+    ring.run(seconds + 40)
+    assert ring.shares()[-2:] == [8, 8]
+
+
+def test_s1_two_who_know_different_pasts_agree_on_one(make: Make) -> None:
+    ring = Ring(make, "x", "y", "z")
+    ring.run(40)
+    ring.members["z"].silence_watch()
+    ring.members["x"].leave()
+    while len(ring.members["y"].owned()) < 6:
+        ring.run(0.005)
+    cut(ring.members["y"], 2.4)
+    ring.put("{}")
+    ring.run(60)
+    assert ring.shares()[-2:] == [8, 8]
+    text = ring.text()
+    ring.run(60)
+    assert ring.text() == text
+
+
+def test_s1_a_members_lease_is_put_back_to_its_holder_before(make: Make) -> None:
+    ring = Ring(make, "a", "b")
+    ring.run(30)
+    ring.members["a"].leave()
+    ring.run(5)
+    second = ring.start("a2", pod="a")
+    ring.run(20)
+    old = copy.deepcopy(dict(ring.server.leases[second.lease].raw))
+    second.kill()
+    third = ring.start("a3", pod="a")
+    ring.run(60)
+    cut(third, 60.0)
+
+    def restore(raw: dict[str, Any]) -> None:
+        raw["spec"] = old["spec"]
+        raw["metadata"]["annotations"] = old["metadata"]["annotations"]
+
+    ring.server.edit(third.lease, restore)
+    ring.run(55)
+    assert ring.shares() == [0, 16], "the third one was waited out"
+
+
+def test_s2_owners_whose_leases_went_with_their_pods_before_anybody_saw_them(
+    make: Make,
+) -> None:
+    ring = Ring(make, "a", "b")
+    ring.run(30)
+    for member in list(ring.members.values()):
+        member.kill()
+        ring.server.delete(member.lease)
+    ring.start("c")
+    ring.start("d")
+    ring.run(TIMING.lease_duration + 5.0)
+    assert ring.shares() == [8, 8]
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_s2_the_create_of_a_deleted_table_is_refused_once(status: int, make: Make) -> None:
+    ring = Ring(make, "a")
+    ring.run(60)
+    post = ring.server.post
+    refused: list[Any] = []
+
+    def refuse_once(body: dict[str, Any]) -> Answer:
+        if body["metadata"]["name"] == TABLE and not refused:
+            refused.append(body)
+            return Answer(status)
+        return post(body)
+
+    ring.server.post = refuse_once  # type: ignore[method-assign]
+    ring.server.delete(TABLE)
+    ring.run(10)
+    assert refused
+    assert ring.shares() == [SHARDS]
+
+
+def test_s4_nothing_is_given_up_for_a_member_that_does_not_take(make: Make) -> None:
+    ring = Ring(make, "x", "y", "z")
+    ring.run(60)
+    ring.members["z"].freeze(13)
+    ring.run(0.1)
+    ring.members["x"].leave()
+    ring.run(12)
+    ownership = ring.members["y"].election.ownership
+    assert ownership.hand_overs == 0
+    assert len(ownership.shards) == 11, "what z did not take, y took once"
+    ring.run(5)
+    assert ring.shares()[-2:] == [8, 8]
+
+
+def _everywhere(status: int) -> Callable[..., Answer]:
+    return lambda *_: Answer(status)
+
+
+@pytest.mark.parametrize(
+    ("what", "most"),
+    [("put 403", 45), ("put 409", 45), ("list 403", 60), ("get 403", 45), ("no watch", 50)],
+)
+def test_a_server_that_refuses_at_once_is_asked_ever_more_seldom(
+    what: str, most: int, make: Make
+) -> None:
+    ring = Ring(make, "a", "b")
+    ring.run(40)
+    server, (verb, _, status) = ring.server, what.partition(" ")
+    put = server.put
+    if verb == "put":
+        server.put = lambda body: (  # type: ignore[method-assign]
+            Answer(int(status)) if body["metadata"]["name"] == TABLE else put(body)
+        )
+    elif verb == "no":
+        for member in ring.living:
+            member.link.trouble(Trouble.NO_WATCH, lasting=999.0, amount=0.0)
+    else:
+        setattr(server, verb, _everywhere(int(status)))
+    for member in ring.living:
+        member.end_watch()
+    ring.members["b"].leave()
+    ring.run(10)
+    assert ring.requests(60, ring.members["a"]) <= most, "30 of them are its own renewals"
+
+
+def test_a_writer_that_edits_the_table_again_at_once_costs_few_requests_and_no_shard(
+    make: Make,
+) -> None:
+    ring = Ring(make, "a", "b")
+    ring.run(30)
+    before = {it.identity: it.owned() for it in ring.living}
+
+    def revert(change: Any) -> None:
+        if change.name == TABLE and change.lease is not None and ring.text() != "{}":
+            ring.world.after(0.01, lambda: ring.put("{}"))
+
+    ring.server.on_change.append(revert)
+    ring.put("{}")
+    spent = ring.requests(60, ring.members["a"])
+    assert spent <= 90, "30 of them are its own renewals"
+    assert {it.identity: it.owned() for it in ring.living} == before
+
+
+def test_s1_an_owner_is_cut_for_as_long_as_its_lease_lasts(make: Make) -> None:
+    ring = Ring(make, "a", "b")
+    ring.run(30)
+    cut(ring.members["a"], 60.0)
+    ring.run(TIMING.lease_duration + 3.0)
+    assert ring.shares() == [0, SHARDS]
+    ring.run(60)
+    assert ring.shares() == [8, 8]
+
+
+def test_s2_a_member_that_lost_its_lease_for_a_while_owns_again(
+    make: Make,
+) -> None:
+    ring = Ring(make, "a", "b")
+    ring.run(30)
+    ring.members["a"].freeze(TIMING.lease_duration - 1.0)
+    ring.run(60)
+    assert ring.shares() == [8, 8]
+
+
+def test_s4_a_member_that_comes_and_goes_moves_nothing_between_the_others(
+    make: Make,
+) -> None:
+    ring = Ring(make, "a", "b")
+    ring.run(30)
+    before = {it.identity: it.owned() for it in ring.living}
+    for number in range(10):
+        flapping = ring.start(f"c{number}", pod="c")
+        ring.run(0.9 * SETTLE)
+        flapping.leave()
+        ring.run(3.5)
+        assert {it.identity: it.owned() for it in ring.living if it.owned()} == before
+
+
+def test_s6_a_main_that_does_not_confirm_keeps_its_shards_until_what_it_was_told_is_over(
+    make: Make,
+) -> None:
+    ring = Ring(make, "a", "b", confirms_after=math.inf)
+    ring.run(30)
+    ring.start("c")
+    ring.run(SETTLE + 2.0)
+    assert ring.shares() == [0, 5, 6], "given up, and not yet free"
+    ring.run(TIMING.lease_duration)
+    assert ring.shares() == [5, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("mutant", "schedule"),
+    [
+        (mutants.TakesUnconfirmed, lambda make: test_s1_an_old_table_is_put_back(8.0, make)),
+        (mutants.BelievesHandEdits, test_s1_two_who_know_different_pasts_agree_on_one),
+        (mutants.BelievesCopiesOfLeases, test_s1_a_members_lease_is_put_back_to_its_holder_before),
+        (mutants.TakesEarly, test_s1_an_owner_is_cut_for_as_long_as_its_lease_lasts),
+        (mutants.NamesOnlyIdentities, test_s2_a_member_that_lost_its_lease_for_a_while_owns_again),
+        (
+            mutants.NeverSettles,
+            test_s4_a_member_that_comes_and_goes_moves_nothing_between_the_others,
+        ),
+        (
+            mutants.HandsOverUnconfirmed,
+            test_s6_a_main_that_does_not_confirm_keeps_its_shards_until_what_it_was_told_is_over,
+        ),
+    ],
+)
+def test_a_member_that_breaks_a_rule_is_found(
+    mutant: Make, schedule: Callable[[Make], None]
+) -> None:
+    with pytest.raises(AssertionError):
+        schedule(mutant)
