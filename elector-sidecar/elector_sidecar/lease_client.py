@@ -88,6 +88,8 @@ class LeaseClient:
         self._complaints = Sparing(every=COMPLAINT_INTERVAL)
         # When each verb was refused last, if it was not allowed since.
         self._forbidden: dict[str, float] = {}
+        # What an admission policy or webhook said; "" where RBAC forbade it.
+        self._denial = ""
         self._watched_at = math.inf
         self._open_writes = 0
         self.requests: dict[tuple[str, str], int] = {}
@@ -103,9 +105,8 @@ class LeaseClient:
         ]
         if not verbs:
             return ""
-        return (
-            f"the API server forbids {', '.join(verbs)} (403): needs {needed_rules(self._config)}"
-        )
+        remedy = self._denial or f"needs {needed_rules(self._config)}"
+        return f"the API server forbids {', '.join(verbs)} (403): {remedy}"
 
     async def read(self) -> Found | Lost:
         try:
@@ -201,9 +202,13 @@ class LeaseClient:
         details: dict[str, object] = {"error": str(error)}
         cause = f"{message} {type(error).__name__}"
         if isinstance(error, Forbidden):
-            details["missing_rule"] = needed_rules(self._config)
+            # RBAC's answers say who "cannot" do what; admission's have the policy's own words.
+            is_rbac = " cannot " in str(error)
+            self._denial = "" if is_rbac else str(error)
+            if is_rbac:
+                details["missing_rule"] = needed_rules(self._config)
             self._forbidden[verb] = boottime()
-            cause = "forbidden"
+            cause = f"forbidden {self._denial}"
         is_due = self._complaints.allows(cause)
         (logger.warning if is_due else logger.debug)(message, extra=fields(**details))
 

@@ -256,6 +256,20 @@ def test_electors_work_within_these_rights_and_use_all_of_them(shop: Shop) -> No
         assert "Traceback" not in second.log_text()
 
 
+@pytest.mark.slow
+def test_an_elector_that_the_policy_refuses_says_so(shop: Shop) -> None:
+    account = shop.plane.service_account_dir(shop.namespace, "shop", [])
+    with Fleet(shop.plane, shop.namespace, lease="another") as fleet:
+        pod = fleet.add(timing=FAST, credentials=account, environ=_environ(shop, "pod-9"))
+
+        def reason() -> str:
+            answer = pod.ask("/leader", timeout=10)
+            return answer.json()["reason"] if answer else ""
+
+        until(lambda: "elections.edge-sidecars.io" in reason(), what="the policy's words")
+        assert "needs Role" not in reason()
+
+
 def _edit_by_hand(shop: Shop, member: str) -> None:
     """The label comes back; so does a table that was deleted."""
     table = f"{shop.leases}/shop"
