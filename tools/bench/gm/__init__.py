@@ -6,4 +6,5 @@ targets     what is to be reached (pure)        datasets     bursts, restarts, s
 jobs        through GM, and doubled             bare         the same writes without a GM
 crowd       memory with many LCs (crowd_lcs)    latency      from the API to an LC
 failover    a GM that is gone, as LCs see it    storm        what changes cost on the link
+shards      three GMs that all decide
 """

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from tools.bench import pace
-from tools.bench.gm import crowd, datasets, failover, jobs, latency, reconnect, storm
+from tools.bench.gm import crowd, datasets, failover, jobs, latency, reconnect, shards, storm
 from tools.bench.gm.result import Result, Results
 from tools.bench.gm.rows import table
 from tools.bench.gm.targets import rows
@@ -36,6 +36,7 @@ FAMILIES: dict[str, Callable[[World, Options], list[Result]]] = {
     "jobs": jobs.rates,
     "jobs-lost": jobs.lost,
     "jobs-doubled": jobs.doubled,
+    "shards": shards.shares,
     "crowd": crowd.crowd,
     "latency": latency.latencies,
     "failover": failover.failovers,
@@ -101,7 +102,7 @@ def _report(results: list[Result], options: Options, paces: dict[str, float]) ->
         notes=[
             f"pace of the machine (ms for always the same): {told}",
             "figures of Sedna are the contract's: measured earlier, on a machine of this kind",
-            "references: a bare loop of the same writes; watches without a selector",
+            "references: a bare loop of the same writes; one leader; watches without a selector",
         ],
         facts={"pace_ms": paces, "kubernetes": KUBERNETES_VERSION},
     )

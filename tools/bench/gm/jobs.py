@@ -86,11 +86,11 @@ def lost(world: World, options: Options) -> list[Result]:
     """From clients that all create at once, while GM works."""
     result = Result(LOST)
     for _ in range(options.runs):
-        with Fleet(world, edges=0) as fleet, _observer(fleet) as api_observer:
+        with Fleet(world, edges=0) as fleet, observer(fleet) as api_observer:
             fleet.stock()
             began = time.monotonic()
             fleet.make(FL.jobs(MANY, fleet.nodes[0]))
-            missing = _unmade(api_observer, {FL: MANY})
+            missing = unmade(api_observer, {FL: MANY})
             sample = {"lost": missing, "seconds": time.monotonic() - began}
         result.samples.append(sample)
         _told(result)
@@ -103,7 +103,7 @@ def doubled(world: World, options: Options) -> list[Result]:
     for run in range(options.runs):
         with (
             Fleet(world, gms=3, edges=0, is_quick=True) as fleet,
-            _observer(fleet) as api_observer,
+            observer(fleet) as api_observer,
         ):
             fleet.stock()
             half = MANY // 2
@@ -112,7 +112,7 @@ def doubled(world: World, options: Options) -> list[Result]:
                 making = pool.submit(fleet.make, manifests)
                 faults = _torment(fleet, api_observer, random.Random(SEED + run))
                 making.result()
-            missing = _unmade(api_observer, {FL: half, IL: half})
+            missing = unmade(api_observer, {FL: half, IL: half})
             found = len(api_observer.doubled)
             for each in api_observer.doubled[:5]:
                 result.failures.append(each)
@@ -191,7 +191,7 @@ def _is_through(fleet: Fleet, kind: Kind) -> bool:
 # ── many ──
 
 
-def _observer(fleet: Fleet) -> ApiObserver:
+def observer(fleet: Fleet) -> ApiObserver:
     plane = fleet.world.plane
     return ApiObserver(Caller(plane.server, context=plane.tls()), fleet.namespace)
 
@@ -213,7 +213,7 @@ def _wanting(api_observer: ApiObserver, wanted: dict[Kind, int]) -> int:
     )
 
 
-def _unmade(api_observer: ApiObserver, wanted: dict[Kind, int]) -> int:
+def unmade(api_observer: ApiObserver, wanted: dict[Kind, int]) -> int:
     """How many are not made in time."""
     try:
         wait_for(

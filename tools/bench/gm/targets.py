@@ -6,7 +6,7 @@ a machine of two cores like those that this benchmark is made for.
 
 from edge_sidecars.runtime.values import seconds
 from elector_sidecar.core.timing import TAKEOVER_JITTER
-from tools.bench.gm import crowd, datasets, failover, jobs, latency, reconnect, storm
+from tools.bench.gm import crowd, datasets, failover, jobs, latency, reconnect, shards, storm
 from tools.bench.gm.result import REFERENCE, Results
 from tools.bench.gm.rows import Row, ratio_row, row
 from tools.bench.target import at_least, at_most, never_above
@@ -19,6 +19,7 @@ def rows(results: Results) -> list[Row]:
     return [
         *_datasets(results),
         *_jobs(results),
+        *_shards(results),
         *_crowd(results),
         *_latencies(results),
         *_failovers(results),
@@ -96,6 +97,32 @@ def _jobs(results: Results) -> list[Row]:
         found.append(row("  lost", "", values(jobs.DOUBLED, "lost"), target=NONE))
         found.append(row("  faults meanwhile", "", values(jobs.DOUBLED, "faults")))
     return found
+
+
+# Of the processor time that a leader takes.
+OF_LEADER = at_most(0.45, "x")
+
+
+def _shards(results: Results) -> list[Row]:
+    name = shards.SHARES
+    if not results.has(name):
+        return []
+
+    def beside(what: str, metric: str, unit: str = "s") -> Row:
+        ours = results.values(name, metric)
+        return row(what, unit, ours, results.values(name, metric, side=REFERENCE))
+
+    busiest = results.values(name, "busiest")
+    leader = results.values(name, "busiest", side=REFERENCE)
+    what = "1000 jobs, 3 GMs with shards: processor time of the busiest"
+    return [
+        ratio_row(what, "s", busiest, leader, target=OF_LEADER),
+        beside("  of all three", "all"),
+        beside("  of the busiest with its sidecars", "pod"),
+        beside("  from the first job to the last", "seconds"),
+        row("  lost", "", results.values(name, "lost"), target=NONE),
+        row("  doubled", "", results.values(name, "doubled"), target=NONE),
+    ]
 
 
 # MiB of a GM: at rest; with all LCs.

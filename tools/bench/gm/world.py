@@ -22,7 +22,7 @@ from tools.bench.pace import wait_for
 from tools.harness.controlplane.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.edge_node import EdgeNode
-from tools.harness.pods.gm import LEASE_FLAGS, GmPod
+from tools.harness.pods.gm import LEASE_FLAGS, SHARDING, GmPod
 from tools.harness.pods.relay import RelayProcess
 
 Json = dict[str, Any]
@@ -136,7 +136,7 @@ class Fleet:
     """GMs in one mode and LCs, which run while it is entered, or from `start` on; links of edges
     count bytes. There is a node at least, also where none has an LC. Leases and time-outs are the
     defaults; `is_quick`: as short as leaves time for writes. `is_linked`: GMs have links too, which
-    can be cut, and share the machine with what is measured."""
+    can be cut, and share the machine with what is measured. `has_shards`: all GMs decide."""
 
     def __init__(
         self,
@@ -149,20 +149,26 @@ class Fleet:
         is_started: bool = True,
         is_quick: bool = False,
         is_linked: bool = True,
+        has_shards: bool = False,
     ) -> None:
         self.world = world
         self.mode = mode
         self.namespace = world.plane.create_namespace("bench")
         self.nodes = [f"edge-{number}.{self.namespace}" for number in range(max(edges, 1))]
         self._is_started = is_started
+        timeout = () if is_quick else ("--request-timeout=5s",)
+        leadership = ("--leadership=shards",) if has_shards else ()
         self.pods = [
             GmPod(
                 world.plane,
                 self.namespace,
                 name=f"gm-{number}",
                 mode=mode,
-                flags=() if is_quick else ("--request-timeout=5s",),
-                lease_flags=LEASE_FLAGS if is_quick else (),
+                flags=(*timeout, *leadership),
+                lease_flags=(
+                    *(LEASE_FLAGS if is_quick else ()),
+                    *(SHARDING if has_shards else ()),
+                ),
                 is_linked=is_linked,
             )
             for number in range(gms)

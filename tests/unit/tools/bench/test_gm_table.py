@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.bench.gm import datasets, failover, jobs, latency
+from tools.bench.gm import datasets, failover, jobs, latency, shards
 from tools.bench.gm.result import REFERENCE, Result, Results
 from tools.bench.gm.rows import Row, table
 from tools.bench.gm.targets import BEYOND_LEASE, lease_bound, rows
@@ -58,3 +58,16 @@ def test_the_table_tells_sednas_figure_and_the_verdict() -> None:
     assert "12.0 ms" in line
     assert "4.2 ms" in line
     assert "<= 10 ms" in line
+
+
+@pytest.mark.parametrize(("busiest", "is_met"), [(4.4, True), (4.6, False)])
+def test_shards_are_judged_by_the_busiest_gm_beside_the_leader_of_the_same_run(
+    busiest: float, is_met: bool
+) -> None:
+    told = {"all": 12.0, "pod": 9.0, "seconds": 40.0, "lost": 0, "doubled": 0}
+    ours = Result(shards.SHARES, samples=[{"busiest": busiest, **told}])
+    reference = Result(shards.SHARES, REFERENCE, [{"busiest": 10.0, **told}])
+    share, lost, doubled = judged(ours, reference)
+    assert share.is_met is is_met
+    assert lost.is_met
+    assert doubled.is_met
