@@ -82,5 +82,5 @@ def requests(pod: ElectorPod) -> float:
     """To the API server, since the process began."""
     answer: Any = pod.ask("/metrics")
     lines = answer.body.decode().splitlines()
-    sent = [line for line in lines if "elector_api_requests_total" in line and '"sent"' in line]
+    sent = [it for it in lines if it.startswith("elector_api_requests_total") and '"sent"' in it]
     return sum(float(line.rpartition(" ")[2]) for line in sent)

@@ -64,6 +64,7 @@ class Process:
         self.on_step: list[Callable[[Process], None]] = []
         self.is_dead = False
         self.requests = 0
+        self.renewals = 0
         self.freezes_before_write = 0.0
         self._frozen_until = -math.inf
         self._inbox: list[Report] = []
@@ -253,6 +254,7 @@ class Process:
                     ),
                 )
             case WriteLease():
+                self.renewals += command.renews
                 self._write_own(command)
             case ListLeases(id=id_):
                 self._request(

@@ -12,6 +12,7 @@ import pytest
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.table import ELECTION_LABEL, TABLE_ANNOTATION
+from tests.examples import PROFILE
 from tests.unit.elector.shards import mutants
 from tests.unit.elector.shards.leases import Answer, LeaseServer
 from tests.unit.elector.shards.member import NAMESPACE, TABLE, Process, Settings
@@ -32,8 +33,17 @@ def make() -> Make:
 class Ring:
     """Members with exact clocks whose mains confirm after 5 ms."""
 
-    def __init__(self, make: Make, *names: str, confirms_after: float = 0.005) -> None:
+    def __init__(
+        self,
+        make: Make,
+        *names: str,
+        confirms_after: float = 0.005,
+        shards: int = SHARDS,
+        timing: Timing = TIMING,
+    ) -> None:
         self.make = make
+        self.shards = shards
+        self.timing = timing
         self.confirms_after = confirms_after
         self.world = World(1)
         self.server = LeaseServer()
@@ -46,7 +56,7 @@ class Ring:
     def start(self, name: str, *, pod: str | None = None) -> Process:
         number = len(self.members)
         clock = Clock(self.world, 1.0, 1000.0 * (number + 1), 1.7e9)
-        settings = Settings(pod or name, TIMING, SHARDS, SETTLE, self.confirms_after)
+        settings = Settings(pod or name, self.timing, self.shards, SETTLE, self.confirms_after)
         process = Process(self.world, self.server, clock, settings, number=number, make=self.make)
         process.on_step.append(lambda _: self.exclusive())
         self.members[name] = process
@@ -282,6 +292,32 @@ def test_s6_a_main_that_does_not_confirm_keeps_its_shards_until_what_it_was_told
     assert ring.shares() == [0, 5, 6], "given up, and not yet free"
     ring.run(TIMING.lease_duration)
     assert ring.shares() == [5, 5, 6]
+
+
+# A nightly run counts the promised 50 members too, which takes two minutes.
+CROWDS = [(3, 64, Timing(15.0, 2.0, 3.0)), (12, 64, Timing(15.0, 2.0, 3.0))]
+if PROFILE == "nightly":
+    CROWDS.append((50, 256, Timing(30.0, 5.0, 3.0)))
+
+
+@pytest.mark.parametrize(("count", "shards", "timing"), CROWDS)
+def test_s5_rest_costs_renewals_and_a_death_two_requests_for_each_shard_that_moves(
+    count: int, shards: int, timing: Timing, make: Make
+) -> None:
+    ring = Ring(make, *(f"pod-{n}" for n in range(count)), shards=shards, timing=timing)
+    ring.run(30)
+    dying = ring.members["pod-1"]
+    renewals = 60 / timing.renew_interval
+    for member in ring.living:
+        assert member.requests <= renewals + 25, "to start, and to take its share"
+    assert ring.requests(60, dying) <= renewals + 1
+    moved = len(dying.owned())
+    dying.kill()
+    before = [it.requests - it.renewals for it in ring.living]
+    ring.run(timing.lease_duration + 8.0)
+    assert sum(ring.shares()) == shards
+    spent = sum(it.requests - it.renewals for it in ring.living) - sum(before)
+    assert spent <= 2 * moved + count
 
 
 @pytest.mark.parametrize(
