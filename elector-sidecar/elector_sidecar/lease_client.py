@@ -105,8 +105,10 @@ class LeaseClient:
         ]
         if not verbs:
             return ""
-        remedy = self._denial or f"needs {needed_rules(self._config)}"
-        return f"the API server forbids {', '.join(verbs)} (403): {remedy}"
+        refused = ", ".join(verbs)
+        if self._denial:
+            return f"the API server forbids {refused} (403): {self._denial}"
+        return f"the API server forbids {refused} (403): needs {needed_rules(self._config)}"
 
     async def read(self) -> Found | Lost:
         try:
