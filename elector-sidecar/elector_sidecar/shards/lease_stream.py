@@ -15,6 +15,8 @@ from elector_sidecar.shards.pace import Pace
 
 # A watch that ends sooner, without an event, is as good as refused. Seconds.
 SHORT_WATCH = 5.0
+# So long nothing is heard of members that come and go, after a watch that was refused. Seconds.
+LONGEST_WATCHLESS = 8.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class LeaseStream:
         self._opened_at = now
         self._has_event = False
         self._list_pace = Pace(STANDBY_RETRY)
-        self._watch_pace = Pace(STANDBY_RETRY)
+        self._watch_pace = Pace(STANDBY_RETRY, longest=LONGEST_WATCHLESS)
         self._read_paces: dict[str, Pace] = {}
         self._wanted: dict[str, float] = {}
         self._reading: dict[int, ReadNamed] = {}

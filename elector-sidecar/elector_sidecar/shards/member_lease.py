@@ -1,12 +1,13 @@
 """What a member says of itself in its own Lease, beside holding it.
 
-Owns the annotation and its digest, which covers the Lease and the renewTime of the same write: an
+Owns the annotation and its digest, which covers the Lease and what else the same write says: an
 edit by hand, or an annotation that outlived its write, is no word of the member. A content that
 was put back from a copy is: it says what was true once (`begun_on`). Pure.
 """
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,8 @@ MAX_LEASE_NAME = 253
 @dataclass(frozen=True)
 class MemberNote:
     """`term`: which acquisition of its Lease this is; 0: the Lease was emptied by the rules.
-    `begun_on`: the resourceVersion that it was acquired or emptied on; 0: it was created so.
+    `begun_on`: the resourceVersion that it was acquired or emptied on; of a Lease that was created
+    so, 0 and then the version that this made.
     `shards`: its flag. `is_settled`: it takes its share. `is_leaving`: it gives everything up.
     `seen`: the table that it goes by, and `seen_at` the resourceVersion at which it saw it."""
 
@@ -39,9 +41,8 @@ def emptied(base_version: int) -> MemberNote:
     return MemberNote(term=0, begun_on=base_version)
 
 
-def encode(note: MemberNote, *, name: str, uid: str, holder: str, renew_time: str) -> str:
-    """The annotation's text in a write with that holder ("": none) and renewTime; `uid` is "" in
-    the write that creates the Lease."""
+def encode(note: MemberNote, body: Mapping[str, Any]) -> str:
+    """The annotation's text in a write of this body of a Lease."""
     content: dict[str, Any] = {
         "term": note.term,
         "begunOn": note.begun_on,
@@ -51,18 +52,21 @@ def encode(note: MemberNote, *, name: str, uid: str, holder: str, renew_time: st
         "seen": None if note.seen is None else vars(note.seen),
         "seenAt": note.seen_at,
     }
-    return _text(content | {"digest": _digest(content, name, uid, holder, renew_time)})
+    metadata = body["metadata"]
+    digest = _digest(content, metadata["name"], metadata.get("uid", ""), body["spec"])
+    return _text(content | {"digest": digest})
 
 
 def decode(lease: Lease) -> MemberNote | None:
     """None where the holder did not write it with its last renewal, or it cannot be read."""
     metadata = lease.raw["metadata"]
-    holder, renew_time = lease.spec.holder_identity, lease.spec.renew_time or ""
+    holder = lease.spec.holder_identity
     try:
         content = json.loads((metadata.get("annotations") or {})[MEMBER_ANNOTATION])
         digest = content.pop("digest")
+        # The write that created it knew no uid.
         uids = (lease.uid, "")
-        digests = [_digest(content, metadata["name"], uid, holder, renew_time) for uid in uids]
+        digests = [_digest(content, metadata["name"], uid, lease.raw["spec"]) for uid in uids]
         if digest not in digests or lease.marked_holder != (holder or None):
             return None
         note = _note(content)
@@ -96,6 +100,8 @@ def _text(content: dict[str, Any]) -> str:
     return json.dumps(content, separators=(",", ":"), sort_keys=True)
 
 
-def _digest(content: dict[str, Any], name: str, uid: str, holder: str, renew_time: str) -> str:
-    written = f"{name}\n{uid}\n{holder}\n{renew_time}\n{_text(content)}"
+def _digest(content: dict[str, Any], name: str, uid: str, spec: Mapping[str, Any]) -> str:
+    keys = ("holderIdentity", "leaseDurationSeconds", "renewTime")
+    of_spec = "\n".join(str(spec.get(key) or "") for key in keys)
+    written = f"{name}\n{uid}\n{of_spec}\n{_text(content)}"
     return hashlib.sha256(written.encode()).hexdigest()[:16]

@@ -99,7 +99,7 @@ class ObservedMember:
         if self.note is not None and self.holder:
             term = (self.holder, self.note.term)
             self._begun_by.setdefault(term, lease.resource_version)
-        if self._state() != before or not is_continuous:
+        if self._state() != before or (self.note is None and not is_continuous):
             self._since = now
         return (self._state(), self.note) != (before, said)
 
@@ -137,7 +137,8 @@ class ObservedMember:
         if note is not None:
             # Taken, released or emptied by the rules after that term had begun (P1): it is over,
             # whatever was put back since.
-            if lease.uid == owner.uid and note.begun_on >= begun_by:
+            is_other = (self.holder, note.term) != (owner.identity, owner.term)
+            if is_other and lease.uid == owner.uid and note.begun_on >= begun_by:
                 return ENDED
             if self.holder == owner.identity and note.term > owner.term:
                 return ENDED
@@ -207,6 +208,15 @@ class Members:
         if end == ENDED:
             self._ended.add(key)
         return end
+
+    def left_over(self, now: float) -> list[tuple[float, Owner]]:
+        """Terms of members of ours that are waited out, and since when, whatever they owned: as
+        long as a Lease names somebody, whoever comes new has to wait for it."""
+        return [
+            (it.ends_at, Owner(it.holder, it.note.term, it.name, it.lease.uid, it.duration))
+            for it in self._members.values()
+            if it.note and it.lease and it.holder and it.ends_at <= now
+        ]
 
     def fenced(self, owner: Owner) -> None:
         """Its Lease was emptied by a compare-and-swap on what had been waited out."""

@@ -5,6 +5,7 @@ Guarantee: a term number is written only when all work of the terms before it ha
 others take what an older term owned as soon as they read a newer one.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,6 +43,9 @@ class Membership:
         self._member = member
         self._election = election
         self._sent: dict[str, float] = {}
+        # Until when the main may work on what was lost to a table that nobody is sure of: so long
+        # this member does not say that it goes by it.
+        self.silent_until = -math.inf
         # The last term that the record told, and the version that it was acquired on.
         self._begun = (0, 0)
         # The term whose work may still run after it was ended; None if there is none.
@@ -86,8 +90,11 @@ class Membership:
         """What a write on that version of the own Lease says."""
         number = self._number_to_write(now)
         said = self.note()
-        if said is not None:
-            self._begun = (said.term, said.begun_on)
+        if said is not None and self._begun[0] != said.term:
+            # Of a Lease that the term created, the version that this made.
+            record = self._election.record
+            created = record.resource_version if record else 0
+            self._begun = (said.term, said.begun_on or created)
         begun_on = self._begun[1] if self._begun[0] == number else base_version
         if self._begun[0] != number and self._is_renewal(now):
             begun_on = 0  # the record lost it, and nobody can tell it
@@ -97,8 +104,8 @@ class Membership:
             shards=self._member.shards,
             is_settled=self.is_settled(now),
             is_leaving=self._election.intent is not Intent.CONTEND,
-            seen=table.seen,
-            seen_at=table.seen_at,
+            seen=table.seen if now >= self.silent_until else None,
+            seen_at=table.seen_at if now >= self.silent_until else 0,
         )
 
     def _number_to_write(self, now: float) -> int:
@@ -124,13 +131,7 @@ class Membership:
             return
         is_release = write.purpose is Purpose.RELEASE
         note = emptied(base) if is_release else self.wanted_note(now, table, base_version=base)
-        annotations[MEMBER_ANNOTATION] = encode(
-            note,
-            name=metadata["name"],
-            uid=metadata.get("uid", ""),
-            holder=write.body["spec"]["holderIdentity"],
-            renew_time=write.body["spec"]["renewTime"],
-        )
+        annotations[MEMBER_ANNOTATION] = encode(note, write.body)
         if is_release:
             return
         self._sent[write.stamp] = write.sent_at

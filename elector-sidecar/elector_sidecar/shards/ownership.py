@@ -63,8 +63,10 @@ class Ownership:
             self.relinquished.pop(shard, None)
             self.takes += 1
 
-    def keep_only(self, shards: Collection[int]) -> None:
-        """The known table names this member for these; the others are gone."""
+    def keep_only(self, shards: Collection[int]) -> float:
+        """The known table names this member for these; the others are gone. Until when the main
+        may work on some of them."""
+        told_until = -math.inf
         for shard in [s for s in self.shards if s not in shards]:
             gone = self.shards.pop(shard)
             if gone.is_handing_over:
@@ -73,11 +75,17 @@ class Ownership:
                 self.unconfirmed_hand_overs += -math.inf < gone.told_until < gone.confirmed_at
             else:
                 self.losses += 1
+                told_until = max(told_until, min(gone.told_until, gone.confirmed_at))
+        return told_until
 
     def give_up(self, now: float, count: int) -> None:
         """The highest ones, so that the others are neighbours."""
         for shard in self.owned[len(self.owned) - count :]:
             self.shards[shard].given_up_at = now
+
+    def is_told(self, now: float) -> bool:
+        """Whether the main may work on something now, by what it was told."""
+        return any(it.told_until > now for it in self.shards.values())
 
     def end_term(self, now: float, *, by_itself: bool) -> None:
         """All at once; `by_itself`: the Lease is still held, and released when it is settled."""

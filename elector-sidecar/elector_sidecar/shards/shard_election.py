@@ -24,6 +24,7 @@ from elector_sidecar.shards.lease_stream import LeaseStream, StreamCommand
 from elector_sidecar.shards.members import Members
 from elector_sidecar.shards.membership import Membership, ShardMember
 from elector_sidecar.shards.ownership import Ownership
+from elector_sidecar.shards.pace import Pace
 from elector_sidecar.shards.shard_moves import ShardMoves
 from elector_sidecar.shards.shard_view import ShardsView, ShardViews
 from elector_sidecar.shards.table import Owner
@@ -79,6 +80,8 @@ class ShardElection:
         self._own_watch: int | None = None
         self._heard_at: dict[str, float] = {}
         self._table_read_at = -math.inf
+        # A note that was written and is not found again: somebody takes it off.
+        self._note_pace = Pace(RETRY_DELAY)
         self._open: dict[int, _TableWrite] = {}
         # Answered by nobody: seen applied by the digest, or not at all.
         self._doubtful: list[_TableWrite] = []
@@ -193,7 +196,8 @@ class ShardElection:
     def _plan_wake(self, now: float, planned: PlannedWrite | None) -> None:
         settles_at = self.membership.settles_at(now) or math.inf
         until = self.valid_until(now) or math.inf
-        later = [settles_at, until, self.ownership.ready_at(now), self.ownership.settled_at()]
+        later = [self.membership.silent_until, self._note_pace.not_before]
+        later += [settles_at, until, self.ownership.ready_at(now), self.ownership.settled_at()]
         later += [member.silence_due() for member in self.members]
         later += [self._refresh_at(), self._stream.wake_at(), self._plan.look_again_at(now)]
         if planned is not None and not self._is_writing():
@@ -215,7 +219,7 @@ class ShardElection:
         number = self.membership.number(now)
         if number != self._number:
             if self._number is not None:
-                self.ownership.end_term(now, by_itself=False)
+                self._lose_term(now, self._number)
             self._number = number
             self.membership.is_founder = False
             self._doubtful.clear()
@@ -228,16 +232,30 @@ class ShardElection:
                 self.ownership.relinquished.clear()
         self._say_soon(now)
 
+    def _lose_term(self, now: float, number: int) -> None:
+        """It ended without being asked to: by its validity, or because the Lease was stolen. Then
+        the main may work on for a while, and so long no other term is written."""
+        is_told = self.ownership.is_told(now)
+        self.ownership.losses += len(self.ownership.shards) if is_told else 0
+        self.ownership.end_term(now, by_itself=is_told)
+        if is_told:
+            self.membership.protected_term = number
+
     def _say_soon(self, now: float) -> None:
         """Others wait for it: a term, that this member is settled, which new table it goes by."""
+        if self.election.intent is not Intent.CONTEND:
+            return
         said = self.membership.note()
         if said is None:
-            if self._number is not None:
+            if self._number is not None and now >= self._note_pace.not_before:
                 self.election.renew_soon(now)
+                self._note_pace.failed(now, is_refused=True)
             return
+        self._note_pace.succeeded()
         wanted = self.membership.wanted_note(now, self.table)
         is_news = (said.term, said.is_settled) != (wanted.term, wanted.is_settled)
-        if is_news or self.table.is_unsaid(said.seen, said.seen_at):
+        is_silent = now < self.membership.silent_until
+        if is_news or (not is_silent and self.table.is_unsaid(said.seen, said.seen_at)):
             self.election.renew_soon(now)
 
     # ── the table's writes ──
@@ -266,7 +284,7 @@ class ShardElection:
         open_ = self._open.pop(write_id, None)
         if open_ is None:
             return
-        self._plan.succeeded()
+        self._plan.succeeded(open_.write)
         if open_.fences is not None:
             self.members.member(open_.write.name).adopt(now, lease, is_continuous=True)
             self.members.fenced(open_.fences)
@@ -298,7 +316,7 @@ class ShardElection:
             return
         if not is_refused and open_.fences is None:
             self._doubtful.append(open_)
-        self._plan.failed(now, is_refused=is_refused, retry_after=retry_after)
+        self._plan.failed(now, open_.write, is_refused=is_refused, retry_after=retry_after)
         self._stream.want(open_.write.name, now + RETRY_DELAY)
 
     # ── what the stream brought ──
@@ -413,7 +431,8 @@ class ShardElection:
         ]
         kept = set() if has_lapsed else set(self.ownership.shards)
         named = self._named()
-        self.ownership.keep_only(named & (applied | kept))
+        told_until = self.ownership.keep_only(named & (applied | kept))
+        self.membership.silent_until = max(self.membership.silent_until, told_until)
         new = (named & applied) - set(self.ownership.shards)
         self.ownership.take(now, new, lease.resource_version)
         self.members.forget(self.table.owners, now)

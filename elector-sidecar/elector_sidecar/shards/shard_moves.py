@@ -174,11 +174,12 @@ class ShardMoves:
         if since is None:
             return True
         others = self._others(since)
+        # Whoever says nothing that can be read is no member by its word; its Lease may be a copy.
         durations = [owner.lease_duration for owner in self._table.owners]
-        durations += [it.duration for it in others]
+        durations += [it.duration for it in others if it.note]
         return self._table.is_confirmed(
             now,
-            said=[(it.note.seen, it.note.seen_at) if it.note else (None, 0) for it in others],
+            said=[it.note for it in others],
             stream_version=self._members.version,
             wait=min(max([self._duration, *durations]), MAX_LEASE_DURATION),
         )

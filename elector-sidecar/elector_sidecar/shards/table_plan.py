@@ -69,6 +69,7 @@ class TablePlan:
         self._duration = member.candidate.timing.lease_duration
         self._where = LeaseName(member.candidate.namespace, member.table, member.table)
         self._pace = Pace(RETRY_DELAY)
+        self._fence_paces: dict[str, Pace] = {}
         self._duel = Pace(RETRY_DELAY, longest=LONGEST_DUEL * self._duration)
         self._restored_at = -math.inf
         self._conflicts = 0
@@ -91,12 +92,14 @@ class TablePlan:
         if planned.moves.passed_over:
             self._moves.passed_over(now, planned.moves.passed_over, planned.base_version)
 
-    def succeeded(self) -> None:
+    def succeeded(self, write: WriteNamed) -> None:
         self._conflicts = 0
-        self._pace.succeeded()
+        self._pace_of(write).succeeded()
 
-    def failed(self, now: float, *, is_refused: bool, retry_after: float | None) -> None:
-        self._pace.failed(now, is_refused=is_refused, retry_after=retry_after)
+    def failed(
+        self, now: float, write: WriteNamed, *, is_refused: bool, retry_after: float | None
+    ) -> None:
+        self._pace_of(write).failed(now, is_refused=is_refused, retry_after=retry_after)
 
     def conflicted(self, now: float, write: WriteNamed) -> None:
         """That version is not written on again before it was looked at anew (P4)."""
@@ -105,7 +108,14 @@ class TablePlan:
         self._conflicts = self._conflicts + 1 if judged == self._conflicted else 1
         self._refused = self._conflicted = judged
         if self._conflicts > CONFLICTS_AT_ONCE:
-            self._pace.failed(now, is_refused=True)
+            self._pace_of(write).failed(now, is_refused=True)
+
+    def _pace_of(self, write: WriteNamed) -> Pace:
+        """The table's, or of the Lease that is to be emptied: one that nobody may write keeps no
+        other write back."""
+        if write.is_table:
+            return self._pace
+        return self._fence_paces.setdefault(write.name, Pace(RETRY_DELAY))
 
     def looked(self, name: str) -> None:
         """It was read: what is known of it is what is stored."""
@@ -121,6 +131,8 @@ class TablePlan:
         planned = self._planned(now, number, stamp)
         if planned is None or self._refused == (planned.name, planned.base_version):
             return None
+        if planned.fences is not None:
+            return planned
         not_before = self._pace.not_before
         if planned.restores:
             not_before = max(not_before, self._duel.not_before)
@@ -265,19 +277,21 @@ class TablePlan:
             return None
         waiting = [(self._moves.end_of(owner), owner) for owner in self._table.owners]
         due = [(end.at, owner.identity, owner) for end, owner in waiting if end.needs_fence]
+        due += [(at, owner.identity, owner) for at, owner in self._members.left_over(now)]
         for at, _, owner in sorted(due, key=lambda it: it[:2]):
             base = self._members.member(owner.lease).lease
-            if at == math.inf or self._refused == (
-                owner.lease,
-                base.resource_version if base else 0,
-            ):
+            version = base.resource_version if base else 0
+            pace = self._fence_paces.get(owner.lease)
+            if at == math.inf or self._refused == (owner.lease, version):
+                continue
+            if pace is not None and now < pace.not_before:
                 continue
             where = LeaseName(self._where.namespace, owner.lease, self._where.name)
             return PlannedWrite(
                 at + self._moves.place(now) * TAKER_SPACING,
                 owner.lease,
                 fence_body(base, where, now=stamp),
-                base.resource_version if base else 0,
+                version,
                 fences=owner,
             )
         return None
@@ -289,6 +303,7 @@ class TablePlan:
             self._table.problem_since + self._duration,
             self._pace.not_before,
             self._duel.not_before,
+            *(pace.not_before for pace in self._fence_paces.values()),
             *self._moves.look_again_times(now),
         ]
         return min((at for at in later if at > now), default=math.inf)

@@ -11,12 +11,12 @@ Pure. Guarantees (S1):
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.observed_lease import ObservedLease
-from elector_sidecar.shards.member_lease import is_labelled
+from elector_sidecar.shards.member_lease import MemberNote, is_labelled
 from elector_sidecar.shards.table import (
     TABLE_ANNOTATION,
     TABLE_HOLDER,
@@ -57,6 +57,9 @@ class TableState:
         # Since when, and seen at which version.
         self.unconfirmed_since: float | None = None
         self._unconfirmed_version = 0
+        # It has free entries, and was found: only who was a member before it can tell that it is
+        # no old copy.
+        self._needs_elder = False
         # Those that were accepted since the last one that was new; the oldest go.
         self._accepted: list[TableVersion] = []
 
@@ -161,6 +164,10 @@ class TableState:
                 if has_gap:
                     is_acceptable |= is_successor(self.known.version, stored.table, stored.version)
             if is_acceptable:
+                is_begun = is_continuous and seen_at > 0 and stored.table.base == seen_at
+                self._needs_elder = (
+                    self.known is None and not is_begun and (None in stored.table.owners)
+                )
                 self._accept(now, stored, is_proven=is_proven)
         if self.known is None or stored != self.known:
             problem = problem or "the stored table does not follow the known one"
@@ -208,18 +215,19 @@ class TableState:
         self,
         now: float,
         *,
-        said: Iterable[tuple[TableVersion | None, int]],
+        said: Sequence[MemberNote | None],
         stream_version: int,
         wait: float,
     ) -> bool:
-        """`said`: what the others who may have worked since then go by, and at which version they
-        saw it; `stream_version`: up to which version their Leases are known; `wait`: the longest
-        lease duration, in seconds."""
+        """`said`: by the others who may have worked since then; `stream_version`: up to which
+        version their Leases are known; `wait`: the longest lease duration, in seconds."""
         if self.unconfirmed_since is None:
             return True
         have_all = stream_version >= self._unconfirmed_version and all(
-            self._is_confirmation(*each) for each in said
+            note is not None and self._is_confirmation(note.seen, note.seen_at) for note in said
         )
+        if have_all and self._needs_elder:
+            have_all = any(note and 0 < note.begun_on < self._unconfirmed_version for note in said)
         if have_all or now >= self.unconfirmed_since + wait:
             self.unconfirmed_since = None
             return True

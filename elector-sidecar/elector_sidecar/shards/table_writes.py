@@ -95,9 +95,7 @@ def fence_body(base: Lease | None, where: LeaseName, *, now: str) -> dict[str, A
     """A member's Lease, emptied: a late write of its last holder is a conflict from then on."""
     if base is not None:
         body = wire.released(base, now=now)
-        note = encode_note(
-            emptied(base.resource_version), name=where.name, uid=base.uid, holder="", renew_time=now
-        )
+        note = encode_note(emptied(base.resource_version), body)
         body["metadata"].setdefault("annotations", {})[MEMBER_ANNOTATION] = note
         return _labelled(body, where)
     body = wire.vacant(

@@ -21,24 +21,33 @@ NOTE = MemberNote(2, 41, 64, True, False, TableVersion("u", 7, "d"), 43)
 
 
 def lease(
-    text: str | None, *, holder: str = ME, stamp: str = STAMP, uid: str = "u", name: str = NAME
+    text: str | None,
+    *,
+    holder: str = ME,
+    stamp: str = STAMP,
+    uid: str = "u",
+    name: str = NAME,
+    seconds: int = 15,
 ) -> Lease:
     annotations = {HOLDER_ANNOTATION: holder} if holder else {}
     if text is not None:
         annotations[MEMBER_ANNOTATION] = text
     metadata = {"name": name, "resourceVersion": "45", "uid": uid, "annotations": annotations}
-    return parse_lease(
-        {"metadata": metadata, "spec": {"holderIdentity": holder, "renewTime": stamp}}
-    )
+    return parse_lease({"metadata": metadata, "spec": spec(holder, stamp, seconds)})
+
+
+def spec(holder: str = ME, stamp: str = STAMP, seconds: int = 15) -> dict[str, Any]:
+    return {"holderIdentity": holder, "renewTime": stamp, "leaseDurationSeconds": seconds}
 
 
 def written(note: MemberNote = NOTE, *, holder: str = ME, uid: str = "u") -> str:
-    return encode(note, name=NAME, uid=uid, holder=holder, renew_time=STAMP)
+    metadata = {"name": NAME} | ({"uid": uid} if uid else {})
+    return encode(note, {"metadata": metadata, "spec": spec(holder)})
 
 
 def signed(**changes: Any) -> str:
     content = {k: v for k, v in (json.loads(written()) | changes).items() if k != "digest"}
-    return json.dumps(content | {"digest": _digest(content, NAME, "u", ME, STAMP)})
+    return json.dumps(content | {"digest": _digest(content, NAME, "u", spec())})
 
 
 def test_a_note_is_read_as_it_was_written() -> None:
@@ -55,6 +64,7 @@ def test_an_edited_or_outdated_note_is_no_word_of_the_member() -> None:
     assert decode(lease(written(), stamp="2026-01-01T00:00:09.000001Z")) is None
     assert decode(lease(written(), uid="v")) is None, "of another Lease"
     assert decode(lease(written(), name="ring-pod-b")) is None, "of another Lease"
+    assert decode(lease(written(), seconds=86400)) is None, "its duration was edited"
     assert decode(lease(None)) is None
     assert decode(lease("[]")) is None
 
