@@ -1,4 +1,4 @@
-.PHONY: .venv demo test test-container test-node images check bench bench-relay bench-gm bench-node bench-shards nemesis nemesis-gm nemesis-vip lock clean
+.PHONY: .venv demo test test-container test-node images check bench bench-relay bench-gm bench-node bench-shards nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -47,6 +47,9 @@ nemesis: .venv ## random faults for half an hour; ARGS=--help
 
 nemesis-gm: .venv ## the same of GM and LC; ARGS="--minutes 10 --seed 1 --mode relay"
 	@.venv/bin/python -m tools.nemesis.gm $(ARGS)
+
+nemesis-shards: .venv ## the same of electors with shards; ARGS="--minutes 10 --members 5 --shards 256"
+	@.venv/bin/python -m tools.nemesis.shards $(ARGS)
 
 nemesis-vip: .venv ## the same of keepalived's address; ARGS="--faults 100 --seed 1 --on containers"
 	@.venv/bin/python -m tools.nemesis.vip $(ARGS)

@@ -1,1 +1,1 @@
-"""Leader election candidates that are not ours: what the elector meets on a shared Lease."""
+"""Programs that are not ours: candidates and informers on client-go, kubectl, and observers."""

@@ -15,7 +15,7 @@ from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION
 from tools.harness.pods.history import FOREIGN_FACTOR
-from tools.nemesis.elector.testbed import BOGUS, Candidate, ElectionTestbed
+from tools.nemesis.elector.testbed import BOGUS, Candidate, ElectionTestbed, Testbed
 
 # Seconds that an elector may take to end in order: two request time-outs and a stopped loop.
 END_TIMEOUT = 20.0
@@ -39,18 +39,19 @@ class Draw:
     luck: float
 
 
-Fault = Callable[[ElectionTestbed, Draw], AbstractContextManager[None]]
+Fault = Callable[[Testbed, Draw], AbstractContextManager[None]]
+LeaseFault = Callable[[ElectionTestbed, Draw], AbstractContextManager[None]]
 
 
 # ── processes ──
 
 
-def _candidate(testbed: ElectionTestbed, draw: Draw) -> Candidate:
+def _candidate(testbed: Testbed, draw: Draw) -> Candidate:
     return next(each for each in testbed.candidates if each.name == draw.target)
 
 
 @contextmanager
-def kill(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+def kill(testbed: Testbed, draw: Draw) -> Iterator[None]:
     candidate = _candidate(testbed, draw)
     candidate.kill()
     yield
@@ -58,7 +59,7 @@ def kill(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
 
 
 @contextmanager
-def freeze(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+def freeze(testbed: Testbed, draw: Draw) -> Iterator[None]:
     candidate = _candidate(testbed, draw)
     candidate.freeze()
     yield
@@ -66,7 +67,7 @@ def freeze(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
 
 
 @contextmanager
-def terminate(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+def terminate(testbed: Testbed, draw: Draw) -> Iterator[None]:
     """SIGTERM: with --release-on-term it releases."""
     candidate = _candidate(testbed, draw)
     candidate.terminate()
@@ -76,7 +77,7 @@ def terminate(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
 
 
 @contextmanager
-def freeze_terminated(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+def freeze_terminated(testbed: Testbed, draw: Draw) -> Iterator[None]:
     """SIGTERM waits for the frozen process to wake (hazard H4)."""
     candidate = _candidate(testbed, draw)
     candidate.freeze()
@@ -105,7 +106,7 @@ def _await_end(candidate: Candidate) -> None:
 
 def _network(cut: Callable[[FaultProxy, Draw], None]) -> Fault:
     @contextmanager
-    def fault(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+    def fault(testbed: Testbed, draw: Draw) -> Iterator[None]:
         link = testbed.links[draw.target]
         cut(link, draw)
         yield
@@ -129,14 +130,14 @@ def _jitter_of(draw: Draw) -> float:
 
 
 @contextmanager
-def freeze_server(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+def freeze_server(testbed: Testbed, draw: Draw) -> Iterator[None]:
     testbed.plane.freeze()
     yield
     testbed.plane.thaw()
 
 
 @contextmanager
-def kill_server(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
+def kill_server(testbed: Testbed, draw: Draw) -> Iterator[None]:
     testbed.plane.stop_apiserver()
     yield
     testbed.plane.start_apiserver()
@@ -262,7 +263,7 @@ NETWORK: dict[str, Fault] = {
     ),
 }
 SERVER: dict[str, Fault] = {"freeze-server": freeze_server, "kill-server": kill_server}
-LEASE: dict[str, Fault] = {
+LEASE: dict[str, LeaseFault] = {
     "label": label,
     "blank": blank,
     "shorten": shorten,

@@ -1,24 +1,23 @@
 """Random faults, one or several at a time, and the verdict on what the electors made of them.
 
-Owns the schedule: what is drawn is decided by the seed alone; what a draw meets, by the machine.
-Guarantees: at most one fault per resource at a time; when `run` returns, all faults have ended.
+Owns the schedule; what a draw meets is decided by the machine. Guarantee: when `run` returns, all
+faults have ended.
 """
 
-import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tools.harness.controlplane.answer import boottime
 from tools.harness.pods.fleet import FAST_DURATION
 from tools.nemesis.elector import faults
-from tools.nemesis.elector.faults import Draw, Misbehaviour, NotApplicable
+from tools.nemesis.elector.faults import Draw
 from tools.nemesis.elector.history import History
-from tools.nemesis.elector.testbed import BOGUS, ElectionTestbed
+from tools.nemesis.elector.testbed import BOGUS, Candidate, ElectionTestbed
 from tools.nemesis.elector.verdict import Rules, Verdict, judge, transitions
+from tools.nemesis.ordeal import Ordeal
 
 # Seconds between two groups of faults: at most so long is quiet, in which a leader settles.
 MAX_PAUSE = 5.0
@@ -50,17 +49,15 @@ class Outcome:
         return not self.verdict.findings and not self.complaints
 
 
-class Nemesis:
+class Nemesis(Ordeal):
     def __init__(self, testbed: ElectionTestbed, *, seed: int, say: Callable[[str], None]) -> None:
+        super().__init__(seed=seed, say=say)
         self._testbed = testbed
-        self._random = random.Random(seed)
-        self._say = say
-        self._busy: set[str] = set()
-        self._lock = threading.Lock()
-        self._running: list[Future[None]] = []
-        self._counts: Counter[str] = Counter()
-        self._complaints: list[str] = []
         self._known: set[str] = set()
+
+    @property
+    def _candidates(self) -> Sequence[Candidate]:
+        return self._testbed.candidates
 
     def run(self, seconds: float) -> Outcome:
         """Fails fast: the first finding ends it."""
@@ -114,12 +111,7 @@ class Nemesis:
             for name in self._testbed.links:
                 self._begin(workers, Draw(kind, name, draw.seconds, draw.luck))
             return
-        resources = self._resources(draw)
-        with self._lock:
-            if self._busy & resources:
-                return
-            self._busy |= resources
-        self._running.append(workers.submit(self._hold, draw, resources))
+        super()._begin(workers, draw)
 
     def _resources(self, draw: Draw) -> set[str]:
         if draw.kind in faults.PROCESS:
@@ -131,23 +123,6 @@ class Nemesis:
             return {"server", "lease", *(f"{pod.name} process" for pod in self._testbed.fleet.pods)}
         return {"server", "lease"} if draw.target == "lease" else {"server"}
 
-    def _hold(self, draw: Draw, resources: set[str]) -> None:
-        started = time.time()
-        try:
-            self._do(draw)
-        except NotApplicable:
-            return
-        except Misbehaviour as error:
-            self._complaints.append(str(error))
-        finally:
-            with self._lock:
-                self._busy -= resources
-        self._counts[draw.kind] += 1
-        self._say(
-            f"{started:.3f} +{time.time() - started:.2f}s {draw.kind} {draw.target}"
-            f" luck {draw.luck:.3f}"
-        )
-
     def _do(self, draw: Draw) -> None:
         if draw.kind == faults.RECREATE:
             faults.recreate(self._testbed, self._known)
@@ -158,18 +133,6 @@ class Nemesis:
             time.sleep(draw.seconds)
 
     # ── judging ──
-
-    def _look_after(self) -> None:
-        """Whatever broke in a worker; whoever is gone without having been told to go."""
-        for future in [each for each in self._running if each.done()]:
-            future.result()
-            self._running.remove(future)
-        for candidate in self._testbed.candidates:
-            with self._lock:
-                is_left_alone = f"{candidate.name} process" not in self._busy
-                is_gone = is_left_alone and not candidate.is_running
-            if is_gone:
-                self._complaints.append(f"{candidate.name} is gone: {candidate.log_text()}")
 
     def _history(self) -> History:
         testbed = self._testbed

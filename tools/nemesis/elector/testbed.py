@@ -3,7 +3,7 @@
 Owns the control plane's fault proxies, one per candidate, and all processes; leaves none behind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -37,6 +37,17 @@ class Candidate(Protocol):
     def terminate(self) -> None: ...
     def wait(self, timeout: float = ...) -> int: ...
     def log_text(self) -> str: ...
+
+
+class Testbed(Protocol):
+    """Where processes and their ways to the API server are struck."""
+
+    @property
+    def plane(self) -> ApiServer: ...
+    @property
+    def links(self) -> Mapping[str, FaultProxy]: ...
+    @property
+    def candidates(self) -> Sequence[Candidate]: ...
 
 
 class ElectionTestbed:

@@ -1,0 +1,3 @@
+module shardobserver
+
+go 1.26.0
