@@ -89,8 +89,8 @@ class ShardObserver(Polling):
     ) -> None:
         super().__exit__(kind, error, at)
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            with self._process:  # closes its pipes
+                self._process.kill()
 
     def spans(self) -> list[Span]:
         """All that was seen so far."""
