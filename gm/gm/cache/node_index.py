@@ -14,13 +14,11 @@ import msgspec
 
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
-from gm.core.engine.engine import models, nodes, references
 from gm.core.kinds.registry import KINDS
+from gm.core.references import led_to, models, nodes, references
 
 # What reading raw JSON of another shape than its kind's raises.
 MISSHAPEN = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-# Dataset or Model → its Secret: no reference leads further than that.
-_MAX_STEPS = 4
 
 Find = Callable[[ObjectKey], Json | None]
 
@@ -53,13 +51,11 @@ def relations_of(document: Document, find: Find) -> ObjectRelations:
     """Where the object belongs, as far as `find` knows what it refers to."""
     kind = KINDS[document.kind]
     tree = document.json()
-    found: dict[ObjectKey, Json | None] = {}
-    for _ in range(_MAX_STEPS):
-        missing = references(kind, tree, found) - found.keys()
-        if not missing:
-            break
-        found |= {key: find(key) for key in missing}
-    return ObjectRelations(frozenset(found), nodes(kind, tree, found), tuple(models(kind, tree)))
+    direct = references(kind, tree)
+    found = {key: find(key) for key in direct}
+    # No reference leads further than that.
+    indirect = map(led_to, found.values())
+    return ObjectRelations(direct.union(*indirect), nodes(kind, tree, found), models(kind, tree))
 
 
 class NodeIndex:

@@ -11,7 +11,7 @@ from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
 from gm.core.engine.plan import NODE, SECRET
 from gm.core.kind import Path, Rule, SednaKind, WorkerSpec
-from gm.core.tree import found, mapping, text
+from gm.core.tree import found, mapping, text, values
 
 # Annotations of a staged kind: the node where the newest pod of a stage is (Sedna's names).
 STAGE_NODES = ("sedna.io/Train", "sedna.io/Eval", "sedna.io/Deploy")
@@ -29,13 +29,19 @@ def references(
     namespace = text(object_, "metadata", "namespace")
     keys = set(models(kind, object_, every=True))
     keys |= {ObjectKey(DATASET.singular, namespace, it) for it in _names(object_, kind.datasets)}
-    secrets = set(_names(object_, kind.secrets))
-    nodes = set(_template_nodes(kind, object_))
-    for one in (object_, *(known[key] for key in keys if key in known)):
-        secrets.add(text(one, "spec", "credentialName"))
-        nodes.add(text(one, "spec", "nodeName"))
-    keys |= {ObjectKey(SECRET, namespace, name) for name in secrets if name}
-    keys |= {ObjectKey(NODE, "", name) for name in nodes if name}
+    further = [led_to(known[key]) for key in keys if key in known]
+    keys |= {ObjectKey(SECRET, namespace, name) for name in _names(object_, kind.secrets)}
+    keys |= {ObjectKey(NODE, "", name) for name in _template_nodes(kind, object_) if name}
+    return led_to(object_).union(keys, *further)
+
+
+def led_to(document: Json | None) -> frozenset[ObjectKey]:
+    """What a Dataset or a Model refers to, and what each of Sedna's objects may."""
+    keys = set()
+    if secret := text(document, "spec", "credentialName"):
+        keys.add(ObjectKey(SECRET, text(document, "metadata", "namespace"), secret))
+    if node := text(document, "spec", "nodeName"):
+        keys.add(ObjectKey(NODE, "", node))
     return frozenset(keys)
 
 
@@ -76,12 +82,12 @@ def worker_parts(worker: WorkerSpec, object_: Json) -> list[tuple[str, Json]]:
 def _template_nodes(kind: SednaKind, object_: Json, *, told_only: bool = False) -> Iterator[str]:
     for worker in kind.workers:
         if worker.is_told or not told_only:
-            for _, part in worker_parts(worker, object_):
+            for part in values(object_, worker.path):
                 yield text(part, "template", "spec", "nodeName")
 
 
 def _names(object_: Json, paths: tuple[Path, ...]) -> Iterator[str]:
     for path in paths:
-        for _, name in found(object_, path):
+        for name in values(object_, path):
             if isinstance(name, str) and name:
                 yield name

@@ -16,7 +16,7 @@ from gm.core.engine.conditions import MISSING_REFERENCE
 from gm.core.engine.plan import NODE, SECRET, ObjectView
 from gm.core.kind import Path, Problem, SednaKind
 from gm.core.references import worker_parts
-from gm.core.tree import found, items, mapping, text
+from gm.core.tree import found, items, mapping, text, values
 from gm.core.workers.storage import DOWNLOADED_SCHEMES
 
 # The end of a day, as an end only (ISO 8601, and Sedna's samples).
@@ -164,7 +164,7 @@ def _node_problems(kind: SednaKind, view: ObjectView) -> Iterator[Problem]:
         for where, part in worker_parts(worker, view.object):
             fields[f"{where}.template.spec.nodeName"] = text(part, "template", "spec", "nodeName")
     for path in kind.datasets:
-        for _, name in found(view.object, path):
+        for name in values(view.object, path):
             dataset = _lookup(view.references, view.object, DATASET.singular, name)
             fields[f"Dataset {name}: spec.nodeName"] = text(dataset, "spec", "nodeName")
     for field, node in fields.items():

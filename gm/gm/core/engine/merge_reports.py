@@ -25,7 +25,7 @@ from gm.core.kind import Merge
 from gm.core.references import nodes
 from gm.core.rules import stages
 from gm.core.rules.job import is_finished
-from gm.core.tree import found, items, mapping, number, objects, part, text
+from gm.core.tree import items, mapping, number, objects, part, text, values
 
 UNREADABLE = "Unreadable"
 
@@ -78,7 +78,7 @@ def _concerned(context: ReconcileContext) -> frozenset[str]:
 def _is_unsettled(context: ReconcileContext) -> bool:
     """Whether a node may be concerned of which nothing is known yet."""
     namespace = text(context.subject, "metadata", "namespace")
-    names = [name for path in context.kind.datasets for _, name in found(context.subject, path)]
+    names = [name for path in context.kind.datasets for name in values(context.subject, path)]
     keys = [ObjectKey(DATASET.singular, namespace, it) for it in names if isinstance(it, str)]
     return any(not context.view.references.get(key) for key in keys)
 
