@@ -161,8 +161,8 @@ class ShardElection:
         self.election.set_intent(now, intent)
 
     def is_settled(self, now: float) -> bool:
-        """Whether no work of a term that was given up can still run."""
-        return self.ownership.is_settled(now)
+        """Whether no work can still run of a term that was given up, or on what was lost before."""
+        return self.ownership.is_settled(now) and now >= self.membership.silent_until
 
     # ── what to do ──
 

@@ -23,6 +23,8 @@ ELECTION_LABEL = "edge-sidecars.io/election"
 TABLE_HOLDER = "shards"
 # Ten years, in seconds: nobody renews a table.
 TABLE_DURATION = 315_360_000
+# Members that cannot read a format own nothing beside it: who introduces another one writes it only
+# once the Lease of each member says that it reads it. That of this version says nothing.
 FORMAT = 1
 
 
