@@ -177,7 +177,8 @@ class Hub:
         reason = self.unavailable()
         if reason is not None:
             self._restore_detection.forget()
-            self._end_all_but_waiting(reason)
+            if self._present:
+                self._end_all_but_waiting(reason)
             return
         now = asyncio.get_running_loop().time()
         for stream in tuple(self._waiting):

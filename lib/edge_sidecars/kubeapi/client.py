@@ -158,7 +158,7 @@ class ApiClient:
 
         Raises `ApiError` for a status other than 2xx, `Unreachable` where it does not begin
         within `open_timeout` seconds or breaks, which an end within a line is too. How long
-        silence is believed, the caller decides.
+        silence is believed, the caller decides, who is at work on a line without awaiting.
         """
         request = Request(
             "GET",
@@ -172,7 +172,7 @@ class ApiClient:
             if response.status >= 300:
                 content = await self._read(response, timeout=open_timeout, limit=MAX_LINE)
                 self._check(response, content)
-            async for lines in response.batches(max_line=MAX_LINE):
+            async for lines in response.batches(max_line=MAX_LINE, gathers=False):
                 for line in lines:
                     yield line
 

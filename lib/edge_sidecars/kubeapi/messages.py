@@ -179,10 +179,11 @@ class Response:
         return b"".join(found)
 
     async def batches(
-        self, *, idle_timeout: float | None = None, max_line: int = MAX_LINE
+        self, *, idle_timeout: float | None = None, max_line: int = MAX_LINE, gathers: bool = True
     ) -> AsyncIterator[list[bytes]]:
         """The lines of a watch, without their ends, as many at a time as are there; no empty ones.
-        What comes while the caller is at work on some of them comes together.
+        What comes while the caller is at work on some of them comes together; not `gathers`: the
+        caller awaits nothing else, so that nothing would come meanwhile.
 
         Raises `Unreachable` as `chunks` does, for an end within a line and for too long a line.
         """
@@ -200,12 +201,14 @@ class Response:
                 begun.append(chunk[:end])
                 lines = [line for line in b"".join(begun).split(b"\n") if line]
                 begun, size = [chunk[end + 1 :]], len(chunk) - end - 1
-                if lines:
+                if lines and gathers:
                     gathering.begin()
                     try:
                         yield lines
                     finally:
                         gathering.end()
+                elif lines:
+                    yield lines
         if size:
             raise Unreachable(f"{self._url} ended its answer within a line")
 

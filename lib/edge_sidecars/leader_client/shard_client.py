@@ -94,7 +94,7 @@ class ShardClient:
         return None if shard is None else shard.token
 
     def owns_shard(self, number: int) -> bool:
-        return number in self.owned
+        return not self._has_resigned and self._claims.owns(number, boottime())
 
     def may_act(self, uid: str, *, within: float | None = None) -> bool:
         """Whether an action on the object that begins now and takes `within` seconds at most ends

@@ -12,6 +12,7 @@ CLOCK_BOOTTIME, and come in.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self, TypeGuard
 
 from edge_sidecars.leader_client.proof import (
@@ -30,6 +31,8 @@ _MASK = (1 << 64) - 1
 MAX_SHARDS = 256
 
 
+# A main asks several times about each object that it works on.
+@lru_cache(maxsize=4096)
 def hash_of(uid: str) -> int:
     """64 bits."""
     hashed = _OFFSET
@@ -138,6 +141,10 @@ class ShardClaims:
         if now >= self.proof.deadline:
             return {}
         return {number: it for number, it in self._owned.items() if number not in self._stopping}
+
+    def owns(self, number: int, now: float) -> bool:
+        is_held = number in self._owned and number not in self._stopping
+        return is_held and now < self.proof.deadline
 
     def owner_of(self, uid: str, now: float) -> Shard | None:
         """The shard of the object, where it is owned."""
