@@ -23,7 +23,7 @@ from tools.harness.system.ordeal import SHOWN, Ordeal, Outcome
 from tools.harness.system.workers import Workers
 from tools.harness.system.workload import Workload
 
-LEADERSHIPS = ("lease", "shards")
+LEADERSHIPS = ("leader", "shards")
 
 
 def _arguments() -> argparse.Namespace:
