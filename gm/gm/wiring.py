@@ -54,6 +54,9 @@ from gm.telemetry.status import (
 NODES = "/api/v1/nodes"
 # Seconds; CRDs are applied beside this process, or not at all.
 LONGEST_LOOK = 5.0
+# Seconds that changes gather where each GM follows the objects of all: two of three changes are of
+# objects about which others decide. A leader takes each change as it comes.
+GATHER_WITH_SHARDS = 0.1
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
@@ -73,8 +76,8 @@ class GlobalManager:
         self.api = api
         self._began = boottime()
         self._lack = "the CRDs were not looked at yet"
-        of_shards = config.leadership is Leadership.SHARDS
-        self.ownership: Ownership = (ShardOwner if of_shards else SingleLeader)(
+        self._of_shards = config.leadership is Leadership.SHARDS
+        self.ownership: Ownership = (ShardOwner if self._of_shards else SingleLeader)(
             config.elector, request_timeout=timeout, user_agent=user_agent(instance)
         )
         self.link = Link(relay, lambda: self.informers.moved())
@@ -172,6 +175,7 @@ class GlobalManager:
             params=params,
             accept=accept,
             is_optional=is_optional,
+            gather=GATHER_WITH_SHARDS if self._of_shards else 0.0,
         )
 
     async def _look_at_definitions(self) -> None:

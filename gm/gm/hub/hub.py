@@ -168,8 +168,10 @@ class Hub:
             stream.leaves(document)
 
     def moved(self) -> None:
-        """Also whenever `may_serve` may say something else."""
-        self._look()
+        """Also whenever `may_serve` may say something else. Told of each change of each object:
+        without streams the next look is soon enough."""
+        if self._present:
+            self._look()
 
     # Inside
 

@@ -32,6 +32,8 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 # Bytes; no object is longer: etcd takes 1.5 MiB (--max-request-bytes), kube-apiserver 3 MiB.
 MAX_LINE = 8 * 1024 * 1024
+# Lines that came together are few: their reader is not behind.
+FEW_LINES = 16
 # Bytes of a list: 100,000 objects of 5 KB.
 MAX_BODY = 512 * 1024 * 1024
 # Idle connections at a time.
@@ -153,9 +155,12 @@ class ApiClient:
         open_timeout: float,
         params: Mapping[str, str],
         accept: str = JSON,
+        pause: Callable[[], float] = lambda: 0.0,
     ) -> AsyncGenerator[bytes, None]:
         """The lines of a streamed answer, as they come, until the server ends it.
 
+        `pause`: seconds without a read after each few lines that came together, asked each time.
+        A line after a longer silence still comes at once.
         Raises `ApiError` for a status other than 2xx, `Unreachable` where it does not begin
         within `open_timeout` seconds or breaks, which an end within a line is too. How long
         silence is believed, the caller decides, who is at work on a line without awaiting.
@@ -175,6 +180,8 @@ class ApiClient:
             async for lines in response.batches(max_line=MAX_LINE, gathers=False):
                 for line in lines:
                     yield line
+                if len(lines) <= FEW_LINES and (seconds := pause()):
+                    await response.gather(seconds)
 
     async def _read(self, response: Response, *, timeout: float, limit: int) -> bytes:
         try:

@@ -87,13 +87,16 @@ async def reflect(
     open_timeout: float = 10.0,
     longest_delay: float = LONGEST,
     is_optional: bool = False,
+    gather: float = 0.0,
 ) -> Never:
     """Until it is cancelled. `decode` raises ValueError for what is no object; `params`: selectors.
 
     `open_timeout` seconds may pass until an answer begins, `longest_delay` between two attempts.
     `is_optional`: a server that does not know the kind (404) has no objects of it, until it does.
+    `gather`: changes that follow others within so many seconds are read together, so late by that
+    at most: to wake the process for a change costs more than the change. Lists never wait.
     """
-    stream = _ListWatch(api, path, decode, sink, dict(params or {}), accept, open_timeout)
+    stream = _ListWatch(api, path, decode, sink, dict(params or {}), accept, open_timeout, gather)
     backoff = Backoff(longest=longest_delay)
     told = ""
     while True:
@@ -137,6 +140,7 @@ class _ListWatch(Generic[T]):
     selectors: dict[str, str]
     accept: str
     open_timeout: float
+    gather: float = 0.0
     was_useful: bool = False
     # The version to list from, "0" being whatever the relay has, and the one to watch from.
     _floor: str = "0"
@@ -176,6 +180,7 @@ class _ListWatch(Generic[T]):
             open_timeout=self.open_timeout,
             params=self._params(seconds),
             accept=self.accept,
+            pause=lambda: self.gather if self._listed is None else 0.0,
         )
         try:
             async with asyncio.timeout(seconds + WATCH_GRACE), aclosing(lines):

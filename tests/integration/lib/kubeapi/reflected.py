@@ -77,6 +77,7 @@ async def reflected(
     params: Mapping[str, str] | None = None,
     accept: str = JSON,
     is_optional: bool = False,
+    gather: float = 0.0,
 ) -> AsyncIterator[Mirror]:
     """A mirror of the collection while the block runs; what ends following ends the block."""
     api = ApiClient(credentials, user_agent="follow-test")
@@ -93,6 +94,7 @@ async def reflected(
                     accept=accept,
                     longest_delay=0.5,
                     is_optional=is_optional,
+                    gather=gather,
                 )
             )
             yield mirror

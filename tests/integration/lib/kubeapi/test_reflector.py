@@ -101,6 +101,37 @@ def test_the_whole_list_comes_first_and_then_each_change_in_order(site: Site) ->
     asyncio.run(run())
 
 
+def test_a_change_after_a_silence_comes_at_once_and_those_after_it_gather(relayed: Site) -> None:
+    site, gather = relayed, 5.0
+
+    async def run() -> None:
+        async with reflected(site.credentials, site.path, gather=gather) as mirror:
+            await mirror.has()
+            await asyncio.sleep(gather)
+            await site.create("first")
+            await mirror.has("first")
+            await site.create("second")
+            await asyncio.sleep(0.5)
+            assert set(mirror.objects) == {"first"}
+
+    asyncio.run(run())
+
+
+def test_changes_that_gather_come_whole_and_in_order(site: Site) -> None:
+    names = [f"n{number:02}" for number in range(40)]
+
+    async def run() -> None:
+        async with reflected(site.credentials, site.path, gather=0.1) as mirror:
+            await mirror.has()
+            await site.create(*names)
+            await site.delete(*names[:20])
+            await mirror.until(lambda it: len(it.log) == 60)
+            created = [("changed", name) for name in names]
+            assert mirror.log == created + [("deleted", name) for name in names[:20]]
+
+    asyncio.run(run())
+
+
 def test_an_empty_collection_is_told_to_be_empty(site: Site) -> None:
     async def run() -> None:
         async with reflected(site.credentials, site.path) as mirror:
