@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Protocol
 
 from edge_sidecars.kubeapi import (
@@ -27,9 +28,11 @@ from edge_sidecars.runtime.process import (
     freeze_gc,
     install_signal_handlers,
 )
+from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.listener import Listener
-from elector_sidecar.config.config import BadInput, Config, load, parser
+from elector_sidecar.config.config import Address, BadInput, Config, load, parser
 from elector_sidecar.elector import Elector
+from elector_sidecar.lease_file import LeaseFile
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.notifiers.lease_events import LeaseEvents
 from elector_sidecar.web.endpoints import ElectorEndpoints
@@ -39,6 +42,7 @@ from elector_sidecar.web.listener import (
     connection_limit,
     listening,
 )
+from elector_sidecar.web.unnamed_lease import UnnamedLease
 from elector_sidecar.web.wait_limit import WaitLimit
 
 LISTENER_UNRESPONSIVE = 1
@@ -57,7 +61,7 @@ FREEZE_GC_AFTER = 2.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    if not arguments and not environ.get("ELECTOR_LEASE"):
+    if not arguments and not any(environ.get(it) for it in ("ELECTOR_LEASE", "ELECTOR_LEASE_FILE")):
         parser().print_usage(sys.stderr)
         return BAD_INPUT
     status = 0
@@ -76,8 +80,6 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 def _credentials(config: Config) -> tuple[Credentials, Config]:
     """Raises `UnusableCredentials`, or `BadInput` where no namespace is to be had."""
     if config.kubeconfig is not None:
-        from dataclasses import replace
-
         from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
         kubeconfig = Kubeconfig(config.kubeconfig, server=config.server, context=config.context)
@@ -94,6 +96,44 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
 
 
 async def _serve(config: Config, credentials: Credentials) -> None:
+    """Until SIGTERM. With `--lease-file`, for one Lease after the other."""
+    if config.lease_file is None:
+        await _contend(config, credentials)
+        return
+    stopping = asyncio.Event()
+    lease_file = LeaseFile(config.lease_file)
+    while not stopping.is_set():
+        if name := await _named(config, lease_file, stopping):
+            await _contend(replace(config, lease=name), credentials, lease_file, stopping)
+
+
+async def _named(config: Config, lease_file: LeaseFile, stopping: asyncio.Event) -> str:
+    """The Lease's name; "" after SIGTERM. Answers HTTP until then."""
+    install_signal_handlers(asyncio.get_running_loop(), stopping.set, logger=logger)
+    handler = UnnamedLease(lambda: lease_file.reason).handle
+    async with AsyncExitStack() as stack:
+        listeners = _bound(config, (handler, handler, handler))
+        stack.push_async_callback(_close, listeners)
+        for listener in listeners:
+            await listener.open()
+        logger.info("waiting for the name of a Lease", extra=fields(file=str(lease_file.path)))
+        naming = asyncio.create_task(lease_file.named())
+        stopped = asyncio.create_task(stopping.wait())
+        await asyncio.wait((naming, stopped), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if naming.cancel():
+            return ""
+        return naming.result()
+
+
+async def _contend(
+    config: Config,
+    credentials: Credentials,
+    lease_file: LeaseFile | None = None,
+    stopping: asyncio.Event | None = None,
+) -> None:
+    """Until SIGTERM, which sets `stopping`, or until the file names another Lease. Either way what
+    is held is given up in order (P6)."""
     identity = f"{config.identity}_{uuid.uuid4()}"
     server = ApiClient(
         credentials,
@@ -105,7 +145,15 @@ async def _serve(config: Config, credentials: Credentials) -> None:
         stack.push_async_callback(server.close)
         elector = Elector(config, server, main, identity=identity)
         loop = asyncio.get_running_loop()
-        install_signal_handlers(loop, elector.terminate, logger=logger)
+
+        def stop() -> None:
+            if stopping is not None:
+                stopping.set()
+            elector.terminate()
+
+        install_signal_handlers(loop, stop, logger=logger)
+        if stopping is not None and stopping.is_set():
+            elector.terminate()
         listeners = _listeners(config, elector)
         stack.push_async_callback(_close, listeners)
         for listener in listeners:
@@ -118,10 +166,21 @@ async def _serve(config: Config, credentials: Credentials) -> None:
                 group.create_task(check_listener(listeners[0].bound, elector.listener_checked)),
                 *(group.create_task(notifier.run()) for notifier in notifiers),
             ]
+            if lease_file is not None:
+                beside.append(group.create_task(_follow(lease_file, config.lease, elector)))
             await elector.run()
             await _flush(notifiers)
             for task in beside:
                 task.cancel()
+
+
+async def _follow(lease_file: LeaseFile, name: str, elector: Elector) -> None:
+    found = await lease_file.differs_from(name)
+    logger.info(
+        "the file names another Lease",
+        extra=fields(file=str(lease_file.path), lease=name, now=found or lease_file.reason),
+    )
+    elector.terminate()
 
 
 class Notifier(Protocol):
@@ -191,19 +250,34 @@ async def _close(listeners: list[Listener]) -> None:
 
 def _listeners(config: Config, elector: Elector) -> list[Listener]:
     """The first one is watched: it is the one that the main asks."""
-    addresses = (config.listen, config.contrib_listen, config.probe_listen)
-    limit = connection_limit(sum(address is not None for address in addresses))
+    limit = _limit(config)
     most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_REMOTE_WAITS)
-    handlers = (
-        ElectorEndpoints(elector, WaitLimit(most)).handle,
-        ElectorEndpoints(elector, WaitLimit(most), strangers=WaitLimit(few)).handle_contrib,
-        ElectorEndpoints(elector, WaitLimit(few)).handle_probe,
+    return _bound(
+        config,
+        (
+            ElectorEndpoints(elector, WaitLimit(most)).handle,
+            ElectorEndpoints(elector, WaitLimit(most), strangers=WaitLimit(few)).handle_contrib,
+            ElectorEndpoints(elector, WaitLimit(few)).handle_probe,
+        ),
     )
+
+
+def _bound(config: Config, handlers: tuple[Handler, Handler, Handler]) -> list[Listener]:
+    """For the main, contrib's clients and probes, as far as there are such listeners."""
+    limit = _limit(config)
     return [
         listening(address, handle, limit=limit, socket_mode=config.socket_mode)
-        for address, handle in zip(addresses, handlers, strict=True)
+        for address, handle in zip(_addresses(config), handlers, strict=True)
         if address is not None
     ]
+
+
+def _limit(config: Config) -> int:
+    return connection_limit(sum(address is not None for address in _addresses(config)))
+
+
+def _addresses(config: Config) -> tuple[Address | None, Address | None, Address | None]:
+    return config.listen, config.contrib_listen, config.probe_listen
 
 
 def _log_start(config: Config, identity: str, url: str, listeners: list[Listener]) -> None:

@@ -107,7 +107,12 @@ def _label(text: str) -> tuple[str, str]:
 class Config:
     """Everything that `elector-sidecar` is told; durations in seconds."""
 
-    lease: str = option("NAME", "Lease name (required)", default="", group="election")
+    lease: str = option(
+        "NAME", "Lease name (required, or --lease-file)", default="", group="election"
+    )
+    lease_file: Path | None = option(
+        "FILE", "has the Lease's name; may come later, and may change", Path
+    )
     namespace: str = option("NS", "default: the pod's own, or the kubeconfig context's", default="")
     identity: str = option("ID", "default: POD_NAME, else the host name", default="")
     lease_duration: float = setting("15s", "whole seconds, at least 3s", seconds)
@@ -188,7 +193,9 @@ class Config:
         """Raises `UnsafeTiming`, `BadInput`."""
         timing = Timing(self.lease_duration, self.renew_interval, self.request_timeout)
         object.__setattr__(self, "timing", timing)
-        if not NAME_PATTERN.fullmatch(self.lease) or len(self.lease) > MAX_NAME:
+        is_named_later = self.lease_file is not None and not self.lease
+        is_name = NAME_PATTERN.fullmatch(self.lease) and len(self.lease) <= MAX_NAME
+        if not (is_name or is_named_later):
             raise BadInput(
                 f"--lease {self.lease!r} is not a Lease name: lower-case, digits, - and ."
             )
@@ -200,6 +207,11 @@ class Config:
             raise BadInput(
                 f"--identity {self.identity!r} is not printable or over {MAX_IDENTITY} characters: "
                 "use the pod's name"
+            )
+        if self.lease_file is not None and self.release_on_term:
+            raise BadInput(
+                "--lease-file and --release-on-term exclude each other: the main still runs when "
+                f"{self.lease_file} names another Lease; use --drain-url"
             )
         if self.health_failures < 1:
             raise BadInput(f"--health-failures {self.health_failures} must be at least 1")
@@ -273,7 +285,11 @@ def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str)
     if ttl is not None:
         own["lease_duration"] = f"{_lease_duration(ttl):.0f}"
     options = Options(own, environ, prefix=PREFIX)
-    if not options.text("lease"):
+    if options.text("lease") and options.text("lease_file"):
+        raise BadInput(
+            f"--lease {options.text('lease')!r:.80} and --lease-file exclude each other: drop one"
+        )
+    if not options.text("lease") and not options.text("lease_file"):
         raise BadInput("--lease is required: name the Lease, like --lease my-controller")
     values = option_values(Config, options)
     if ttl is not None:

@@ -325,6 +325,26 @@ def test_a_namespace_from_a_kubeconfig_is_checked_too() -> None:
         replace(config, namespace="../x")
 
 
+# ── a Lease that is named later ──
+
+
+def test_a_lease_may_be_named_by_a_file() -> None:
+    config = load(["--lease-file=/pool/lease"], POD, hostname="host")
+    assert (config.lease, config.lease_file) == ("", Path("/pool/lease"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--lease=x"], "'x' and --lease-file exclude each other"),
+        (["--release-on-term"], "use --drain-url"),
+    ],
+)
+def test_what_contradicts_a_lease_file_is_refused(flags: list[str], told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        load(["--lease-file=/pool/lease", *flags], POD, hostname="host")
+
+
 # ── shards ──
 
 

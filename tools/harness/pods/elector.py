@@ -78,7 +78,8 @@ class ElectorPod:
     def start(self, *, wait: bool = True) -> Self:
         """A new process, so a new identity; on another port than before."""
         listen = [] if "--listen" in self.flags else ["--listen", "127.0.0.1:0"]
-        arguments = ["--lease", self.lease, "--identity", self.name, "--log-format", "json"]
+        lease = [] if "--lease-file" in self.flags else ["--lease", self.lease]
+        arguments = [*lease, "--identity", self.name, "--log-format", "json"]
         # Appended to: the log spans restarts, and the last "contending" line is ours.
         self._log_start = self._log.stat().st_size
         with self._log.open("ab") as log:

@@ -1,0 +1,114 @@
+"""`--lease-file`: the Lease's name comes later, changes, goes; leading follows it in order (P6)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.harness.controlplane.reservation import Reservation
+from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.fleet import FAST_DURATION, Fleet
+from tools.harness.pods.main import MainServer
+from tools.harness.pods.observer import wait_for
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    reservation = Reservation()
+    yield reservation.port
+    reservation.release()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "lease"
+
+
+def started(fleet: Fleet, file: Path, port: int, *flags: str) -> ElectorPod:
+    """Whether or not the file is there."""
+    pod = fleet.add("--lease-file", str(file), "--listen", f"127.0.0.1:{port}", *flags, start=False)
+    pod.start(wait=False).port = port
+    wait_for(lambda: pod.ask("/livez") is not None, timeout=PATIENCE, what="an answer")
+    return pod
+
+
+def holder(fleet: Fleet, lease: str) -> str:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{fleet.namespace}/leases/{lease}"
+    _, body = fleet.plane.admin.get(path)
+    name: str = (body.get("spec") or {}).get("holderIdentity", "")
+    return name
+
+
+def leads(fleet: Fleet, pod: ElectorPod, lease: str) -> bool:
+    is_holder = holder(fleet, lease).startswith(pod.name)
+    return is_holder and pod.is_leader() and holder(fleet, lease) == pod.leader()["holder"]
+
+
+def reason(pod: ElectorPod) -> str:
+    answer = pod.ask("/readyz")
+    return "" if answer is None or answer.status == 200 else answer.body.decode()
+
+
+def test_the_name_may_come_after_the_start(fleet: Fleet, file: Path, port: int) -> None:
+    pod = started(fleet, file, port)
+    assert pod.readyz() == 503
+    assert "No such file" in reason(pod)
+    livez = pod.ask("/livez")
+    assert livez is not None
+    assert livez.status == 200
+    file.write_text("")
+    wait_for(lambda: "is empty" in reason(pod), timeout=PATIENCE, what="the reason")
+    file.write_text("No_Name\n")
+    wait_for(lambda: "'No_Name'" in reason(pod), timeout=PATIENCE, what="the reason")
+    file.write_text("pool-a\n")
+    wait_for(lambda: leads(fleet, pod, "pool-a"), timeout=PATIENCE, what="the lead")
+
+
+def test_another_name_gives_the_first_lease_up_in_order(
+    fleet: Fleet, file: Path, port: int
+) -> None:
+    """The main confirms by its drain URL: the first Lease is released, not left to expire."""
+    file.write_text("pool-a")
+    with MainServer() as main:
+        pod = started(fleet, file, port, "--drain-url", f"{main.url}/drain")
+        wait_for(lambda: leads(fleet, pod, "pool-a"), timeout=PATIENCE, what="the lead")
+        file.write_text("pool-b")
+        wait_for(lambda: leads(fleet, pod, "pool-b"), timeout=PATIENCE, what="the other lead")
+        assert holder(fleet, "pool-a") == ""
+        assert main.asked("/drain") == 1
+
+
+def test_without_a_word_of_the_main_the_first_lease_is_left_to_expire(
+    fleet: Fleet, file: Path, port: int
+) -> None:
+    file.write_text("pool-a")
+    pod = started(fleet, file, port)
+    wait_for(lambda: leads(fleet, pod, "pool-a"), timeout=PATIENCE, what="the lead")
+    first = holder(fleet, "pool-a")
+    file.unlink()
+    wait_for(lambda: "No such file" in reason(pod), timeout=PATIENCE, what="no lead")
+    assert holder(fleet, "pool-a") == first
+
+
+def test_a_name_that_is_only_being_written_changes_nothing(
+    fleet: Fleet, file: Path, port: int
+) -> None:
+    file.write_text("pool-a")
+    pod = started(fleet, file, port)
+    wait_for(lambda: leads(fleet, pod, "pool-a"), timeout=PATIENCE, what="the lead")
+    identity = pod.leader()["holder"]
+    for _ in range(3):
+        file.write_text("")
+        file.write_text("pool-a")
+        wait_for(lambda: holder(fleet, "pool-a") == identity, timeout=FAST_DURATION, what="it")
+    assert pod.leader()["holder"] == identity
+
+
+def test_sigterm_ends_it_also_while_it_waits_for_a_name(
+    fleet: Fleet, file: Path, port: int
+) -> None:
+    pod = started(fleet, file, port)
+    pod.terminate()
+    assert pod.wait() == 0
