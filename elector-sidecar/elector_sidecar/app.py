@@ -5,7 +5,6 @@ Owns signals and exit codes. Answers HTTP before the first contact with the API 
 
 import asyncio
 import socket
-import sys
 import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -19,15 +18,16 @@ from edge_sidecars.kubeapi import (
     Plain,
     UnusableCredentials,
 )
+from edge_sidecars.runtime.environment import warn_of_unknown_variables
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.process import (
-    BAD_INPUT,
     VERSION,
     exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
 )
 from edge_sidecars.runtime.web.listener import Listener
+from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import BadInput, Config, load, parser
 from elector_sidecar.elector import Elector
 from elector_sidecar.main_container import MainContainer
@@ -57,13 +57,11 @@ FREEZE_GC_AFTER = 2.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    if not arguments and not environ.get("ELECTOR_LEASE"):
-        parser().print_usage(sys.stderr)
-        return BAD_INPUT
     status = 0
     with exit_on_bad_input("elector-sidecar", UnusableCredentials):
         config = load(arguments, environ, hostname=socket.gethostname())
         setup(config.log_format, config.log_level)
+        warn_of_unknown_variables(parser(), environ, prefix=PREFIX)
         credentials, config = _credentials(config)
         try:
             asyncio.run(_serve(config, credentials))

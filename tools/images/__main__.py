@@ -6,13 +6,13 @@ be pulled. Exit status: 0 when all are built, 1 with a line that says what faile
 
 import argparse
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import docker
 from docker.errors import BuildError
 
+from edge_sidecars.runtime.version import VERSION
 from tools.harness.containers.engine import NoEngine, engine
 from tools.images.assemble import COMPONENTS, VARIANTS
 from tools.images.base import ROOT, NoBase, base_image, pulled, say
@@ -56,9 +56,8 @@ def main() -> int:
 
 
 def release() -> str:
-    """What pyproject.toml says."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    return str(tomllib.loads(text)["project"]["version"])
+    """Its number."""
+    return VERSION
 
 
 def lock(component: str) -> Path:
@@ -70,7 +69,7 @@ def image_name(component: str, tag: str) -> str:
     """The name of a component's or a variant's image, as the manifests call it, but for a
     registry."""
     variant = VARIANTS.get(component)
-    return f"edge-sidecars/{variant.image if variant else COMPONENTS[component].program}:{tag}"
+    return f"edge-sidecars/{(variant or COMPONENTS[component]).image}:{tag}"
 
 
 def build_all(
