@@ -3,6 +3,7 @@
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 
@@ -11,6 +12,8 @@ from gm.config import DEFAULT_LISTEN
 
 
 def main() -> None:
+    # What gRPC logs by itself is said by the exceptions too, in one line.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     commands = {"run": "gm.app", "status": "gm.status_command"}
     start("sedna-gm", "gm.app", commands, extra="gm", listen=_listen, variables=("GM_LISTEN",))
 

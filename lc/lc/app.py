@@ -5,6 +5,7 @@ Guarantee: clients can never use up the file descriptors that the store, dataset
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -60,17 +61,29 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
         config = load(arguments, environ, hostname=socket.gethostname())
         setup(config.log_format, config.log_level)
         warn_of_unknown_variables(parser(), environ, prefix=PREFIX, others=SEDNA_TWINS.values())
-        if not config.root.is_dir():
-            raise BadInput(
-                f"--root {config.root} is not there: mount the node's / there, or name the "
-                "directory at which it is mounted (ROOTFS_MOUNT_DIR)"
-            )
+        _check_directories(config)
         try:
             uvloop.run(_serve(config))
         except* (Damaged, StoreUnavailable) as group:
             logger.error("the store cannot be used", extra=fields(error=first_cause(group)))
             status = FAILED
     return status
+
+
+def _check_directories(config: Config) -> None:
+    """Raises `BadInput`. A disk that fails is another matter: the store says so."""
+    if not config.root.is_dir():
+        raise BadInput(
+            f"--root {config.root} is not there: mount the node's / there, or name the directory "
+            "at which it is mounted (ROOTFS_MOUNT_DIR)"
+        )
+    data_dir = config.data_dir
+    there = next(path for path in (data_dir, *data_dir.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise BadInput(
+            f"--data-dir {data_dir}: {there} is no directory that this user may write to; name "
+            "another"
+        )
 
 
 async def _serve(config: Config) -> None:

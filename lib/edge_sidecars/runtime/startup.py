@@ -63,7 +63,7 @@ def start(
 
 
 def _unknown_command(command: str, known: Sequence[str], *, program: str) -> int:
-    from edge_sidecars.runtime.options import did_you_mean
+    from edge_sidecars.runtime.parser import did_you_mean
 
     sys.stderr.write(
         f"{program}: {command!r:.80} is no sub-command{did_you_mean(command, known)}: "

@@ -79,6 +79,8 @@ def _output(options: Options) -> Path:
     source = Path(options.text("service_account_dir") or SERVICE_ACCOUNT_DIR)
     if Path(output).resolve() == source.resolve():
         raise BadInput(f"--output {output} is --service-account-dir itself: name another")
+    if Path(output).exists() and not Path(output).is_dir():
+        raise BadInput(f"--output {output} is no directory: name one, like an emptyDir")
     return Path(output)
 
 

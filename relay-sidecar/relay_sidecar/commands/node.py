@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from edge_sidecars.runtime.options import Parser, checked
+from edge_sidecars.runtime.options import named
+from edge_sidecars.runtime.parser import Parser, checked
 from edge_sidecars.runtime.startup import missing_extra
-from edge_sidecars.runtime.values import BadInput, address
+from edge_sidecars.runtime.values import BadInput, address, seconds, url
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 from relay_sidecar.node import cni, snapshot, units
 from relay_sidecar.node.installation import FileChange, Installation
@@ -125,6 +126,7 @@ def _add_places(it: argparse.ArgumentParser) -> None:
     )
     it.add_argument(
         "--url",
+        type=checked(url),
         metavar="URL",
         help="of the relay's --status-listen; default: as installed, else "
         f"http://{DEFAULT_STATUS_LISTEN}",
@@ -333,6 +335,7 @@ def _snapshot(given: argparse.Namespace) -> None:
 def _ipam_gc(given: argparse.Namespace) -> None:
     from relay_sidecar.node.ipam_gc import collect
 
+    named("max_age", seconds, given.max_age)
     collect(given.kubeconfig, state_dir=given.data_dir / cni.STATE, max_age=given.max_age)
 
 
