@@ -284,7 +284,6 @@ def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str)
     own = dict(given)
     for name, contrib in _CONTRIB_NAMES.items():
         own[name] = given[name] if given[name] is not None else given[_contrib_dest(contrib)]
-    _refuse_doubled(given)
     ttl = _contrib(given, "ttl", seconds) if given["lease_duration"] is None else None
     if ttl is not None:
         own["lease_duration"] = f"{_lease_duration(ttl):.0f}"
@@ -306,7 +305,6 @@ def _config(
         raise BadInput(
             "--lease is required: name the Lease, like --lease my-controller, or set ELECTOR_LEASE"
         )
-    _refuse_meaningless(options)
     values = option_values(Config, options)
     if ttl is not None:
         values |= _scaled_timing(_lease_duration(ttl), options)
@@ -319,7 +317,7 @@ def _config(
     values["identity"] = values["identity"] or hostname
     _complete_api_server(values, given, environ)
     try:
-        return Config(
+        config = Config(
             **values,
             contrib_listen=contrib_listen,
             pod_name=pod_name,
@@ -328,17 +326,8 @@ def _config(
         )
     except UnsafeTiming as error:
         raise BadInput(str(error)) from error
-
-
-def _refuse_doubled(given: Mapping[str, str | None]) -> None:
-    """Contrib's flag and ours that says the same."""
-    for name, contrib in (*_CONTRIB_NAMES.items(), ("lease_duration", "ttl")):
-        ours, theirs = given[name], given[_contrib_dest(contrib)]
-        if ours is not None and theirs is not None and ours != theirs:
-            raise BadInput(
-                f"{flag(name)} {ours} and {flag(contrib)} {theirs} say the same thing twice: "
-                "drop one"
-            )
+    _refuse_meaningless(options)
+    return config
 
 
 def _refuse_meaningless(options: Options) -> None:

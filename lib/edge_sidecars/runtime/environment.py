@@ -17,11 +17,11 @@ _SERVICE_NAME = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT_\d+_(TCP|U
 _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.*")
 # locale(7): LC_ALL differs from LC_API by two letters, LC_NAME from LC_NODE.
 _LOCALE = frozenset(
-    {
-        *("LC_ADDRESS", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT"),
-        *("LC_MESSAGES", "LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE"),
-        "LC_TIME",
-    }
+    f"LC_{category}"
+    for category in (
+        *("ADDRESS", "ALL", "COLLATE", "CTYPE", "IDENTIFICATION", "MEASUREMENT", "MESSAGES"),
+        *("MONETARY", "NAME", "NUMERIC", "PAPER", "TELEPHONE", "TIME"),
+    )
 )
 
 

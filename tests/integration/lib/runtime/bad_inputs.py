@@ -82,8 +82,6 @@ ELECTOR = (
     BadInput(f"{_RUN} --health-url http://h --health-failures few", ("'few'", "whole number")),
     BadInput(f"{_RUN} --drain-timeout 3s", ("--drain-timeout 3s", "--drain-url")),
     BadInput(f"{_RUN} --context c", ("--context c", "--kubeconfig")),
-    BadInput(f"{_RUN} --election other", ("--lease l", "--election other", "drop one")),
-    BadInput(f"{_RUN} --lease-duration 9s --ttl 5s", ("9s", "--ttl 5s", "drop one")),
     BadInput(f"{_RUN} --leader-label role", ("'role'", "KEY=VALUE")),
     BadInput(f"{_RUN} --leader-label role=leader", ("--leader-label", "POD_NAME")),
     BadInput(f"{_RUN} --log-level loud", ("'loud'", "choose one of")),
