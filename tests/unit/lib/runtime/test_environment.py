@@ -10,7 +10,9 @@ from lc.config.config import parser as lc_parser
 
 def test_a_variable_within_two_letters_of_a_known_one_is_told() -> None:
     environ = {
-        **{"ELECTOR_LAESE": "l", "ELECTOR_HEALTHURL": "u", "ELECTOR_LEASE": "l"},
+        "ELECTOR_LAESE": "l",
+        "ELECTOR_HEALTHURL": "u",
+        "ELECTOR_LEASE": "l",
         "ELECTOR_SOMETHING": "else",
     }
     assert [*unknown_variables(elector_parser(), environ, prefix="ELECTOR_")] == [
