@@ -67,8 +67,7 @@ def abort(transport: asyncio.BaseTransport) -> None:
 
 
 def describe(error: BaseException) -> str:
-    is_dialled = isinstance(error, aiohttp.ClientConnectorError)
-    if is_dialled and not isinstance(error, aiohttp.UnixClientConnectorError):
+    if isinstance(error, aiohttp.ClientConnectorError):
         # aiohttp's own text says `ssl:default` of plain HTTP too.
         return f"Cannot connect to host {error.host}:{error.port} [{error.strerror}]"
     return str(error) or type(error).__name__

@@ -202,7 +202,7 @@ def option(
     )
 
 
-_METAVARS = {seconds: "DURATION", whole: "NUMBER", size: "SIZE"}
+_METAVARS: dict[Parse, str] = {seconds: "DURATION", whole: "NUMBER", size: "SIZE"}
 
 
 def setting(default: str, text: str, parse: Parse, *, group: str = "") -> Any:
