@@ -1,7 +1,10 @@
-.PHONY: .venv demo test test-container test-node images check bench bench-relay bench-gm bench-node bench-shards nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
+.PHONY: help .venv demo test test-container test-node images check bench bench-relay bench-gm bench-node bench-shards nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
+
+help: ## what there is to make
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 # The stamp in it says whether it is up to date; the demo has a lock file of its own.
 .venv:
@@ -57,5 +60,5 @@ nemesis-vip: .venv ## the same of keepalived's address; ARGS="--faults 100 --see
 lock: .venv ## resolve pyproject.toml into tools/requirements/*.txt
 	@tools/scripts/lock
 
-clean:
+clean: ## remove .venv, caches and results
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist tools/bench/results

@@ -4,6 +4,7 @@
 obeyed, 2 for bad input (one line), anything else is a crash.
 """
 
+import os
 import sys
 
 
@@ -11,7 +12,7 @@ def main() -> None:
     if sys.argv[1:2] == ["check"]:
         from elector_sidecar.check_command import main as check
 
-        sys.exit(check(sys.argv[2:]))
+        sys.exit(check(sys.argv[2:], os.environ))
     from edge_sidecars.runtime.startup import start
     from elector_sidecar.config import DEFAULT_LISTEN
 
@@ -19,11 +20,13 @@ def main() -> None:
         "elector-sidecar",
         "elector_sidecar.app",
         {
+            "check": "elector_sidecar.check_command",
             "status": "elector_sidecar.status_command",
             "shards": "elector_sidecar.shards_command",
         },
         extra="elector",
         listen=lambda environ: environ.get("ELECTOR_LISTEN") or DEFAULT_LISTEN,
+        variables=("ELECTOR_LISTEN",),
     )
 
 

@@ -5,7 +5,6 @@ Owns signals and exit codes. Answers HTTP before the first contact with the API 
 
 import asyncio
 import socket
-import sys
 import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -20,9 +19,9 @@ from edge_sidecars.kubeapi import (
     Plain,
     UnusableCredentials,
 )
+from edge_sidecars.runtime.environment import warn_of_unknown_variables
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.process import (
-    BAD_INPUT,
     VERSION,
     exit_on_bad_input,
     freeze_gc,
@@ -30,6 +29,7 @@ from edge_sidecars.runtime.process import (
 )
 from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.listener import Listener
+from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import Address, BadInput, Config, load, parser
 from elector_sidecar.elector import Elector
 from elector_sidecar.lease_file import LeaseFile
@@ -61,13 +61,11 @@ FREEZE_GC_AFTER = 2.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    if not arguments and not any(environ.get(it) for it in ("ELECTOR_LEASE", "ELECTOR_LEASE_FILE")):
-        parser().print_usage(sys.stderr)
-        return BAD_INPUT
     status = 0
     with exit_on_bad_input("elector-sidecar", UnusableCredentials):
         config = load(arguments, environ, hostname=socket.gethostname())
         setup(config.log_format, config.log_level)
+        warn_of_unknown_variables(parser(), environ, prefix=PREFIX)
         credentials, config = _credentials(config)
         try:
             asyncio.run(_serve(config, credentials))

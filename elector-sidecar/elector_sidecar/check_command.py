@@ -5,24 +5,30 @@ For exec probes and keepalived in images without curl. Imports nothing that cost
 """
 
 import sys
+from collections.abc import Mapping
 
-from edge_sidecars.runtime.probe import ask, parse_options
+from edge_sidecars.runtime.probe import ask, parse_options, url_of
 
 USAGE = """usage: elector-sidecar check [--url URL] [--min-remaining 2s] [--min-age 3s]
                              [--timeout 2s]
 
-Exit status 0 only if the elector at URL (http://127.0.0.1:4040, or unix:/path) says that this pod
+Exit status 0 only if the elector at URL (http://127.0.0.1:4040, or unix:/path; default: that of
+ELECTOR_LISTEN) says that this pod
 leads, with so much validity left and in a term of such an age; 1 if not or in doubt; 2 for bad use.
 """
 CONDITIONS = ("--min-remaining", "--min-age")
 DEFAULTS = {"--url": "http://127.0.0.1:4040", "--timeout": "2s"}
+VARIABLE = "ELECTOR_LISTEN"
 # A header that only an elector's 200 has.
 PROOF = "x-leader-valid-until"
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     try:
-        options = parse_options(arguments, DEFAULTS, more=CONDITIONS, command="check", usage=USAGE)
+        defaults = dict(DEFAULTS)
+        if environ.get(VARIABLE):
+            defaults["--url"] = url_of(environ[VARIABLE], VARIABLE)
+        options = parse_options(arguments, defaults, more=CONDITIONS, command="check", usage=USAGE)
         if options is None:
             return 0
         status, text, headers = ask(options, _path(options), whom="the elector")

@@ -13,12 +13,33 @@ import time
 from collections.abc import Mapping
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edge_sidecars.runtime.status_command import TIMEOUT, StatusDocument, aligned, connection_to
+from edge_sidecars.runtime.options import (
+    SERVICE_ACCOUNT_DIR,
+    Options,
+    Parser,
+    api_server,
+    flag,
+    named,
+    pod_namespace,
+)
+from edge_sidecars.runtime.status_command import (
+    BAD_INPUT,
+    TIMEOUT,
+    StatusDocument,
+    add_output,
+    aligned,
+    connection_to,
+)
+from edge_sidecars.runtime.values import BadInput, address, url
+from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
+from elector_sidecar.config.config import NAME_PATTERN, NAMESPACE_PATTERN
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
 
-DEFAULT_URL = "http://127.0.0.1:4040"
+if TYPE_CHECKING:
+    from edge_sidecars.kubeapi import Credentials
+
 # A longer /leader document is none.
 MAX_ANSWER = 65536
 _DOCUMENT = StatusDocument(
@@ -31,14 +52,17 @@ _DOCUMENT = StatusDocument(
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    """0 if somebody leads, 1 if nobody does or nothing could be learnt."""
-    options = _parser().parse_args(arguments)
+    """0 if somebody leads, 1 if nobody does or nothing could be learnt, 2 for bad input."""
     try:
+        options = _options(arguments, environ)
         if options.lease:
             told = asyncio.run(_from_api(options, environ))
         else:
             told = _from_elector(options.url)
         rows = _rows(told)
+    except BadInput as error:
+        sys.stderr.write(f"elector-sidecar status: {' '.join(str(error).split())}\n")
+        return BAD_INPUT
     except ValueError as error:
         sys.stderr.write(f"elector-sidecar status: {error}\n")
         return 1
@@ -53,24 +77,58 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     return 0 if told["holder"] else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    it = argparse.ArgumentParser(prog="elector-sidecar status", allow_abbrev=False)
-    it.add_argument(
-        "--url", default=DEFAULT_URL, help=f"of an elector, or unix:/path; default {DEFAULT_URL}"
-    )
-    it.add_argument("--lease", help="ask the API server for this Lease instead")
-    it.add_argument("--namespace", help="default: the kubeconfig context's")
-    it.add_argument("--kubeconfig", type=Path, help="default: $KUBECONFIG, else ~/.kube/config")
-    it.add_argument("--context", help="of the kubeconfig; default: its current one")
-    it.add_argument("-o", "--output", choices=("table", "json"), default="table")
+def _parser(default: str) -> Parser:
+    it = Parser(prog="elector-sidecar status")
+    it.add_argument("--url", metavar="URL", help=f"of an elector, or unix:/path; default {default}")
+    it.add_argument("--lease", metavar="NAME", help="ask the API server for this Lease instead")
+    for name, value, text in (
+        ("namespace", "NAMESPACE", "default: the kubeconfig context's, or the pod's own"),
+        (
+            "kubeconfig",
+            "FILE[:FILE]",
+            "default: $KUBECONFIG, else ~/.kube/config, else the pod's service account",
+        ),
+        ("context", "NAME", "of the kubeconfig; default: its current one"),
+        ("server", "URL", "overrides the address"),
+        ("service-account-dir", "DIR", f"default {SERVICE_ACCOUNT_DIR}"),
+    ):
+        it.add_argument(f"--{name}", metavar=value, help=f"with --lease: {text}")
+    add_output(it)
     return it
+
+
+def _options(arguments: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
+    """Raises `BadInput`."""
+    options = Options({}, environ, prefix=PREFIX)
+    with options.naming_variables():
+        listen = options.parsed("listen", address, address(DEFAULT_LISTEN))
+    default = listen.dialled.url
+    given = _parser(default).parse_args(arguments)
+    for name in ("namespace", "kubeconfig", "context", "server", "service_account_dir"):
+        told = getattr(given, name)
+        if told is not None and not given.lease:
+            raise BadInput(f"{flag(name)} {told} needs --lease: name the Lease, or drop this one")
+    if given.lease and given.url is not None:
+        raise BadInput(
+            f"--url {given.url} asks the elector, --lease {given.lease} the API server: drop one"
+        )
+    if given.lease and not NAME_PATTERN.fullmatch(given.lease):
+        raise BadInput(f"--lease {given.lease!r:.80} is not a Lease name: lower-case, digits, - .")
+    if given.namespace and not NAMESPACE_PATTERN.fullmatch(given.namespace):
+        raise BadInput(
+            f"--namespace {given.namespace!r:.80} is not a namespace: lower-case, digits and -"
+        )
+    if given.server is not None:
+        named("server", url, given.server)
+    given.url = given.url or default
+    return given
 
 
 def _from_elector(url: str) -> dict[str, Any]:
     """The /leader document. Raises ValueError."""
     if url.startswith("unix:/"):
         return _DOCUMENT.ask(_UnixConnection(url), url)
-    like = f"{DEFAULT_URL} or unix:/run/elector.sock"
+    like = f"http://{DEFAULT_LISTEN} or unix:/run/elector.sock"
     return _DOCUMENT.ask(connection_to(url, like=like), url)
 
 
@@ -87,13 +145,10 @@ class _UnixConnection(HTTPConnection):
 
 async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
     from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
-    from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
-    path = options.kubeconfig or Path(environ.get("KUBECONFIG") or "~/.kube/config")
-    credentials = Kubeconfig(path, context=options.context)
-    namespace = options.namespace or credentials.namespace
+    credentials, namespace = _credentials(options, environ)
     if not namespace:
-        raise ValueError(f"--namespace is missing, and the context of {path} names none")
+        raise BadInput("--namespace is missing, and neither kubeconfig nor pod has one: name it")
     server = ApiClient(credentials, user_agent="elector-sidecar-status")
     lease_path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{options.lease}"
     try:
@@ -112,6 +167,29 @@ async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> 
         "leaseDurationSeconds": spec.lease_duration,
         "leaseTransitions": spec.lease_transitions,
     }
+
+
+def _credentials(
+    options: argparse.Namespace, environ: Mapping[str, str]
+) -> tuple["Credentials", str | None]:
+    """As kubectl finds them: a kubeconfig, else the pod's service account; and the namespace.
+    Raises `BadInput`."""
+    from edge_sidecars.kubeapi import InCluster, UnusableCredentials
+    from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+
+    path = Path(options.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config")
+    is_told = options.kubeconfig or environ.get("KUBECONFIG") or options.context
+    is_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
+    if not is_told and is_pod and not path.expanduser().exists():
+        folder = Path(options.service_account_dir or SERVICE_ACCOUNT_DIR)
+        server = options.server or api_server(environ, remedy="name a --kubeconfig")
+        own = pod_namespace(environ, folder, remedy="name the --namespace")
+        return InCluster(server, folder), options.namespace or own
+    try:
+        found = Kubeconfig(path, server=options.server, context=options.context)
+    except UnusableCredentials as error:
+        raise BadInput(str(error)) from error
+    return found, options.namespace or found.namespace
 
 
 def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,8 +1,10 @@
-"""Starts gm: `run` by default, or the sub-commands `livez` and `status`.
+"""Starts sedna-gm: `run` by default, or the sub-commands `livez` and `status`.
 
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
 """
 
+import os
+import sys
 from collections.abc import Mapping
 
 from edge_sidecars.runtime.startup import start
@@ -10,8 +12,16 @@ from gm.config import DEFAULT_LISTEN
 
 
 def main() -> None:
+    # What gRPC logs by itself is said by the exceptions too, in one line.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     commands = {"run": "gm.app", "status": "gm.status_command"}
-    start("gm", "gm.app", commands, extra="gm", listen=_listen)
+    start("sedna-gm", "gm.app", commands, extra="gm", listen=_listen, variables=("GM_LISTEN",))
+
+
+def main_by_old_name() -> None:
+    """The console script `gm` of 0.2, which goes with the next release."""
+    sys.stderr.write("gm: this name is deprecated: call it sedna-gm\n")
+    main()
 
 
 def _listen(environ: Mapping[str, str]) -> str:

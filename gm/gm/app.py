@@ -13,6 +13,7 @@ from typing import Any
 import uvloop
 
 from edge_sidecars.kubeapi import ApiClient, Plain
+from edge_sidecars.runtime.environment import warn_of_unknown_variables
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
@@ -39,9 +40,10 @@ YOUNG_OBJECTS = 10_000
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     if is_bare(parser(), arguments, environ, prefix=PREFIX):
         return BAD_INPUT
-    with exit_on_bad_input("gm", UnfitDefinitions):
+    with exit_on_bad_input("sedna-gm", UnfitDefinitions):
         config = load(arguments, environ)
         setup(config.log_format, config.log_level)
+        warn_of_unknown_variables(parser(), environ, prefix=PREFIX)
         instance = environ.get("POD_NAME") or socket.gethostname()
         uvloop.run(_serve(config, instance))
     return 0

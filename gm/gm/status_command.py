@@ -1,4 +1,4 @@
-"""`gm status`: who leads, which LCs are connected, what waits, jobs by state; a table or JSON.
+"""`sedna-gm status`: who leads, which LCs are connected, what waits, jobs by state.
 
 Asks the GM on this machine for its /status document, and shows it as it is.
 """
@@ -84,7 +84,7 @@ def _node(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 main = StatusCommand(
-    program="gm",
+    program="sedna-gm",
     document=StatusDocument(
         "GM", "GM", frozenset({"version", "mode", "leader", "backlog", "reports", "nodes", "jobs"})
     ),

@@ -1,8 +1,9 @@
-"""Starts lc: `run` by default, or the sub-commands `livez` and `status`.
+"""Starts sedna-lc: `run` by default, or the sub-commands `livez` and `status`.
 
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
 """
 
+import sys
 from collections.abc import Mapping
 
 from edge_sidecars.runtime.startup import start
@@ -11,7 +12,20 @@ from lc.config import DEFAULT_BIND_PORT
 
 def main() -> None:
     commands = {"run": "lc.app", "status": "lc.status_command"}
-    start("lc", "lc.app", commands, extra="lc", listen=_listen)
+    start(
+        "sedna-lc",
+        "lc.app",
+        commands,
+        extra="lc",
+        listen=_listen,
+        variables=("LC_BIND_PORT", "BIND_PORT"),
+    )
+
+
+def main_by_old_name() -> None:
+    """The console script `lc` of 0.2, which goes with the next release."""
+    sys.stderr.write("lc: this name is deprecated: call it sedna-lc\n")
+    main()
 
 
 def _listen(environ: Mapping[str, str]) -> str:

@@ -5,12 +5,14 @@ Guarantee: clients can never use up the file descriptors that the store, dataset
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 import uvloop
 
+from edge_sidecars.runtime.environment import warn_of_unknown_variables
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
@@ -21,6 +23,7 @@ from edge_sidecars.runtime.process import (
     freeze_gc,
     install_signal_handlers,
 )
+from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions, connection_limit
 from edge_sidecars.walstore.database import Damaged
 from edge_sidecars.walstore.files import DirectoryInUse
@@ -54,15 +57,33 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     if is_bare(parser(), arguments, environ, prefix=PREFIX, others=SEDNA_TWINS.values()):
         return BAD_INPUT
     status = 0
-    with exit_on_bad_input("lc", DirectoryInUse, NewerSchema):
+    with exit_on_bad_input("sedna-lc", DirectoryInUse, NewerSchema):
         config = load(arguments, environ, hostname=socket.gethostname())
         setup(config.log_format, config.log_level)
+        warn_of_unknown_variables(parser(), environ, prefix=PREFIX, others=SEDNA_TWINS.values())
+        _check_directories(config)
         try:
             uvloop.run(_serve(config))
         except* (Damaged, StoreUnavailable) as group:
             logger.error("the store cannot be used", extra=fields(error=first_cause(group)))
             status = FAILED
     return status
+
+
+def _check_directories(config: Config) -> None:
+    """Raises `BadInput`. A disk that fails is another matter: the store says so."""
+    if not config.root.is_dir():
+        raise BadInput(
+            f"--root {config.root} is not there: mount the node's / there, or name the directory "
+            "at which it is mounted (ROOTFS_MOUNT_DIR)"
+        )
+    data_dir = config.data_dir
+    there = next(path for path in (data_dir, *data_dir.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise BadInput(
+            f"--data-dir {data_dir}: {there} is no directory that this user may write to; name "
+            "another"
+        )
 
 
 async def _serve(config: Config) -> None:

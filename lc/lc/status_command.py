@@ -1,4 +1,4 @@
-"""`lc status`: how it stands on this node; a table or JSON.
+"""`sedna-lc status`: how it stands on this node; a table or JSON.
 
 Asks the LC on this machine for its /status document, and shows it as it is.
 """
@@ -9,8 +9,9 @@ from typing import Any
 
 from edge_sidecars.runtime.options import Options
 from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, age, page
-from edge_sidecars.runtime.values import Address, whole
+from edge_sidecars.runtime.values import Address
 from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
+from lc.config.config import loopback
 
 _TITLES = ("KIND", "NAMESPACE", "NAME", "STATE")
 
@@ -36,9 +37,9 @@ def table(told: Mapping[str, Any]) -> str:
 
 
 def _listen(environ: Mapping[str, str]) -> Address:
-    environ = {PREFIX + "BIND_PORT": environ.get(SEDNA_TWINS["bind_port"], ""), **environ}
-    port = Options({}, environ, prefix=PREFIX).parsed("bind_port", whole, DEFAULT_BIND_PORT)
-    return Address("127.0.0.1", port)
+    options = Options({}, environ, prefix=PREFIX, others=SEDNA_TWINS)
+    with options.naming_variables():
+        return options.parsed("bind_port", loopback, loopback(str(DEFAULT_BIND_PORT)))
 
 
 def _link(link: Mapping[str, Any]) -> str:
@@ -70,7 +71,7 @@ def _refusal(it: Mapping[str, Any]) -> str:
 
 
 main = StatusCommand(
-    program="lc",
+    program="sedna-lc",
     document=StatusDocument(
         "LC", "the LC", frozenset({"node", "mode", "link", "store", "reports", "objects"})
     ),

@@ -16,7 +16,14 @@ def main() -> None:
         "node": "relay_sidecar.commands.node",
         "status": "relay_sidecar.commands.status",
     }
-    start("relay-sidecar", "relay_sidecar.app", commands, extra="relay", listen=_listen)
+    start(
+        "relay-sidecar",
+        "relay_sidecar.app",
+        commands,
+        extra="relay",
+        listen=_listen,
+        variables=("RELAY_STATUS_LISTEN",),
+    )
 
 
 def _listen(environ: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from edge_sidecars.kubeapi import Credentials, InCluster, Plain, UnusableCredentials
+from edge_sidecars.runtime.environment import warn_of_unknown_variables
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
@@ -51,6 +52,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     with exit_on_bad_input("relay-sidecar", UnusableCredentials):
         config = load(arguments, environ)
         setup(config.log_format, config.log_level)
+        warn_of_unknown_variables(parser(), environ, prefix=PREFIX)
         uvloop.run(_serve(config, environ))
     return 0
 

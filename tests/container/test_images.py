@@ -168,14 +168,14 @@ print(json.dumps(sorted(lacking)))
 
 
 @EACH
-def test_an_image_without_arguments_prints_its_usage_and_exits_with_2(
+def test_an_image_without_arguments_says_what_it_lacks_and_exits_with_2(
     docker_lab: DockerLab, images: dict[str, str], component: str
 ) -> None:
     with pytest.raises(ContainerError) as caught:
         docker_lab.client.containers.run(images[component], remove=True, network_disabled=True)
     assert caught.value.exit_status == 2
     program = COMPONENTS[component].program
-    assert f"usage: {program} " in str(caught.value)
+    assert f"{program}: " in str(caught.value)
 
 
 def test_only_the_variant_of_the_relay_is_an_api_server(

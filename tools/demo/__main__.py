@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from edge_sidecars.runtime.parser import Parser
+from edge_sidecars.runtime.process import exit_on_bad_input
+from edge_sidecars.runtime.version import VERSION
 from tools.demo.cluster import CLUSTERS, Cluster
 from tools.demo.environment import Backend, Unprepared
 from tools.demo.processes import ProcessBackend
@@ -31,18 +34,8 @@ SIGNALLED = 128  # plus the signal's number, as shells count
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = _parser()
-    given = parser.parse_args(arguments)
-    timing = Timing(given.lease_duration, given.renew_interval, given.request_timeout)
-    try:
-        timing.check()
-    except ValueError as error:
-        parser.error(str(error))
-    if given.containers and given.mode:
-        parser.error(
-            f"--containers (CONTAINERS=) shows electors and a relay, --mode {given.mode} (MODE=) "
-            "GMs and LCs as processes: leave out one of them"
-        )
+    with exit_on_bad_input("make demo"):
+        given, timing = _given(arguments)
     shutdown = Shutdown()
     shutdown.install()
     cluster = CLUSTERS[given.cluster]
@@ -60,6 +53,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if status > SIGNALLED:
         sys.stderr.write("demo: ended; nothing is left running\n")
     return status
+
+
+def _given(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Timing]:
+    """Raises `BadInput`."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    timing = Timing(given.lease_duration, given.renew_interval, given.request_timeout)
+    try:
+        timing.check()
+    except ValueError as error:
+        parser.error(str(error))
+    if given.containers and given.mode:
+        parser.error(
+            f"--containers (CONTAINERS=) shows electors and a relay, --mode {given.mode} (MODE=) "
+            "GMs and LCs as processes: leave out one of them"
+        )
+    return given, timing
 
 
 def _show(
@@ -90,13 +100,13 @@ def _remove(shutdown: Shutdown) -> None:
     sys.stderr.write("demo: removing containers and networks\n")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="make demo", description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
+def _parser() -> Parser:
+    parser = Parser(prog="make demo", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--version", action="version", version=f"edge-sidecars {VERSION}")
     parser.add_argument(
         "--cluster",
         choices=list(CLUSTERS),
+        metavar="|".join(CLUSTERS),
         default="local",
         help="the API server: local (relay-sidecar --origin local, the default), or kube "
         "(kube-apiserver and etcd, built from source the first time)",
@@ -104,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--mode",
         choices=DEMO_MODES,
+        metavar="|".join(DEMO_MODES),
         help="GMs and LCs instead: LCs at the leader (active-standby), at any GM (active-active), "
         "or at the API through a relay of their own (relay); shards: all GMs decide, each about "
         "the objects of its shards",
@@ -117,12 +128,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--lease-duration",
         default="6s",
+        metavar="DURATION",
         help="default 6s, so that takeovers can be watched; the sidecar's own default is 15s",
     )
-    parser.add_argument("--renew-interval", default="1s", help="default 1s")
-    parser.add_argument("--request-timeout", default="2s", help="default 2s")
+    parser.add_argument("--renew-interval", default="1s", metavar="DURATION", help="default 1s")
+    parser.add_argument("--request-timeout", default="2s", metavar="DURATION", help="default 2s")
     parser.add_argument(
-        "--pause", type=float, default=None, help="seconds between steps; default 2 on a terminal"
+        "--pause",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="seconds between steps; default 2 on a terminal",
     )
     parser.add_argument("--plain", action="store_true", help="lines, also on a terminal")
     return parser

@@ -95,10 +95,10 @@ class FlagLine:
 
 
 def flags(program: Program) -> Iterator[FlagLine]:
-    """The flags in the order of `--help`, which is left out itself."""
+    """The flags in the order of `--help`, which is left out itself, as `--version` is."""
     defaults = {flag(it.name): it.default or "" for _, it in declared(program.config)}
     for action in program.parser._actions:
-        if "--help" not in action.option_strings:
+        if not {"--help", "--version"} & {*action.option_strings}:
             options, text = tuple(action.option_strings), action.help or ""
             written = re.search(r"default ([^\s<;]*[/:][^\s<;]*)", text)
             default = defaults.get(options[0], "") or (written[1] if written else "")

@@ -4,15 +4,16 @@ Finds or starts an engine; makes a base image where none is named and the Docker
 be pulled. Exit status: 0 when all are built, 1 with a line that says what failed.
 """
 
-import argparse
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import docker
 from docker.errors import BuildError
 
+from edge_sidecars.runtime.parser import Parser
+from edge_sidecars.runtime.process import exit_on_bad_input
+from edge_sidecars.runtime.version import VERSION
 from tools.harness.containers.engine import NoEngine, engine
 from tools.images.assemble import COMPONENTS, VARIANTS
 from tools.images.base import ROOT, NoBase, base_image, pulled, say
@@ -27,12 +28,17 @@ MEGABYTE = 1_000_000
 
 
 def main() -> int:
-    it = argparse.ArgumentParser(prog="make images", description=(__doc__ or "").splitlines()[0])
-    it.add_argument("--base", help="an image with Python; default: the Dockerfile's, or a made one")
-    it.add_argument("--tag", default=release(), help="default: the release's number")
+    it = Parser(prog="make images", description=(__doc__ or "").splitlines()[0])
+    it.add_argument(
+        "--base",
+        metavar="IMAGE",
+        help="an image with Python; default: the Dockerfile's, or a made one",
+    )
+    it.add_argument("--tag", metavar="TAG", default=release(), help="default: the release's number")
     choices = [*IMAGES, KEEPALIVED]
     it.add_argument("--only", choices=choices, action="append", help="repeat for several")
-    options = it.parse_args()
+    with exit_on_bad_input("make images"):
+        options = it.parse_args()
     wanted = options.only or choices
     try:
         with engine() as client:
@@ -56,9 +62,8 @@ def main() -> int:
 
 
 def release() -> str:
-    """What pyproject.toml says."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    return str(tomllib.loads(text)["project"]["version"])
+    """Its number."""
+    return VERSION
 
 
 def lock(component: str) -> Path:
@@ -70,7 +75,7 @@ def image_name(component: str, tag: str) -> str:
     """The name of a component's or a variant's image, as the manifests call it, but for a
     registry."""
     variant = VARIANTS.get(component)
-    return f"edge-sidecars/{variant.image if variant else COMPONENTS[component].program}:{tag}"
+    return f"edge-sidecars/{(variant or COMPONENTS[component]).image}:{tag}"
 
 
 def build_all(

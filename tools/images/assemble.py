@@ -18,12 +18,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Component:
-    """`program` is the command, and the image's name; `package` is its own, `library` is what it
-    imports of `edge_sidecars`."""
+    """`program` is the command; `package` is its own, `library` is what it imports of
+    `edge_sidecars`. `old_program`: the command of the release before."""
 
     program: str
     package: str
     library: tuple[str, ...]
+    old_program: str = ""
+
+    @property
+    def image(self) -> str:
+        """Its name."""
+        return self.package.replace("_", "-")
 
 
 LIBRARY = "edge_sidecars"
@@ -31,8 +37,8 @@ _SHARED = ("runtime", "kubeapi", "apimachinery")
 COMPONENTS = {
     "elector": Component("elector-sidecar", "elector_sidecar", _SHARED),
     "relay": Component("relay-sidecar", "relay_sidecar", (*_SHARED, "walstore")),
-    "gm": Component("gm", "gm", (*_SHARED, "leader_client", "sedna_api")),
-    "lc": Component("lc", "lc", (*_SHARED, "sedna_api", "walstore")),
+    "gm": Component("sedna-gm", "gm", (*_SHARED, "leader_client", "sedna_api"), "gm"),
+    "lc": Component("sedna-lc", "lc", (*_SHARED, "sedna_api", "walstore"), "lc"),
 }
 
 
@@ -52,8 +58,8 @@ _UNREAD = {".c", ".cc", ".cpp", ".h", ".pxd", ".pxi", ".pyi", ".pyx", ".proto"}
 _LAUNCHER = """#!{python} -IB
 import sys
 sys.path[:0] = [{sources!r}, {library!r}]
-from {package}.__main__ import main
-main()
+from {package}.__main__ import {function}
+{function}()
 """
 
 
@@ -67,7 +73,7 @@ def add_library(component: str, target: Path, *, wheels: Path) -> None:
 def add_program(component: str, target: Path, *, packages: Path, variant: str = "") -> None:
     """Our packages into `target`/src, and the program into `target`/bin."""
     it = COMPONENTS[component]
-    sources, program = target / "src", target / "bin" / it.program
+    sources = target / "src"
     shutil.copytree(packages / it.package, sources / it.package)
     library = sources / LIBRARY
     library.mkdir()
@@ -75,16 +81,22 @@ def add_program(component: str, target: Path, *, packages: Path, variant: str = 
     for package in it.library + (VARIANTS[variant].library if variant else ()):
         shutil.copytree(packages / LIBRARY / package, library / package)
     _finish(sources)
-    program.parent.mkdir()
-    program.write_text(
-        _LAUNCHER.format(
-            python=sys.executable,
-            sources=str(sources),
-            library=str(target / "lib"),
-            package=it.package,
+    programs = {it.program: "main"}
+    if it.old_program:
+        programs[it.old_program] = "main_by_old_name"
+    (target / "bin").mkdir()
+    for name, function in programs.items():
+        program = target / "bin" / name
+        program.write_text(
+            _LAUNCHER.format(
+                python=sys.executable,
+                sources=str(sources),
+                library=str(target / "lib"),
+                package=it.package,
+                function=function,
+            )
         )
-    )
-    program.chmod(0o755)
+        program.chmod(0o755)
 
 
 def _finish(folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 Owns names, defaults and the messages for bad input, each of which names the value and the remedy.
 A flag wins over its twin `ELECTOR_<FLAG>`; unknown `ELECTOR_*` are ignored, because a Service
-named elector injects some. Contrib leader-elector's flags are accepted under their own names.
+named elector injects some; what looks like a mistyped one is a warning. No option is ignored: what
+has no meaning beside another one is refused. Contrib leader-elector's flags are accepted under
+their own names.
 """
 
 import math
@@ -18,6 +20,7 @@ from edge_sidecars.runtime.options import (
     Parser,
     api_server,
     command_line,
+    flag,
     log_format_option,
     log_level_option,
     named,
@@ -61,6 +64,13 @@ _CONTRIB = {
     "ttl": "= --lease-duration, raised to 3s",
     "http": "the API, and the JSON of / on every unknown path; replaces the default of --listen",
     "use-cluster-credentials": "the pod's service account",
+}
+# By the option that gives them a meaning: options that say nothing without it.
+_NEEDS = {
+    "health_url": ("health_interval", "health_failures", "health_grace", "health_backoff"),
+    "drain_url": ("drain_timeout",),
+    "shards": ("shard_settle",),
+    "kubeconfig": ("context",),
 }
 _CONTRIB_NAMES = {"lease": "election", "identity": "id", "namespace": "election_namespace"}
 
@@ -113,8 +123,10 @@ class Config:
     lease_file: Path | None = option(
         "FILE", "has the Lease's name; may come later, and may change", Path
     )
-    namespace: str = option("NS", "default: the pod's own, or the kubeconfig context's", default="")
-    identity: str = option("ID", "default: POD_NAME, else the host name", default="")
+    namespace: str = option(
+        "NAMESPACE", "default: the pod's own, or the kubeconfig context's", default=""
+    )
+    identity: str = option("NAME", "default: POD_NAME, else the host name", default="")
     lease_duration: float = setting("15s", "whole seconds, at least 3s", seconds)
     renew_interval: float = setting("2s", "at least 1s", seconds)
     request_timeout: float = setting(
@@ -130,12 +142,14 @@ class Config:
     listen: Address | None = option(
         "[HOST]:PORT|unix:/PATH", f"default {DEFAULT_LISTEN}", address, group="HTTP"
     )
-    socket_mode: int = setting(SOCKET_MODE, "of the unix socket: who may connect", _mode)
+    socket_mode: int = option(
+        "MODE", "of the unix socket: who may connect", _mode, default=SOCKET_MODE
+    )
     probe_listen: Address | None = option(
         "[HOST]:PORT", "read-only paths, for kubelet and Prometheus; default off", address
     )
     shards: int | None = option(
-        "N",
+        "NUMBER",
         "2-256: share the work instead of leading; the Lease is then the table of owners",
         _shards,
         group="shards",
@@ -258,8 +272,9 @@ def parser() -> Parser:
         Config,
         prog="elector-sidecar",
         description="Contends for a Kubernetes Lease and answers on localhost who leads.",
-        epilog="Sub-commands: `elector-sidecar check` (exit 0 only if leader), "
-        "`elector-sidecar status` (who leads), `elector-sidecar shards` (who owns what). "
+        epilog="Sub-commands: `elector-sidecar run` (default), `elector-sidecar check` (exit 0 "
+        "only if leader), `elector-sidecar status` (who leads), `elector-sidecar shards` (who owns "
+        "what), `elector-sidecar livez` (exit 0 only if it answers). "
         "Every flag has an env twin, ELECTOR_<FLAG>.",
     )
     contrib = it.add_argument_group("contrib leader-elector's flags, one or two dashes")
@@ -284,13 +299,28 @@ def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str)
     ttl = _contrib(given, "ttl", seconds) if given["lease_duration"] is None else None
     if ttl is not None:
         own["lease_duration"] = f"{_lease_duration(ttl):.0f}"
-    options = Options(own, environ, prefix=PREFIX)
+    others = {"namespace": "POD_NAMESPACE", "identity": "POD_NAME"}
+    options = Options(own, environ, prefix=PREFIX, others=others)
+    with options.naming_variables():
+        return _config(options, given, environ, ttl=ttl, hostname=hostname)
+
+
+def _config(
+    options: Options,
+    given: Mapping[str, str | None],
+    environ: Mapping[str, str],
+    *,
+    ttl: float | None,
+    hostname: str,
+) -> Config:
     if options.text("lease") and options.text("lease_file"):
         raise BadInput(
             f"--lease {options.text('lease')!r:.80} and --lease-file exclude each other: drop one"
         )
     if not options.text("lease") and not options.text("lease_file"):
-        raise BadInput("--lease is required: name the Lease, like --lease my-controller")
+        raise BadInput(
+            "--lease is required: name the Lease, like --lease my-controller, or set ELECTOR_LEASE"
+        )
     values = option_values(Config, options)
     if ttl is not None:
         values |= _scaled_timing(_lease_duration(ttl), options)
@@ -300,10 +330,10 @@ def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str)
     if values["listen"] is None and contrib_listen is None:
         values["listen"] = address(DEFAULT_LISTEN)
     pod_name = environ.get("POD_NAME") or None
-    values["identity"] = values["identity"] or pod_name or hostname
+    values["identity"] = values["identity"] or hostname
     _complete_api_server(values, given, environ)
     try:
-        return Config(
+        config = Config(
             **values,
             contrib_listen=contrib_listen,
             pod_name=pod_name,
@@ -312,6 +342,18 @@ def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str)
         )
     except UnsafeTiming as error:
         raise BadInput(str(error)) from error
+    _refuse_meaningless(options)
+    return config
+
+
+def _refuse_meaningless(options: Options) -> None:
+    for needed, names in _NEEDS.items():
+        told = next(options.among(*names), None)
+        if told is not None and not options.text(needed):
+            raise BadInput(f"{told} needs {flag(needed)}: add it, or drop this one")
+    mode = next(options.among("socket_mode"), None)
+    if mode is not None and not options.text("listen").startswith("unix:"):
+        raise BadInput(f"{mode} needs --listen unix:/PATH: add it, or drop this one")
 
 
 def _contrib(given: Mapping[str, str | None], name: str, parse: Callable[[str], T]) -> T | None:
@@ -347,7 +389,5 @@ def _complete_api_server(
         )
     if kubeconfig is not None and _contrib(given, "use_cluster_credentials", _switch):
         raise BadInput("--use-cluster-credentials and --kubeconfig exclude each other: drop one")
-    if values["context"] is not None and kubeconfig is None:
-        raise BadInput(f"--context {values['context']} needs --kubeconfig")
     if values["server"] is None and kubeconfig is None:
         values["server"] = api_server(environ, remedy="name a --kubeconfig or a --server")

@@ -3,7 +3,7 @@
 Owns defaults, what options mean together, and the messages for bad input, each of which names the
 value and the remedy. No option is ignored: what has no meaning beside another one is refused. A
 flag wins over its twin `GM_<FLAG>`; unknown `GM_*` are ignored, because a Service named gm injects
-some.
+some; what looks like a mistyped one is a warning.
 """
 
 import re
@@ -240,17 +240,23 @@ def parser() -> Parser:
     """Raises `BadInput` from `parse_args`."""
     return command_line(
         Config,
-        prog="gm",
+        prog="sedna-gm",
         description="Sedna's Global Manager: turns datasets, models, jobs and services into pods "
         "and statuses, together with Local Controllers on the nodes.",
-        epilog="Sub-command: `gm status` (who leads, nodes, backlog, jobs). Every flag has an env "
-        f"twin, {PREFIX}<FLAG>; one that may be repeated takes several values with spaces between.",
+        epilog="Sub-commands: `sedna-gm run` (default), `sedna-gm status` (who leads, nodes, "
+        "backlog, jobs), `sedna-gm livez` (exit 0 only if it answers). Every flag has an env twin, "
+        f"{PREFIX}<FLAG>; one that may be repeated takes several values with spaces between.",
     )
 
 
 def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
     """Raises `BadInput`."""
     options = Options(vars(parser().parse_args(arguments)), environ, prefix=PREFIX)
+    with options.naming_variables():
+        return _config(options)
+
+
+def _config(options: Options) -> Config:
     mode = Mode(options.choice("mode", *(each.value for each in Mode)))
     given = next(options.among(*_HUB_ONLY), None)
     if mode is Mode.RELAY and given is not None:

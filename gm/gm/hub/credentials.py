@@ -9,6 +9,7 @@ logged; a token that is not bound to a node proves none.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 import grpc
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
+from edge_sidecars.runtime.values import describe_failure
 from gm.core.tree import flag, items, mapping
 from gm.hub.ports import ReviewUnavailable
 
@@ -44,6 +46,15 @@ def server_credentials(tls: ServerTls) -> grpc.ServerCredentials:
         configuration = _configuration(tls)
     except OSError as error:
         raise UnusableCertificate(str(error)) from error
+    try:
+        # gRPC says of a pair that it cannot use that it cannot listen. No password is asked for.
+        pair = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        pair.load_cert_chain(tls.certificate, tls.key, password="")
+    except OSError as error:
+        raise UnusableCertificate(
+            f"no pair with --tls-key {tls.key}: {describe_failure(error)}; name a certificate and "
+            "its key, both in PEM"
+        ) from error
 
     def renewed() -> grpc.ServerCertificateConfiguration:
         nonlocal configuration

@@ -20,6 +20,7 @@ import grpc.aio
 from grpc_health.v1.health_pb2 import DESCRIPTOR, HealthCheckRequest, HealthCheckResponse
 
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.values import describe_failure
 from edge_sidecars.sedna_api.core.messages import Hello, Put, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import (
@@ -103,7 +104,7 @@ class StreamServer:
             else:
                 port = self._server.add_secure_port(address, server_credentials(self._tls))
         except RuntimeError as error:
-            raise CannotListen(f"{address}: {error}") from error
+            raise CannotListen(f"{address}: {describe_failure(error)}") from error
         await self._server.start()
         return port
 

@@ -57,7 +57,7 @@ def _port(text: str) -> int:
     return port
 
 
-def _loopback(text: str) -> Address:
+def loopback(text: str) -> Address:
     return Address("127.0.0.1", _port(text))
 
 
@@ -105,7 +105,7 @@ class Config:
     )
     # "": all.
     namespace: str = option(
-        "NS", "only objects of this one, in mode relay; default: of all", default=""
+        "NAMESPACE", "only objects of this one, in mode relay; default: of all", default=""
     )
     node: str = option(
         "NAME", "default: the host's name; Sedna: NODENAME", default="", group="this node"
@@ -121,7 +121,7 @@ class Config:
     listen: Address = option(
         "PORT",
         "on 127.0.0.1; default {default}; Sedna: BIND_PORT",
-        _loopback,
+        loopback,
         default=str(DEFAULT_BIND_PORT),
         name="bind_port",
         group="workers",
@@ -178,10 +178,11 @@ def parser() -> Parser:
     """Raises `BadInput` from `parse_args`."""
     return command_line(
         Config,
-        prog="lc",
+        prog="sedna-lc",
         description="Sedna's Local Controller: what Sedna does on one edge node.",
-        epilog="Sub-commands: `lc run` (default), `lc status` (how it stands on this node). Every "
-        "flag has an env twin, LC_<FLAG>.",
+        epilog="Sub-commands: `sedna-lc run` (default), `sedna-lc status` (how it stands on this "
+        "node), `sedna-lc livez` (exit 0 only if it answers). Every flag has an env twin, "
+        "LC_<FLAG>.",
     )
 
 
@@ -189,27 +190,30 @@ def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str)
     """Raises `BadInput`."""
     given = vars(parser().parse_args(arguments))
     own = Options(given, environ, prefix=PREFIX)
-    is_relay = own.choice("mode", "stream", "relay") == "relay"
+    with own.naming_variables():
+        is_relay = own.choice("mode", "stream", "relay") == "relay"
+        _refuse_meaningless(own, is_relay=is_relay)
+    # Sedna's manifests set GM_ADDRESS in any mode.
+    others = {
+        name: twin for name, twin in SEDNA_TWINS.items() if not (is_relay and name in _STREAM_ONLY)
+    }
+    options = Options(given, environ, prefix=PREFIX, others=others)
+    with options.naming_variables():
+        return _config(options, environ, hostname=hostname)
+
+
+def _refuse_meaningless(own: Options, *, is_relay: bool) -> None:
     meaningless = next(own.among(*(_STREAM_ONLY if is_relay else _RELAY_ONLY)), None)
     if meaningless is not None:
         mode = "relay" if is_relay else "stream"
         raise BadInput(f"{meaningless} means nothing with --mode {mode}: drop one of the two")
-    values = option_values(
-        Config, Options(given, _with_sednas(environ, is_relay=is_relay), prefix=PREFIX)
-    )
+
+
+def _config(options: Options, environ: Mapping[str, str], *, hostname: str) -> Config:
+    values = option_values(Config, options)
     values["node"] = values["node"] or environ.get("HOSTNAME") or hostname
     # Sedna: the variable that is there and empty means that nothing is mounted.
     is_unmounted = environ.get(SEDNA_TWINS["root"]) == ""
     values["root"] = values["root"] or Path("/" if is_unmounted else DEFAULT_ROOT)
     values["data_dir"] = values["data_dir"] or values["root"] / DEFAULT_DATA_DIR
     return Config(**values)
-
-
-def _with_sednas(environ: Mapping[str, str], *, is_relay: bool) -> dict[str, str]:
-    """Sedna's variables stand in for our twins, but for GM's address in mode relay."""
-    found = {
-        PREFIX + name.upper(): environ[twin]
-        for name, twin in SEDNA_TWINS.items()
-        if environ.get(twin) and not (is_relay and name in _STREAM_ONLY)
-    }
-    return found | {name: value for name, value in environ.items() if value}

@@ -67,6 +67,9 @@ def abort(transport: asyncio.BaseTransport) -> None:
 
 
 def describe(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # aiohttp's own text says `ssl:default` of plain HTTP too.
+        return f"Cannot connect to host {error.host}:{error.port} [{error.strerror}]"
     return str(error) or type(error).__name__
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.exec_plugin import ExecSpec
+from edge_sidecars.runtime.values import BadInput, url
 
 # Of the cluster, which plugins that want it get (client.authentication.k8s.io, ExecConfig.Cluster).
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -192,6 +193,10 @@ def _context(name: str, namespace: str | None, cluster: _Fields, user: _Fields) 
     server = cluster.text("server")
     if server is None:
         raise ValueError(f"{cluster.owner} names no server")
+    try:
+        url(server)
+    except BadInput as error:
+        raise ValueError(f"server of {cluster.owner}: {error}") from error
     authorities = cluster.source("certificate-authority")
     is_insecure = cluster.switch("insecure-skip-tls-verify")
     if is_insecure and authorities is not None:

@@ -11,10 +11,13 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.parser import Parser as Parser
+from edge_sidecars.runtime.values import BadInput, seconds, size, whole
+from edge_sidecars.runtime.version import VERSION
 
 # Where kubelet projects the pod's token, CA and namespace.
 SERVICE_ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -25,38 +28,39 @@ Parse = Callable[[str], Any]
 _KEY = "option"
 
 
-class Parser(argparse.ArgumentParser):
-    """Raises `BadInput` from `parse_args`; an unknown flag names the nearest known one."""
-
-    def error(self, message: str) -> NoReturn:
-        """One line instead of argparse's page of usage."""
-        raise BadInput(f"{message}{self._hint(message)}; `{self.prog} --help` lists the flags")
-
-    def twins(self, prefix: str) -> list[str]:
-        """The variable of each flag."""
-        return [prefix + action.dest.upper() for action in self._actions]
-
-    def _hint(self, message: str) -> str:
-        unknown = re.search(r"unrecognized arguments: (--?[\w-]+)", message)
-        if unknown is None:
-            return ""
-        from difflib import get_close_matches
-
-        near = get_close_matches(unknown[1], self._option_string_actions, n=1)
-        return f" (did you mean {near[0]}?)" if near else ""
-
-
 class Options:
     """One look-up order for every option: flag, env twin, default.
 
     An empty value is none: manifests leave variables empty rather than out. `prefix` is that of
-    the twins; `given` is what was parsed, with lists for options that may be repeated.
+    the twins; `given` is what was parsed, with lists for options that may be repeated. `others`:
+    by option, another program's variable for it, which its twin wins over.
     """
 
-    def __init__(self, given: Given, environ: Mapping[str, str], *, prefix: str) -> None:
+    def __init__(
+        self,
+        given: Given,
+        environ: Mapping[str, str],
+        *,
+        prefix: str,
+        others: Mapping[str, str] | None = None,
+    ) -> None:
         self._given = given
         self._environ = environ
         self._prefix = prefix
+        self._others = others or {}
+
+    @contextmanager
+    def naming_variables(self) -> Iterator[None]:
+        """A `BadInput` that names a flag also names the variable from which its value came."""
+        try:
+            yield
+        except BadInput as error:
+            text = str(error)
+            flags = dict.fromkeys(re.findall(r"--([a-z][a-z-]*[a-z])(?![\w-])", text))
+            sources = [f"--{it} is from {source}" for it in flags if (source := self._source(it))]
+            if not sources:
+                raise
+            raise BadInput("; ".join([text, *sources])) from error
 
     def text(self, name: str) -> str:
         """ "" where nothing was said."""
@@ -85,7 +89,17 @@ class Options:
                 yield f"{flag(name)} {' '.join(told) if isinstance(told, list) else told}"
 
     def _twin(self, name: str) -> str:
-        return self._environ.get(self._prefix + name.upper(), "")
+        variable = self._variable(name)
+        return self._environ[variable] if variable else ""
+
+    def _variable(self, name: str) -> str:
+        """The one that says something, "" where none does."""
+        candidates = (self._prefix + name.upper(), self._others.get(name, ""))
+        return next((it for it in candidates if self._environ.get(it)), "")
+
+    def _source(self, flag_name: str) -> str:
+        name = flag_name.replace("-", "_")
+        return "" if self._given.get(name) else self._variable(name)
 
 
 def is_bare(
@@ -96,12 +110,11 @@ def is_bare(
     prefix: str,
     others: Collection[str] = (),
 ) -> bool:
-    """Whether nothing at all says what to do: no flag, no twin, none of `others`, no pod. Prints
-    the usage then, which is what somebody wants who tries an image."""
+    """Whether nothing at all says what to do: no flag, no twin, none of `others`, no pod. Says so
+    then, in one line with the remedy, to somebody who tries an image."""
     told = {*parser.twins(prefix), *others, "KUBERNETES_SERVICE_HOST"}
     if arguments or any(environ.get(name) for name in told):
         return False
-    parser.print_usage(sys.stderr)
     sys.stderr.write(
         f"{parser.prog}: no flag and no {prefix} variable says what to do, and this is no pod; "
         f"`{parser.prog} --help` lists the flags\n"
@@ -174,21 +187,28 @@ def option(
     is_switch: bool = False,
 ) -> Any:
     """A field of a dataclass. `is_repeated`: a tuple, and the flag may be given several times.
-    `is_switch`: the flag alone means true, as Go's boolean flags do."""
+    `is_switch`: the flag alone means true, as Go's boolean flags do. The help names the default
+    in any case."""
     arguments: dict[str, Any] = {}
     if is_repeated:
         arguments["action"] = "append"
     if is_switch:
         arguments |= {"nargs": "?", "const": "true"}
     text = text.format(default=default)
+    if default and "default" not in text:
+        text = f"{text}; default {default}" if text else f"default {default}"
     return dataclasses.field(
         metadata={_KEY: Option(value, text, parse, default, name, group, arguments)}
     )
 
 
-def setting(value: str, text: str, parse: Parse, *, group: str = "") -> Any:
-    """An option whose help shows its default as its value."""
-    return option(value, text, parse, default=value, group=group)
+_METAVARS: dict[Parse, str] = {seconds: "DURATION", whole: "NUMBER", size: "SIZE"}
+
+
+def setting(default: str, text: str, parse: Parse, *, group: str = "") -> Any:
+    """An option with a default, whose value's name in the help is that of its parser."""
+    value = _METAVARS.get(parse, "VALUE")
+    return option(value, text, parse, default=default, group=group)
 
 
 def one_of(value: str, text: str, *, true: str = "", name: str = "", group: str = "") -> Any:
@@ -221,7 +241,8 @@ def choice(*choices: str, true: str = "") -> Parse:
 
 def command_line(config: type, *, prog: str, description: str, epilog: str) -> Parser:
     """The flags of a `Config`, in the order and the groups of its fields."""
-    parser = Parser(prog=prog, allow_abbrev=False, description=description, epilog=epilog)
+    parser = Parser(prog=prog, description=description, epilog=epilog)
+    parser.add_argument("--version", action="version", version=f"{prog} {VERSION}")
     group: argparse._ActionsContainer = parser
     for _, each in declared(config):
         if each.group:

@@ -40,7 +40,8 @@ def parse_options(
         is_known = name in defaults or name in more
         if not is_known or not rest:
             problem = "lacks its value" if is_known else f"is not an option of {command}"
-            raise ValueError(f"{name} {problem}\n{usage.rstrip()}")
+            known = ", ".join(dict.fromkeys([*defaults, *more]))
+            raise ValueError(f"{name} {problem}: it takes {known}")
         options[name] = rest.pop(0)
     return options
 
@@ -113,17 +114,26 @@ def _connect(address: tuple[str, int] | str, timeout: float) -> socket.socket:
     return connection
 
 
-def livez(arguments: list[str], *, program: str, listen: str) -> int:
+def url_of(listen: str, variable: str) -> str:
+    """Raises ValueError, which begins with the variable that has `listen`."""
+    # Probes whose address is a constant do without.
+    from edge_sidecars.runtime.values import BadInput, address
+
+    try:
+        return address(listen).dialled.url
+    except BadInput as error:
+        raise ValueError(f"{variable} {error}".strip()) from error
+
+
+def livez(arguments: list[str], *, program: str, listen: str, variable: str = "") -> int:
     """The health check of the images, which needs neither curl nor a shell: 0 only if the program
     on this machine answers its /livez with 200. Whether it leads, is ready or is cut off plays no
     part; a restart would mend none of these.
 
-    `listen`: where the program does if nothing else is said, as it is told itself."""
-    # Other probes do without.
-    from edge_sidecars.runtime.values import address
-
+    `listen`: where the program does if nothing else is said, as it is told itself; `variable`: the
+    one that has it, "" for none."""
     try:
-        url = address(listen).dialled.url
+        url = url_of(listen, variable)
         usage = _USAGE.format(program=program, timeout=DEFAULT_TIMEOUT, url=url)
         defaults = {"--url": url, "--timeout": DEFAULT_TIMEOUT}
         options = parse_options(arguments, defaults, command="livez", usage=usage)

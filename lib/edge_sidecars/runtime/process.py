@@ -15,12 +15,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.version import VERSION as VERSION  # for those that import it from here
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-# Of this release, in status documents and user agents.
-VERSION = "0.2.0"
 SECOND_SIGNAL = 1
 BAD_INPUT = 2
 # Bytes; smaller ones are used again.
@@ -89,7 +88,8 @@ def exit_on_bad_input(program: str, *kinds: type[Exception]) -> Iterator[None]:
     except* refused as group:
         refusal = first_cause(group)
     if refusal is not None:
-        sys.stderr.write(f"{program}: {refusal}\n")
+        # A message of gRPC or YAML has several lines.
+        sys.stderr.write(f"{program}: {' '.join(str(refusal).split())}\n")
         raise SystemExit(BAD_INPUT)
 
 

@@ -10,8 +10,10 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from importlib import import_module
+
+from edge_sidecars.runtime.version import VERSION
 
 BAD_INPUT = 2
 # Where OpenSSL finds them: SSL_CTX_set_default_verify_paths(3).
@@ -25,18 +27,30 @@ def start(
     *,
     extra: str,
     listen: Callable[[Mapping[str, str]], str],
+    variables: Sequence[str] = (),
 ) -> None:
-    """Runs the sub-command, by default `app`, and exits with its status.
+    """Runs the sub-command, by default `app`, which is also `run`, and exits with its status.
 
     `app` and the values of `commands` are modules with a `main(arguments, environ)`; `extra` has to
-    be installed for them. `listen`: where the program answers /livez, by its environment.
+    be installed for them. `listen`: where the program answers /livez, by its environment;
+    `variables`: by which of them, the first that is set.
     """
     arguments = sys.argv[1:]
-    command = arguments.pop(0) if arguments and arguments[0] in {"livez", *commands} else ""
+    if arguments[:1] == ["--version"]:
+        sys.stdout.write(f"{program} {VERSION}\n")
+        sys.exit(0)
+    known = ("run", *(name for name in commands if name != "run"), "livez")
+    command = ""
+    if arguments and not arguments[0].startswith("-"):
+        command = arguments.pop(0)
+        if command not in known:
+            sys.exit(_unknown_command(command, known, program=program))
     if command == "livez":
         from edge_sidecars.runtime.probe import livez
 
-        sys.exit(livez(arguments, program=program, listen=listen(os.environ)))
+        variable = next((name for name in variables if os.environ.get(name)), "")
+        address = listen(os.environ)
+        sys.exit(livez(arguments, program=program, listen=address, variable=variable))
     module = commands.get(command, app)
     if module == app:
         prepare_imports()
@@ -46,6 +60,16 @@ def start(
     except ModuleNotFoundError as error:
         sys.exit(missing_extra(error, program=program, extra=extra))
     sys.exit(main(arguments, os.environ))
+
+
+def _unknown_command(command: str, known: Sequence[str], *, program: str) -> int:
+    from edge_sidecars.runtime.parser import did_you_mean
+
+    sys.stderr.write(
+        f"{program}: {command!r:.80} is no sub-command{did_you_mean(command, known)}: "
+        f"{', '.join(known)}; `{program} --help` lists the flags\n"
+    )
+    return BAD_INPUT
 
 
 def prepare_imports() -> None:

@@ -96,21 +96,37 @@ class StatusCommand:
 
     def _parser(self, environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default = f"http://{self.listen(environ).dialled}"
-        it = Parser(prog=f"{self.program} {self.name}", allow_abbrev=False)
-        it.add_argument("--url", default=default, help=f"of {self.url_of}; default {default}")
-        it.add_argument("-o", "--output", choices=("table", "json"), default="table")
+        it = Parser(prog=f"{self.program} {self.name}")
+        it.add_argument(
+            "--url", metavar="URL", default=default, help=f"of {self.url_of}; default {default}"
+        )
+        add_output(it)
         return it
 
     def _failed(self, error: ValueError, status: int) -> int:
-        sys.stderr.write(f"{self.program} {self.name}: {error}\n")
+        sys.stderr.write(f"{self.program} {self.name}: {' '.join(str(error).split())}\n")
         return status
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """The flag `--output`."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json"),
+        default="table",
+        metavar="table|json",
+        help="default table",
+    )
 
 
 def listens_at(option: str, default: str, *, prefix: str) -> Callable[[Mapping[str, str]], Address]:
     """Where a process listens, by the env twin of its option."""
 
     def listen(environ: Mapping[str, str]) -> Address:
-        return Options({}, environ, prefix=prefix).parsed(option, address, address(default))
+        options = Options({}, environ, prefix=prefix)
+        with options.naming_variables():
+            return options.parsed(option, address, address(default))
 
     return listen
 

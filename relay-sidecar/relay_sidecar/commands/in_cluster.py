@@ -33,8 +33,10 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     try:
         given = vars(_parser().parse_args(arguments))
         options = Options(given, environ, prefix=PREFIX)
-        setup(options.choice("log_format", "text", "json"), "info")
-        return _keep_fresh(_sources(options), _output(options), is_once=bool(given["once"]))
+        with options.naming_variables():
+            setup(options.choice("log_format", "text", "json"), "info")
+            sources, output = _sources(options), _output(options)
+        return _keep_fresh(sources, output, is_once=bool(given["once"]))
     except BadInput as error:
         sys.stderr.write(f"relay-sidecar in-cluster: {error}\n")
         return 2
@@ -45,7 +47,6 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog="relay-sidecar in-cluster",
-        allow_abbrev=False,
         description="Writes the directory of in-cluster clients for this node's relay, and keeps "
         "it fresh until SIGTERM.",
         epilog="Mount it at /var/run/secrets/kubernetes.io/serviceaccount, and set "
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         ("output", "DIR", "to write ca.crt, token and namespace to"),
         ("service-account-dir", "DIR", f"where kubelet puts them; default {SERVICE_ACCOUNT_DIR}"),
         ("certificate-authority", "FILE", f"of the relay; default {AUTHORITY}"),
-        ("namespace", "NS", "default: that of --service-account-dir"),
+        ("namespace", "NAMESPACE", "default: that of --service-account-dir"),
         ("log-format", "text|json", "default text"),
     ):
         it.add_argument(f"--{name}", metavar=value, help=text)
@@ -78,6 +79,8 @@ def _output(options: Options) -> Path:
     source = Path(options.text("service_account_dir") or SERVICE_ACCOUNT_DIR)
     if Path(output).resolve() == source.resolve():
         raise BadInput(f"--output {output} is --service-account-dir itself: name another")
+    if Path(output).exists() and not Path(output).is_dir():
+        raise BadInput(f"--output {output} is no directory: name one, like an emptyDir")
     return Path(output)
 
 

@@ -26,7 +26,8 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     try:
         given = vars(_parser().parse_args(arguments))
         options = Options(given, environ, prefix=PREFIX)
-        content = json.dumps(_content(options, environ), indent=2) + "\n"
+        with options.naming_variables():
+            content = json.dumps(_content(options, environ), indent=2) + "\n"
         if given["output"]:
             _write(Path(given["output"]), content)
         else:
@@ -40,7 +41,6 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog="relay-sidecar kubeconfig",
-        allow_abbrev=False,
         description="Prints a kubeconfig that points to the relay in this pod.",
         epilog="Give it the flags, or the environment, of the relay itself.",
     )
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         ("access", "own|caller", "of the relay; caller: with the pod's service account token"),
         ("local-token-file", "FILE", "of the relay, where the reader has it too"),
         ("service-account-dir", "DIR", f"default {SERVICE_ACCOUNT_DIR}"),
-        ("namespace", "NS", "of the context; default: the pod's own"),
+        ("namespace", "NAMESPACE", "of the context; default: the pod's own"),
     ):
         it.add_argument(f"--{name}", metavar=value, help=text)
     it.add_argument("-o", "--output", metavar="FILE", help="default: standard output")

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from edge_sidecars.runtime.options import Parser
+from edge_sidecars.runtime.options import named
+from edge_sidecars.runtime.parser import Parser, checked
 from edge_sidecars.runtime.startup import missing_extra
-from edge_sidecars.runtime.values import BadInput, address
+from edge_sidecars.runtime.values import BadInput, address, seconds, url
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 from relay_sidecar.node import cni, snapshot, units
 from relay_sidecar.node.installation import FileChange, Installation
@@ -50,7 +51,6 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 def _parser() -> Parser:
     it = Parser(
         prog="relay-sidecar node",
-        allow_abbrev=False,
         description="The relay as part of a node: kubelet and what else runs here go on through "
         "it while the cloud is out of reach, also after a reboot.",
     )
@@ -64,7 +64,7 @@ def _parser() -> Parser:
     uninstall.set_defaults(work=_uninstall)
     prepare = commands.add_parser("prepare", help="before the relay starts: its certificate, ...")
     _add_data_dir(prepare)
-    prepare.add_argument("--pod-listen", type=address, metavar="HOST:PORT")
+    prepare.add_argument("--pod-listen", type=checked(address), metavar="HOST:PORT")
     prepare.set_defaults(work=_prepare)
     save = commands.add_parser("snapshot", help="saves what a reboot must find")
     _add_data_dir(save)
@@ -100,7 +100,9 @@ def _parser() -> Parser:
 
 
 def _add_data_dir(it: argparse.ArgumentParser) -> None:
-    it.add_argument("--data-dir", type=Path, default=DATA_DIR, metavar="DIR", help="%(default)s")
+    it.add_argument(
+        "--data-dir", type=Path, default=DATA_DIR, metavar="DIR", help="default %(default)s"
+    )
 
 
 def _add_kubeconfig(it: argparse.ArgumentParser) -> None:
@@ -118,12 +120,14 @@ def _add_places(it: argparse.ArgumentParser) -> None:
     _add_kubeconfig(it)
     it.add_argument(
         "--listen",
-        type=address,
+        type=checked(address),
         metavar="HOST:PORT",
         help=f"of the relay; default: as installed, else {DEFAULT_LISTEN}",
     )
     it.add_argument(
         "--url",
+        type=checked(url),
+        metavar="URL",
         help="of the relay's --status-listen; default: as installed, else "
         f"http://{DEFAULT_STATUS_LISTEN}",
     )
@@ -145,10 +149,12 @@ def _add_install(it: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="who signs kubelet's certificate; default %(default)s",
     )
-    it.add_argument("--listen", type=address, default=address(DEFAULT_LISTEN), metavar="HOST:PORT")
+    it.add_argument(
+        "--listen", type=checked(address), default=address(DEFAULT_LISTEN), metavar="HOST:PORT"
+    )
     it.add_argument(
         "--pod-listen",
-        type=address,
+        type=checked(address),
         metavar="HOST:PORT",
         help="for pods of the pod network, on a link-local address like 169.254.20.11:10550",
     )
@@ -329,6 +335,7 @@ def _snapshot(given: argparse.Namespace) -> None:
 def _ipam_gc(given: argparse.Namespace) -> None:
     from relay_sidecar.node.ipam_gc import collect
 
+    named("max_age", seconds, given.max_age)
     collect(given.kubeconfig, state_dir=given.data_dir / cni.STATE, max_age=given.max_age)
 
 

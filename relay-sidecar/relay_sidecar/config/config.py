@@ -3,7 +3,7 @@
 Owns defaults, what options mean together, and the messages for bad input, each of which names the
 value and the remedy. No option is ignored: what has no meaning beside another one is refused. A
 flag wins over its twin `RELAY_<FLAG>`; unknown `RELAY_*` are ignored, because a Service named relay
-injects some.
+injects some; what looks like a mistyped one is a warning.
 """
 
 import re
@@ -361,9 +361,11 @@ def parser() -> Parser:
         prog="relay-sidecar",
         description="A Kubernetes API endpoint on localhost that lists and watches each thing "
         "once, keeps it, and goes on answering when the link is cut.",
-        epilog="Sub-commands: `relay-sidecar in-cluster` (leads the clients of a pod to its node's "
-        "relay), `relay-sidecar kubeconfig` (prints one that points here), `relay-sidecar status` "
-        "(streams, watchers, link). Every flag has an env twin, "
+        epilog="Sub-commands: `relay-sidecar run` (default), `relay-sidecar in-cluster` (leads the "
+        "clients of a pod to its node's relay), `relay-sidecar kubeconfig` (prints one that points "
+        "here), `relay-sidecar node` (the relay as part of a node), `relay-sidecar status` "
+        "(streams, watchers, link), `relay-sidecar livez` (exit 0 only if it answers). Every flag "
+        "has an env twin, "
         f"{PREFIX}<FLAG>; one that may be repeated takes several values with spaces between.",
     )
 
@@ -371,6 +373,11 @@ def parser() -> Parser:
 def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
     """Raises `BadInput`."""
     options = Options(vars(parser().parse_args(arguments)), environ, prefix=PREFIX)
+    with options.naming_variables():
+        return _config(options, environ)
+
+
+def _config(options: Options, environ: Mapping[str, str]) -> Config:
     is_local = options.choice("origin", "upstream", "local") == "local"
     asks_callers = options.choice("access", "own", "caller") == "caller"
     _refuse_meaningless(options, is_local=is_local, asks_callers=asks_callers)

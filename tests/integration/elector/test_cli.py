@@ -35,10 +35,10 @@ def refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
 # ── bad input ──
 
 
-def test_without_arguments_the_usage_is_shown() -> None:
-    done = run()
-    assert done.returncode == 2
-    assert done.stderr.startswith("usage: elector-sidecar")
+def test_without_arguments_the_reason_and_the_remedy_are_shown() -> None:
+    line = refused()
+    assert "--lease is required" in line
+    assert "ELECTOR_LEASE" in line
 
 
 def test_help_names_every_flag_and_sub_command() -> None:

@@ -26,13 +26,13 @@ def answering(
 
 def test_only_200_is_success(capsys: pytest.CaptureFixture[str]) -> None:
     with RawServer(answering("200 OK", b"ok\n")) as server:
-        assert main(["--url", server.url]) == 0
+        assert main(["--url", server.url], {}) == 0
     assert capsys.readouterr() == ("", "")
 
 
 def test_200_of_somebody_else_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     with RawServer(answering("200 OK", b"ok", headers="Server: other\r\n")) as server:
-        assert main(["--url", server.url]) == 1
+        assert main(["--url", server.url], {}) == 1
     assert capsys.readouterr().err.endswith(f"whoever answers at {server.url} is no elector\n")
 
 
@@ -51,7 +51,7 @@ def test_every_other_answer_is_a_failure_with_its_reason(
     status: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with RawServer(answering(status, b"not leader: held by x\n")) as server:
-        assert main([f"--url={server.url}"]) == code
+        assert main([f"--url={server.url}"], {}) == code
     assert capsys.readouterr().err == "elector-sidecar check: not leader: held by x\n"
 
 
@@ -66,17 +66,17 @@ def test_every_other_answer_is_a_failure_with_its_reason(
 )
 def test_the_conditions_are_asked_for(flags: list[str], target: bytes) -> None:
     with RawServer(answering("200 OK")) as server:
-        assert main(["--url", server.url, *flags]) == 0
+        assert main(["--url", server.url, *flags], {}) == 0
     assert server.requests[0].split(b" ")[:2] == [b"GET", target]
 
 
 def test_a_unix_socket_is_asked_too(tmp_path: Path) -> None:
     path = tmp_path / "e.sock"
     with RawServer(answering("200 OK"), path=path):
-        assert main(["--url", f"unix:{path}"]) == 0
-    assert main(["--url", f"unix:{path}"]) == 1, "nobody listens any more"
-    assert main(["--url", f"unix:{tmp_path / 'other'}"]) == 1
-    assert main(["--url", "unix:/" + "x" * 200]) == 1
+        assert main(["--url", f"unix:{path}"], {}) == 0
+    assert main(["--url", f"unix:{path}"], {}) == 1, "nobody listens any more"
+    assert main(["--url", f"unix:{tmp_path / 'other'}"], {}) == 1
+    assert main(["--url", "unix:/" + "x" * 200], {}) == 1
 
 
 def silent(connection: Connection) -> None:
@@ -103,14 +103,14 @@ def test_a_server_that_never_comes_to_an_end_is_given_up_in_time(
 ) -> None:
     with RawServer(serve) as server:
         started = time.monotonic()
-        assert main(["--url", server.url, "--timeout", "0.5s"]) == 1
+        assert main(["--url", server.url, "--timeout", "0.5s"], {}) == 1
         assert time.monotonic() - started < 10
 
 
 def test_a_refused_connection_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     with RawServer(silent) as server:
         pass
-    assert main(["--url", server.url]) == 1
+    assert main(["--url", server.url], {}) == 1
     assert "no answer from the elector" in capsys.readouterr().err
 
 
@@ -132,7 +132,7 @@ def test_what_is_no_http_is_a_failure(babble: bytes, capsys: pytest.CaptureFixtu
         connection.send(babble)
 
     with RawServer(serve) as server:
-        assert main(["--url", server.url]) == 1
+        assert main(["--url", server.url], {}) == 1
     assert "not HTTP" in capsys.readouterr().err
 
 
@@ -161,12 +161,12 @@ def test_what_is_no_http_is_a_failure(babble: bytes, capsys: pytest.CaptureFixtu
 def test_bad_use_is_2_and_names_the_value(
     arguments: list[str], value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(arguments) == 2
+    assert main(arguments, {}) == 2
     assert value in capsys.readouterr().err
 
 
 def test_help_is_a_success(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
+    assert main(["--help"], {}) == 0
     assert "--min-remaining" in capsys.readouterr().out
 
 

@@ -80,6 +80,34 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         address(text)
 
 
+# ── what has no meaning ──
+
+
+@pytest.mark.parametrize(
+    ("flags", "needed"),
+    [
+        (["--health-interval", "2s"], "--health-url"),
+        (["--health-grace", "1m"], "--health-url"),
+        (["--drain-timeout", "3s"], "--drain-url"),
+        (["--shard-settle", "1s"], "--shards"),
+        (["--context", "c"], "--kubeconfig"),
+        (["--socket-mode", "0600"], "--listen unix:/PATH"),
+    ],
+)
+def test_what_says_nothing_without_another_flag_is_refused(flags: list[str], needed: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        loaded(*flags)
+    assert str(refused.value).startswith(f"{' '.join(flags)} needs {needed}")
+
+
+def test_a_message_names_the_variable_from_which_the_value_came() -> None:
+    with pytest.raises(BadInput, match="--lease-duration is from ELECTOR_LEASE_DURATION"):
+        loaded(environ={"ELECTOR_LEASE_DURATION": "1s"})
+    with pytest.raises(BadInput) as refused:
+        loaded("--lease-duration", "1s", environ={"ELECTOR_LEASE_DURATION": "20s"})
+    assert "ELECTOR_" not in str(refused.value)
+
+
 # ── order of look-up ──
 
 
@@ -121,10 +149,12 @@ def test_a_flag_beats_its_env_twin_and_both_beat_the_default() -> None:
 def test_every_flag_has_an_env_twin_that_reads_the_same(
     name: str, text: str, field: str, value: object
 ) -> None:
-    environ = POD | {"ELECTOR_LEASE": "x", f"ELECTOR_{name}": text}
-    from_environ = load([], environ, hostname="host")
+    # What gives the others a meaning.
+    others = {"ELECTOR_HEALTH_URL": "http://h", "ELECTOR_DRAIN_URL": "http://h"}
+    others |= {"ELECTOR_LEASE": "x", "ELECTOR_LISTEN": "unix:/e.sock"}
+    from_environ = load([], POD | others | {f"ELECTOR_{name}": text}, hostname="host")
     flag = f"--{name.lower().replace('_', '-')}={text}"
-    from_flag = load([flag], POD | {"ELECTOR_LEASE": "x"}, hostname="host")
+    from_flag = load([flag], POD | others, hostname="host")
     assert getattr(from_environ, field) == value
     assert from_environ == from_flag
 

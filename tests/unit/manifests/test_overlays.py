@@ -2,7 +2,6 @@
 
 import os
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import elector_sidecar.config.config
 import gm.config.config
 import lc.config.config
 import relay_sidecar.config.config
+from edge_sidecars.runtime.version import VERSION
 from tests.unit.manifests.built import (
     MANIFESTS,
     OVERLAYS,
@@ -24,7 +24,7 @@ from tests.unit.manifests.built import (
     of_kind,
     overlay,
 )
-from tests.unit.repository.checkout import ROOT, block, document
+from tests.unit.repository.checkout import ROOT, block
 from tools.harness.controlplane.kustomize import kustomize
 
 PARSERS: dict[str, Any] = {
@@ -33,11 +33,6 @@ PARSERS: dict[str, Any] = {
     "GM": gm.config.config.parser,
     "LC": lc.config.config.parser,
 }
-
-
-def _version() -> str:
-    version: str = tomllib.loads(document("pyproject.toml"))["project"]["version"]
-    return version
 
 
 def _selects(selector: Json, workload: Json) -> bool:
@@ -100,7 +95,7 @@ def test_images_are_ours_in_the_version_that_is_checked_out(name: str) -> None:
     images = {it["image"] for each in of_kind(overlay(name), *WORKLOADS) for it in containers(each)}
     components = {re.sub(r"^edge-sidecars/|:.*$", "", it) for it in images}
     assert {"elector-sidecar", "relay-sidecar", "gm", "lc"} == components
-    assert {it.rpartition(":")[2] for it in images} == {_version()}
+    assert {it.rpartition(":")[2] for it in images} == {VERSION}
     for component in components:
         assert component in (ROOT / "tools" / "images" / "Dockerfile").read_text(encoding="utf-8")
 

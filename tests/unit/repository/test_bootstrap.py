@@ -66,3 +66,31 @@ def test_a_purpose_without_a_lock_file_is_refused(checkout: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "bootstrap: no tools/requirements/none.txt\n"
+
+
+def test_without_venv_root_and_sudo_the_one_command_that_helps_is_named(
+    checkout: Path, tmp_path: Path
+) -> None:
+    """Programs that it calls are those of a folder: a Python without venv, no sudo, no root."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("sh", "dirname", "sed", "cat", "cksum", "flock"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    for name, text in {
+        "python": """case "$*" in *venv*) exit 1 ;; *) cat >/dev/null ;; esac""",
+        "id": "echo 1000",
+        "apt-get": "exit 100",
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    done = subprocess.run(
+        [checkout / "tools/scripts/bootstrap", "demo"],
+        env={"PATH": str(programs), "PYTHON": "python"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "`apt-get install python3-venv` as root" in done.stderr

@@ -27,8 +27,8 @@ STANDARD = set(sys.stdlib_module_names)
 PROGRAMS = {
     "elector-sidecar": "elector-sidecar/elector_sidecar/__main__.py",
     "relay-sidecar": "relay-sidecar/relay_sidecar/__main__.py",
-    "gm": "gm/gm/__main__.py",
-    "lc": "lc/lc/__main__.py",
+    "sedna-gm": "gm/gm/__main__.py",
+    "sedna-lc": "lc/lc/__main__.py",
 }
 REQUIREMENTS = sorted(f"tools/requirements/{path.name}" for path in LOCKS.glob("*.txt"))
 SCRIPTS = sorted(path.name for path in (ROOT / "tools" / "scripts").iterdir())

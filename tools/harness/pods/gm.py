@@ -47,7 +47,11 @@ class GmProcess(Process):
         has_streams = "--mode=relay" not in self.flags
         streams = [f"--stream-listen={LOOPBACK}:{self.stream_port}"] if has_streams else []
         self._launch(
-            "gm", f"--listen={LOOPBACK}:{self.port}", *streams, "--log-format=json", *self.flags
+            "sedna-gm",
+            f"--listen={LOOPBACK}:{self.port}",
+            *streams,
+            "--log-format=json",
+            *self.flags,
         )
         return self
 
@@ -59,7 +63,7 @@ class GmProcess(Process):
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A sub-command that is told this process's address."""
         environ = {"GM_LISTEN": f"{LOOPBACK}:{self.port}"}
-        return self._command("gm", *arguments, environ=environ)
+        return self._command("sedna-gm", *arguments, environ=environ)
 
     # ── what it says ──
 

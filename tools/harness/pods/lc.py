@@ -59,7 +59,7 @@ class LcProcess(Process):
     def start(self, *, wait: bool = True) -> Self:
         """A new process with the same port, root and data; returns when it answers."""
         self._launch(
-            "lc",
+            "sedna-lc",
             f"--node={self.node}",
             f"--root={self.root}",
             f"--bind-port={self.port}",
@@ -124,4 +124,4 @@ class LcProcess(Process):
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A sub-command that is told this LC's port, to its end."""
-        return self._command("lc", *arguments, environ={"BIND_PORT": str(self.port)})
+        return self._command("sedna-lc", *arguments, environ={"BIND_PORT": str(self.port)})
