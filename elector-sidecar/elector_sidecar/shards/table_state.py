@@ -19,6 +19,7 @@ from elector_sidecar.core.observed_lease import ObservedLease
 from elector_sidecar.shards.member_lease import MemberNote, is_labelled
 from elector_sidecar.shards.table import (
     TABLE_ANNOTATION,
+    TABLE_DURATION,
     TABLE_HOLDER,
     MalformedTable,
     NewerTable,
@@ -247,7 +248,10 @@ class TableState:
         return free_at
 
     def _as_observed(self, lease: Lease) -> Lease:
-        """Whoever owns by a table does so for no longer than a validity, however long it stands."""
-        if lease.spec.holder_identity != TABLE_HOLDER:
+        """Whoever owns by a table does so for no longer than a validity, however long it stands:
+        also where its holder was blanked by hand, and nobody is left who knows the table."""
+        spec = lease.spec
+        is_blanked = not spec.holder_identity and spec.lease_duration == TABLE_DURATION
+        if spec.holder_identity != TABLE_HOLDER and not is_blanked:
             return lease
-        return replace(lease, spec=replace(lease.spec, lease_duration=self._duration))
+        return replace(lease, spec=replace(spec, lease_duration=self._duration))

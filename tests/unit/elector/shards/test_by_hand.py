@@ -334,6 +334,27 @@ def test_s1_the_first_table_is_put_back_while_its_only_owner_is_out_of_sight(
     assert ring.shares() == [0, SHARDS]
 
 
+@pytest.mark.parametrize("is_owner_alive", [False, True])
+def test_s2_a_table_that_was_blanked_is_not_waited_out_for_as_long_as_it_says(
+    make: Make, *, is_owner_alive: bool
+) -> None:
+    """Nobody who knows the table writes it back: ten years is the table's duration, not a
+    leader's. An owner that is only cut off keeps its shards until its own validity ends (S1)."""
+    ring = Ring(make)
+    owner = ring.start("a")
+    ring.run(30)
+    assert ring.shares() == [SHARDS]
+    if is_owner_alive:
+        cut(owner, 60.0)
+    else:
+        owner.kill()
+    ring.server.edit(TABLE, lambda raw: raw["spec"].update(holderIdentity=""))
+    ring.start("b")
+    ring.run(50)
+    assert ring.shares()[-1] == SHARDS
+    assert len(ring.members["b"].owned()) == SHARDS
+
+
 def test_s2_what_a_member_leaves_in_order_is_taken_at_once_at_any_time(make: Make) -> None:
     for phase in range(8):
         ring = Ring(make, "x", "y", "z")
