@@ -8,7 +8,7 @@ long, where all use one that has just answered.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol
@@ -117,7 +117,7 @@ class LeaseClient:
             return Found(None)
         except (ApiError, Unreachable, MalformedLease) as error:
             self._complain("reading the Lease failed", "get", error)
-            return Lost(retry_after(error))
+            return Lost(_retry_after(error))
 
     async def write(self, write: WriteLease) -> Applied | Conflicted | Refused | Lost:
         verb = "create" if write.creates else "update"
@@ -135,32 +135,52 @@ class LeaseClient:
             return Conflicted()
         except (ApiError, Unreachable, MalformedLease) as error:
             self._complain("writing the Lease failed", verb, error)
-            is_refusal = isinstance(error, ApiError) and error.is_refusal
-            return (Refused if is_refusal else Lost)(retry_after(error))
+            return failure_of(error)
         finally:
             self._open_writes -= 1
 
     async def watch(self, watch: WatchLease, on_event: OnEvent) -> bool:
         """Calls `on_event` until the watch ends; whether the server ended it in order."""
+
+        def on_object(item: object, is_deleted: bool) -> None:
+            on_event(parse_lease(item), is_deleted=is_deleted)
+
+        return await self._watch(
+            "watching the Lease failed",
+            {"fieldSelector": self._selector},
+            watch.resource_version,
+            on_object,
+        )
+
+    async def _watch(
+        self,
+        complaint: str,
+        selector: Mapping[str, str],
+        resource_version: int | None,
+        on_object: Callable[[object, bool], None],
+    ) -> bool:
+        """Calls `on_object(object, is_deleted)`, which may raise `MalformedLease`, until the watch
+        ends; whether the server ended it in order."""
         self._watched_at = boottime()
         try:
-            await self._follow(watch, on_event)
+            await self._follow(selector, resource_version, on_object)
         except Gone:
             logger.debug("the watch expired")
         except (ApiError, Unreachable, MalformedLease) as error:
-            self._complain("watching the Lease failed", "watch", error)
+            self._complain(complaint, "watch", error)
         else:
             return True
         return False
 
-    async def _follow(self, watch: WatchLease, on_event: OnEvent) -> None:
-        params = {
-            "watch": "true",
-            "fieldSelector": self._selector,
-            "timeoutSeconds": str(WATCH_SECONDS),
-        }
-        if watch.resource_version is not None:
-            params["resourceVersion"] = str(watch.resource_version)
+    async def _follow(
+        self,
+        selector: Mapping[str, str],
+        resource_version: int | None,
+        on_object: Callable[[object, bool], None],
+    ) -> None:
+        params = {"watch": "true", **selector, "timeoutSeconds": str(WATCH_SECONDS)}
+        if resource_version is not None:
+            params["resourceVersion"] = str(resource_version)
         self._count("watch", "sent")
         lines = self._server.lines(self._collection_path, open_timeout=self._timeout, params=params)
         async with aclosing(lines):
@@ -169,8 +189,7 @@ class LeaseClient:
                 if isinstance(event, Bookmark):
                     continue
                 self._forbidden.pop("watch", None)
-                is_deleted = event.type is EventType.DELETED
-                on_event(parse_lease(event.object), is_deleted=is_deleted)
+                on_object(event.object, event.type is EventType.DELETED)
 
     async def _call(
         self,
@@ -228,6 +247,11 @@ def needed_rules(config: Config) -> str:
     )
 
 
-def retry_after(error: Exception) -> float | None:
+def failure_of(error: Exception) -> Refused | Lost:
+    is_refusal = isinstance(error, ApiError) and error.is_refusal
+    return (Refused if is_refusal else Lost)(_retry_after(error))
+
+
+def _retry_after(error: Exception) -> float | None:
     """Seconds that the server asked to wait, if it did."""
     return error.retry_after if isinstance(error, ApiError) else None

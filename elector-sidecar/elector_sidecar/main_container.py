@@ -7,7 +7,6 @@ from every other failure, because it alone proves that nobody listens any more.
 import asyncio
 import ssl
 from functools import cached_property
-from types import TracebackType
 
 import aiohttp
 
@@ -32,12 +31,7 @@ class MainContainer:
     async def __aenter__(self) -> "MainContainer":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self._session.close()
 
     async def health(self, url: str, *, timeout: float) -> Health:

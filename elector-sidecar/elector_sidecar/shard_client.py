@@ -5,33 +5,27 @@ by label that all of them come by. Knows no election.
 """
 
 from collections.abc import Callable
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, decode_object
 from edge_sidecars.kubeapi import (
     ApiClient,
     ApiError,
     Conflict,
-    Gone,
     NotFound,
     Unreachable,
-    parse_event,
 )
-from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import logger
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease
 from elector_sidecar.lease_client import (
-    WATCH_SECONDS,
     Applied,
     Conflicted,
     Found,
     LeaseClient,
     Lost,
     Refused,
-    retry_after,
+    failure_of,
 )
 from elector_sidecar.shards.lease_stream import WatchLeases
 from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION, is_labelled
@@ -88,7 +82,7 @@ class ShardClient(LeaseClient):
             leases = [lease for item in body["items"] if (lease := _readable(item)) is not None]
         except (ApiError, Unreachable) as error:
             self._complain("listing the election's Leases failed", "list", error)
-            return _failure(error)
+            return failure_of(error)
         except (KeyError, TypeError, ValueError) as error:
             self._complain("the list of the election's Leases is malformed", "list", error)
             return Lost(None)
@@ -101,7 +95,7 @@ class ShardClient(LeaseClient):
             return Found(None)
         except (ApiError, Unreachable, MalformedLease) as error:
             self._complain(f"reading the Lease {name} failed", "get", error)
-            return _failure(error)
+            return failure_of(error)
 
     async def write_named(self, write: WriteNamed) -> Applied | Conflicted | Refused | Lost:
         verb, method, path = "update", "PUT", self._named(write.name)
@@ -113,49 +107,25 @@ class ShardClient(LeaseClient):
             if isinstance(error, Conflict) or (isinstance(error, NotFound) and not write.creates):
                 return Conflicted()
             self._complain(f"writing the Lease {write.name} failed", verb, error)
-            return _failure(error)
+            return failure_of(error)
 
     async def watch_all(self, watch: WatchLeases, on_event: Callable[[Lease, bool], None]) -> bool:
         """Calls `on_event(lease, is_deleted)` until the watch ends; whether it ended in order."""
-        self._watched_at = boottime()
-        try:
-            await self._follow_all(watch, on_event)
-        except Gone:
-            logger.debug("the watch expired")
-        except (ApiError, Unreachable, MalformedLease) as error:
-            self._complain("watching the election's Leases failed", "watch", error)
-        else:
-            return True
-        return False
 
-    async def _follow_all(
-        self, watch: WatchLeases, on_event: Callable[[Lease, bool], None]
-    ) -> None:
-        params = {
-            "watch": "true",
-            "labelSelector": self._label,
-            "timeoutSeconds": str(WATCH_SECONDS),
-            "resourceVersion": str(watch.resource_version),
-        }
-        self._count("watch", "sent")
-        lines = self._server.lines(self._collection_path, open_timeout=self._timeout, params=params)
-        async with aclosing(lines):
-            async for line in lines:
-                event = parse_event(line, decode_object)
-                if isinstance(event, Bookmark):
-                    continue
-                self._forbidden.pop("watch", None)
-                lease = _readable(event.object, needed=self._config.lease)
-                if lease is not None:
-                    on_event(lease, event.type is EventType.DELETED)
+        def on_object(item: object, is_deleted: bool) -> None:
+            lease = _readable(item, needed=self._config.lease)
+            if lease is not None:
+                on_event(lease, is_deleted)
+
+        return await self._watch(
+            "watching the election's Leases failed",
+            {"labelSelector": self._label},
+            watch.resource_version,
+            on_object,
+        )
 
     def _named(self, name: str) -> str:
         return f"{self._collection_path}/{name}"
-
-
-def _failure(error: Exception) -> Refused | Lost:
-    is_refusal = isinstance(error, ApiError) and error.is_refusal
-    return (Refused if is_refusal else Lost)(retry_after(error))
 
 
 def _readable(item: Any, *, needed: str = "") -> Lease | None:

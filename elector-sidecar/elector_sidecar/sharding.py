@@ -5,7 +5,7 @@ Owns the one watch of all the election's Leases. Knows no rule: those are in `sh
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -83,26 +83,16 @@ class Sharding:
         match await self._client.list():
             case Listed(leases, version):
                 self.machine.list_answered(command.id, boottime(), leases, version)
-            case (Lost(seconds) | Refused(seconds)) as failure:
-                self.machine.list_failed(
-                    command.id,
-                    boottime(),
-                    is_refused=isinstance(failure, Refused),
-                    retry_after=seconds,
-                )
+            case Lost() | Refused() as failure:
+                _report(failure, command.id, self.machine.list_failed)
         kick()
 
     async def _read(self, command: ReadNamed, kick: Callable[[], None]) -> None:
         match await self._client.read_named(command.name):
             case Found(lease):
                 self.machine.named_answered(command.id, boottime(), lease)
-            case (Lost(seconds) | Refused(seconds)) as failure:
-                self.machine.named_failed(
-                    command.id,
-                    boottime(),
-                    is_refused=isinstance(failure, Refused),
-                    retry_after=seconds,
-                )
+            case Lost() | Refused() as failure:
+                _report(failure, command.id, self.machine.named_failed)
         kick()
 
     async def _write(self, write: WriteNamed, kick: Callable[[], None]) -> None:
@@ -111,13 +101,8 @@ class Sharding:
                 self.machine.write_answered(write.id, boottime(), lease)
             case Conflicted():
                 self.machine.write_rejected(write.id, boottime())
-            case (Lost(seconds) | Refused(seconds)) as failure:
-                self.machine.write_failed(
-                    write.id,
-                    boottime(),
-                    is_refused=isinstance(failure, Refused),
-                    retry_after=seconds,
-                )
+            case Lost() | Refused() as failure:
+                _report(failure, write.id, self.machine.write_failed)
         kick()
 
     async def _watch(self, watch: WatchLeases, kick: Callable[[], None]) -> None:
@@ -128,6 +113,21 @@ class Sharding:
         is_orderly = await self._client.watch_all(watch, on_event)
         self.machine.watch_ended(watch.id, boottime(), is_orderly=is_orderly)
         kick()
+
+
+class _Failed(Protocol):
+    def __call__(
+        self, id: int, now: float, /, *, is_refused: bool, retry_after: float | None
+    ) -> None: ...
+
+
+def _report(failure: Lost | Refused, id: int, failed: _Failed) -> None:
+    failed(
+        id,
+        boottime(),
+        is_refused=isinstance(failure, Refused),
+        retry_after=failure.retry_after,
+    )
 
 
 def _pod(config: Config) -> dict[str, str] | None:

@@ -72,12 +72,6 @@ class ObservedLease:
         return self.is_known and self.lease is None
 
     @property
-    def is_vacated_in_order(self) -> bool:
-        """Whether the record names nobody because its last holder released it, or was waited out
-        and emptied by an elector of ours."""
-        return self.lease is not None and self.holder == "" and self._is_orderly
-
-    @property
     def must_create_vacant(self) -> bool:
         """A create has no version to compare, so that it must not make a leader by itself."""
         return self.is_missing and not (self._take_missing and self.last_holder is None)

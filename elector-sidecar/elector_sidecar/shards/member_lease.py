@@ -15,8 +15,6 @@ from elector_sidecar.core.lease import Lease
 from elector_sidecar.shards.table import ELECTION_LABEL, TableVersion, flag, text, whole
 
 MEMBER_ANNOTATION = "edge-sidecars.io/member"
-# Of another election, or of none: somebody else's Lease.
-MAX_LEASE_NAME = 253
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ class OwnedCondition:
 class ShardEndpoints:
     def __init__(self, elector: Elector, sharding: Sharding) -> None:
         self._elector = elector
-        self._sharding = sharding
         self._machine = sharding.machine
 
     async def shards(self, request: web.BaseRequest, limit: WaitLimit) -> web.StreamResponse:

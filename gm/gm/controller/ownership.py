@@ -81,13 +81,34 @@ class Ownership(Protocol):
         """Until cancelled."""
 
 
-class SingleLeader:
+class _Follower:
+    """What both adapters have in common."""
+
+    def __init__(self, client: LeaderClient | ShardClient) -> None:
+        self._client = client
+        self._listeners: list[OwnershipListener] = []
+
+    @property
+    def remaining(self) -> float:
+        return self._client.remaining
+
+    def watch(self, listener: OwnershipListener) -> None:
+        self._listeners.append(listener)
+
+    def resign(self) -> None:
+        self._client.resign()
+
+    async def run(self) -> None:
+        await self._client.run()
+
+
+class SingleLeader(_Follower):
     """Everything is the leader's."""
 
     def __init__(self, url: str, *, request_timeout: float, user_agent: str) -> None:
         self.client = LeaderClient(url, request_timeout=request_timeout, user_agent=user_agent)
+        super().__init__(self.client)
         self.client.subscribe(self._changed)
-        self._listeners: list[OwnershipListener] = []
 
     @property
     def terms(self) -> int:
@@ -118,24 +139,11 @@ class SingleLeader:
     def share(self) -> float:
         return 1.0
 
-    @property
-    def remaining(self) -> float:
-        return self.client.remaining
-
-    def watch(self, listener: OwnershipListener) -> None:
-        self._listeners.append(listener)
-
     def subscribe(self, changed: Changed) -> None:
         self.client.subscribe(changed)
 
-    def resign(self) -> None:
-        self.client.resign()
-
     async def idle(self) -> None:
         await self.client.wait_for(is_leader=False)
-
-    async def run(self) -> None:
-        await self.client.run()
 
     def _changed(self) -> None:
         for listener in self._listeners:
@@ -144,7 +152,7 @@ class SingleLeader:
                 listener.gained(everything)
 
 
-class ShardOwner:
+class ShardOwner(_Follower):
     """Each object is of the GM that owns its uid's shard."""
 
     def __init__(self, url: str, *, request_timeout: float, user_agent: str) -> None:
@@ -155,15 +163,11 @@ class ShardOwner:
             request_timeout=request_timeout,
             user_agent=user_agent,
         )
-        self._terms = 0
+        super().__init__(self.client)
+        self.terms = 0
         # Shards that came here.
         self.moves = 0
-        self._listeners: list[OwnershipListener] = []
         self._subscribers: list[Changed] = []
-
-    @property
-    def terms(self) -> int:
-        return self._terms
 
     def owns(self, uid: str) -> bool:
         return self.client.owns(uid)
@@ -192,28 +196,15 @@ class ShardOwner:
         document = self.client.document
         return 0.0 if document is None else len(document.owned) / document.shards
 
-    @property
-    def remaining(self) -> float:
-        return self.client.remaining
-
-    def watch(self, listener: OwnershipListener) -> None:
-        self._listeners.append(listener)
-
     def subscribe(self, changed: Changed) -> None:
         self._subscribers.append(changed)
-
-    def resign(self) -> None:
-        self.client.resign()
 
     async def idle(self) -> None:
         await self.client.idle()
 
-    async def run(self) -> None:
-        await self.client.run()
-
     def _gained(self, shards: Sequence[Shard]) -> None:
         self.moves += len(shards)
-        self._terms += any(it.number == 0 for it in shards)
+        self.terms += any(it.number == 0 for it in shards)
         for listener in self._listeners:
             listener.gained(_covers(shards))
         self._tell()

@@ -6,12 +6,10 @@ stream that breaks ends no lead: its last document counts until its deadline. Th
 `lead.py`.
 """
 
-import asyncio
 from collections.abc import Callable
-from typing import Any, Self
 
 from edge_sidecars.kubeapi import ApiClient, Plain
-from edge_sidecars.leader_client.document_stream import Background, DocumentStream
+from edge_sidecars.leader_client.document_stream import DocumentStream, Follower
 from edge_sidecars.leader_client.lead import Lead, LeaderDocument
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -20,7 +18,7 @@ from edge_sidecars.runtime.log import fields, logger
 SHORT_HEARTBEATS = 5
 
 
-class LeaderClient:
+class LeaderClient(Follower):
     """Follows `/leader` of the elector at `url` while it is entered, or while `run` runs.
 
     `request_timeout`: the longest that one action of the main takes, in seconds; `may_act` is
@@ -30,24 +28,15 @@ class LeaderClient:
     def __init__(
         self, url: str, *, request_timeout: float = 0.0, user_agent: str = "leader-client"
     ) -> None:
+        super().__init__()
         self.terms = 0
         self._url = url
         self._request_timeout = request_timeout
         self._user_agent = user_agent
         self._lead = Lead()
         self._listeners: list[Callable[[], None]] = []
-        self._changed = asyncio.Event()
         self._state: tuple[bool, int | None] = (False, None)
         self._short = 0
-        self._has_resigned = False
-        self._background = Background()
-
-    async def __aenter__(self) -> Self:
-        await self._background.enter(self.run())
-        return self
-
-    async def __aexit__(self, *raised: Any) -> None:
-        await self._background.exit(*raised)
 
     @property
     def is_leader(self) -> bool:
@@ -88,19 +77,13 @@ class LeaderClient:
         while self.is_leader is not is_leader:
             await self._changed.wait()
 
-    def resign(self) -> None:
-        """From now on this main does not lead, whatever the elector says: the process ends."""
-        self._has_resigned = True
-        self._notify()
-
     async def run(self) -> None:
-        """Until cancelled."""
         stream = DocumentStream(
             "/leader",
             parse=LeaderDocument.parse,
             proof=self._lead.proof,
             heard=self._heard,
-            expired=self._notify,
+            expired=self._update,
         )
         elector = ApiClient(Plain(self._url), user_agent=self._user_agent)
         try:
@@ -117,15 +100,14 @@ class LeaderClient:
                 "the lead is proven for too short a time to write",
                 extra=fields(remaining=document.remaining, request_timeout=self._request_timeout),
             )
-        self._notify()
+        self._update()
 
-    def _notify(self) -> None:
+    def _update(self) -> None:
         state = (self.is_leader, self.term)
         if state == self._state:
             return
         was, self._state = self._state, state
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._wake()
         if state[0]:
             self.terms += 1
             logger.info("leading", extra=fields(term=state[1]))

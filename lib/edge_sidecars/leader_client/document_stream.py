@@ -8,9 +8,10 @@ ends, for of that no document tells; a stream that breaks ends no proof. Knows n
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from edge_sidecars.leader_client.proof import NotAnElectorDocument, Proof
@@ -105,20 +106,42 @@ def _object(line: bytes) -> dict[str, Any]:
     return document
 
 
-class Background:
-    """Work that runs while a client is entered. A failure of the work cancels the main; the main's
-    own goes on in no group."""
+class Follower(ABC):
+    """Follows an elector while it is entered, or while `run` runs. While it is entered, a failure
+    of `run` cancels the main; the main's own goes on in no group."""
 
     def __init__(self) -> None:
-        self._group = asyncio.TaskGroup()
+        self._changed = asyncio.Event()
+        self._has_resigned = False
+        self._background = asyncio.TaskGroup()
         self._running: asyncio.Task[None] | None = None
 
-    async def enter(self, work: Coroutine[Any, Any, None]) -> None:
-        await self._group.__aenter__()
-        self._running = self._group.create_task(work)
+    async def __aenter__(self) -> Self:
+        await self._background.__aenter__()
+        self._running = self._background.create_task(self.run())
+        return self
 
-    async def exit(self, *raised: Any) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         if self._running is not None:
             self._running.cancel()
         is_cancelled = isinstance(raised[1], asyncio.CancelledError)
-        await self._group.__aexit__(*(raised if is_cancelled else (None, None, None)))
+        await self._background.__aexit__(*(raised if is_cancelled else (None, None, None)))
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Until cancelled."""
+
+    @abstractmethod
+    def _update(self) -> None:
+        """Says what changed, and sees to what follows."""
+
+    def resign(self) -> None:
+        """From now on this main leads or owns nothing, whatever the elector says: the process
+        ends."""
+        self._has_resigned = True
+        self._update()
+
+    def _wake(self) -> None:
+        """Whoever waits for a change looks again."""
+        self._changed.set()
+        self._changed = asyncio.Event()

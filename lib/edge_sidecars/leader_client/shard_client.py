@@ -9,10 +9,9 @@ until its deadline. The arithmetic is `shards.py`.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Self
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Plain, Unreachable
-from edge_sidecars.leader_client.document_stream import Background, DocumentStream
+from edge_sidecars.leader_client.document_stream import DocumentStream, Follower
 from edge_sidecars.leader_client.shards import Shard, ShardClaims, ShardsDocument
 from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
@@ -24,7 +23,7 @@ OnLost = Callable[[Sequence[Shard]], Awaitable[None]]
 OnGained = Callable[[Sequence[Shard]], None]
 
 
-class ShardClient:
+class ShardClient(Follower):
     """Follows `/shards` of the elector at `url` while it is entered, or while `run` runs.
 
     `on_lost`: stops the work on these shards and returns when none of it is going on. `on_gained`:
@@ -42,23 +41,14 @@ class ShardClient:
         request_timeout: float = 0.0,
         user_agent: str = "shard-client",
     ) -> None:
+        super().__init__()
         self._url = url
         self._on_lost = on_lost
         self._on_gained = on_gained
         self._request_timeout = request_timeout
         self._elector = ApiClient(Plain(url), user_agent=user_agent)
         self._claims = ShardClaims()
-        self._changed = asyncio.Event()
-        self._has_resigned = False
         self._group: asyncio.TaskGroup | None = None
-        self._background = Background()
-
-    async def __aenter__(self) -> Self:
-        await self._background.enter(self.run())
-        return self
-
-    async def __aexit__(self, *raised: Any) -> None:
-        await self._background.exit(*raised)
 
     @property
     def document(self) -> ShardsDocument | None:
@@ -118,13 +108,7 @@ class ShardClient:
         while not self._claims.is_idle:
             await self._changed.wait()
 
-    def resign(self) -> None:
-        """From now on nothing is owned, whatever the elector says: the process ends."""
-        self._has_resigned = True
-        self._update()
-
     async def run(self) -> None:
-        """Until cancelled."""
         stream = DocumentStream(
             "/shards",
             parse=ShardsDocument.parse,
@@ -148,7 +132,6 @@ class ShardClient:
         self._update()
 
     def _update(self) -> None:
-        """Says what changed, and sees to what follows."""
         changes = self._claims.changes(boottime(), has_resigned=self._has_resigned)
         if self._group is None:
             return
@@ -162,14 +145,14 @@ class ShardClient:
         if to_confirm := self._claims.to_confirm():
             self._group.create_task(self._confirm(to_confirm))
         if changes.lost or changes.gained:
-            self._notify()
+            self._wake()
 
     async def _stop(self, lost: Sequence[Shard]) -> None:
         if self._on_lost is not None:
             await self._on_lost(lost)
         self._claims.stopped(lost)
         self._update()
-        self._notify()
+        self._wake()
 
     async def _confirm(self, shards: Sequence[Shard]) -> None:
         for shard in shards:
@@ -187,10 +170,6 @@ class ShardClient:
                     extra=fields(shard=shard.number, why=str(error)),
                 )
                 self._claims.unconfirmed(shard)
-
-    def _notify(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
 
 
 def _numbers(shards: Sequence[Shard]) -> str:

@@ -7,7 +7,6 @@ server says now: `is_live`.
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -56,12 +55,7 @@ class KubeletApi:
         self._transport = ApiTransport(self._credentials, user_agent=agent)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self._transport.close()
 
     async def ask(self, method: str, target: str, content: object = None) -> NodeAnswer:

@@ -14,7 +14,6 @@ from multidict import MultiMapping
 from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.list_options import shard_selector
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
-from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
@@ -107,8 +106,7 @@ class Api:
     async def _forward(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         shards, pushdown = shards_of(info), self._reads.pushdown
         if pushdown is not None:
-            scope = ListScope(info.resource, info.namespace)
-            pushed = await pushdown.answer(request, scope, shards)
+            pushed = await pushdown.answer(request, info, None, shards)
             if pushed is not None:
                 return pushed
         return await self._upstream.forward(request, shards)

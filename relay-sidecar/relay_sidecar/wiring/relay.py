@@ -214,13 +214,15 @@ def _streams(
 ) -> Streams:
     counters = RelayCounters()
     source = UpstreamSource(
-        transport, met=probe.met, authenticated=probe.authenticated, counters=counters
+        transport,
+        request_timeout=config.request_timeout,
+        met=probe.met,
+        authenticated=probe.authenticated,
+        counters=counters,
     )
 
     def connect(owner: Streams) -> Reflectors:
-        return Reflectors(
-            source, journal, probe, owner, spawn=spawn, request_timeout=config.request_timeout
-        )
+        return Reflectors(source, journal, probe, owner, spawn=spawn)
 
     return Streams(connect, MinResourceVersion(), limits_of(config), counters)
 

@@ -27,14 +27,15 @@ def met_with(status: str, headers: str = "") -> list[LinkEvidence]:
         transport = ApiTransport(Plain(server.url), user_agent="relay-sidecar/test")
         source = UpstreamSource(
             transport,
+            request_timeout=TIMEOUT,
             met=met.append,
             authenticated=lambda status: None,
             counters=RelayCounters(),
         )
         with suppress(ApiError):
-            await source.page("/api/v1/pods", {}, timeout=TIMEOUT)
+            await source.page("/api/v1/pods", {})
         with suppress(ApiError):
-            async for _ in source.batches("/api/v1/pods", {}, open_timeout=TIMEOUT):
+            async for _ in source.batches("/api/v1/pods", {}):
                 break
         documents = DocumentSource(
             transport,

@@ -110,7 +110,7 @@ class World:
         self.gets = Gets(self.freshness)
         selection = Selection(self, self)
         self.lists = Lists(selection, self.freshness)
-        self.watches = Watches(self, self.streams, selection, self.freshness, chance=lambda: 0.0)
+        self.watches = Watches(selection, self.freshness, chance=lambda: 0.0)
 
     def _wall(self) -> float:
         self.ticks += 1.0

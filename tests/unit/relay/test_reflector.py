@@ -52,7 +52,6 @@ class FakeSource(UpstreamSource):
         path: str,
         params: Mapping[str, str],
         *,
-        timeout: float,
         accept: str = "application/json",
         arrived: Callable[[bytearray], None] | None = None,
         aged: Callable[[float], None] | None = None,
@@ -65,7 +64,7 @@ class FakeSource(UpstreamSource):
         return body
 
     async def batches(
-        self, path: str, params: Mapping[str, str], *, open_timeout: float
+        self, path: str, params: Mapping[str, str]
     ) -> AsyncGenerator[Sequence[bytes], None]:
         yield []
         while (told := await self.lines.get()) is not None:
@@ -103,7 +102,6 @@ class Scene:
                 link_that_is_up(),
                 owner,
                 spawn=asyncio.create_task,
-                request_timeout=5.0,
             ),
             MinResourceVersion(),
             limits,

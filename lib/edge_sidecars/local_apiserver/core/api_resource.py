@@ -97,10 +97,6 @@ class Resource:
     convert: Callable[[Object], Object] | None = None
     revert: Callable[[Object], Object] | None = None
 
-    @property
-    def group_kind(self) -> tuple[str, str]:
-        return self.name.group, self.kind
-
     def served(self, obj: Object) -> Object:
         """A stored object as this version shows it. The given one is used up."""
         return self._converted(obj, self.name, self.convert)

@@ -31,12 +31,9 @@ NOT_IN_THIS_FORM: Final = frozenset({406, 415})
 class Confirmer:
     """Of one stream; one question at a time."""
 
-    def __init__(
-        self, steps: StreamSteps, source: UpstreamSource, *, request_timeout: float
-    ) -> None:
+    def __init__(self, steps: StreamSteps, source: UpstreamSource) -> None:
         self._steps = steps
         self._source = source
-        self._timeout = request_timeout
         self._confirming = Confirming()
         self._question: asyncio.Task[None] | None = None
         # Upstream has no metadata of these objects by itself.
@@ -133,7 +130,5 @@ class Confirmer:
     async def _page(self, limit: int, accept: str, aged: Callable[[float], None]) -> Page:
         scope = self._steps.stream.scope
         params = scope.params | ({"limit": str(limit)} if limit else {})
-        body = await self._source.page(
-            scope.path, params, timeout=self._timeout, accept=accept, aged=aged
-        )
+        body = await self._source.page(scope.path, params, accept=accept, aged=aged)
         return read_page(body)

@@ -24,12 +24,9 @@ NOT_READABLE: Final = 406
 class ListPhase:
     """Of one stream, list by list."""
 
-    def __init__(
-        self, steps: StreamSteps, source: UpstreamSource, *, request_timeout: float
-    ) -> None:
+    def __init__(self, steps: StreamSteps, source: UpstreamSource) -> None:
         self._steps = steps
         self._source = source
-        self._timeout = request_timeout
         # Objects on the pages of the list that is under way; how often the stream had been listed
         # when it began.
         self._listed = self._lists = 0
@@ -52,7 +49,6 @@ class ListPhase:
         body = await self._source.page(
             stream.scope.path,
             params,
-            timeout=self._timeout,
             arrived=lambda body: self._persist_early(arriving.more(body)),
             aged=self._was_old,
         )

@@ -54,7 +54,6 @@ class Reflector:
         *,
         link: LinkVerdict,
         may_ask: bool,
-        request_timeout: float,
     ) -> None:
         knows = stream.collection.is_synced and not stream.is_doubtful
         version = stream.collection.cursor if knows else None
@@ -62,11 +61,10 @@ class Reflector:
         self._stream = stream
         self._source = source
         self._owner = owner
-        self._timeout = request_timeout
         self._kick = asyncio.Event()
         self._steps = StreamSteps(stream, self.reflection, journal, owner, wake=self._kick.set)
-        self._confirmer = Confirmer(self._steps, source, request_timeout=request_timeout)
-        self._list = ListPhase(self._steps, source, request_timeout=request_timeout)
+        self._confirmer = Confirmer(self._steps, source)
+        self._list = ListPhase(self._steps, source)
 
     def is_open(self) -> bool:
         """Upstream's watch brings what happens."""
@@ -197,7 +195,7 @@ class Reflector:
             "resourceVersion": str(command.version),
             "timeoutSeconds": str(command.timeout_seconds),
         }
-        batches = self._source.batches(stream.scope.path, params, open_timeout=self._timeout)
+        batches = self._source.batches(stream.scope.path, params)
         lone_at = -math.inf
         async with aclosing(batches):
             async for lines in batches:

@@ -36,16 +36,14 @@ class Reflectors:
         streams: Streams,
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
-        request_timeout: float,
     ) -> None:
+        self._source = source
+        self._journal = journal
         self._probe = probe
         # As reported last: what is done about the link waits for the report.
         self._may_ask = False
         self._streams = streams
-        self._source = source
-        self._journal = journal
         self._spawn = spawn
-        self._timeout = request_timeout
         self._running: dict[Stream, tuple[Reflector, asyncio.Task[None]]] = {}
 
     def start(self, stream: Stream) -> None:
@@ -58,7 +56,6 @@ class Reflectors:
             self,
             link=self._probe.link,
             may_ask=self._may_ask,
-            request_timeout=self._timeout,
         )
         self._running[stream] = (reflector, self._spawn(reflector.run()))
         logger.debug("stream opened", extra=fields(stream=stream.scope))

@@ -24,11 +24,13 @@ class UpstreamSource:
         self,
         transport: ApiTransport,
         *,
+        request_timeout: float,
         met: Callable[[LinkEvidence], None],
         authenticated: Callable[[int], None],
         counters: RelayCounters,
     ) -> None:
         self._transport = transport
+        self._timeout = request_timeout
         self._met = met
         self._authenticated = authenticated
         self._counters = counters
@@ -38,7 +40,6 @@ class UpstreamSource:
         path: str,
         params: Mapping[str, str],
         *,
-        timeout: float,
         accept: str = "application/json",
         arrived: Callable[[bytearray], None] | None = None,
         aged: Callable[[float], None] | None = None,
@@ -48,7 +49,7 @@ class UpstreamSource:
         request = Request(
             "GET",
             _target(path, params),
-            header_timeout=timeout,
+            header_timeout=self._timeout,
             headers=(("Accept", accept), ("Accept-Encoding", "gzip")),
             is_decoded=True,
         )
@@ -60,7 +61,7 @@ class UpstreamSource:
                     aged(float(age))
                 # In place: joining parts would need the memory of a big list twice.
                 body = bytearray()
-                async for chunk in answer.chunks(idle_timeout=timeout):
+                async for chunk in answer.chunks(idle_timeout=self._timeout):
                     body += chunk
                     if len(body) > MAX_PAGE:
                         raise Unreachable(f"{path}: a list of over {MAX_PAGE} bytes")
@@ -74,20 +75,20 @@ class UpstreamSource:
         return body
 
     async def batches(
-        self, path: str, params: Mapping[str, str], *, open_timeout: float
+        self, path: str, params: Mapping[str, str]
     ) -> AsyncGenerator[Sequence[bytes], None]:
         """Whole lines as they come; an empty batch once upstream has accepted."""
         request = Request(
             "GET",
             _target(path, params),
-            header_timeout=open_timeout,
+            header_timeout=self._timeout,
             headers=(("Accept", "application/json"), ("Accept-Encoding", "identity")),
             connection="fresh",
         )
         async with self._transport.send(request) as answer:
             self._heard(answer)
             if answer.status >= 300:
-                _check(answer, await answer.read(limit=1024 * 1024, idle_timeout=open_timeout))
+                _check(answer, await answer.read(limit=1024 * 1024, idle_timeout=self._timeout))
             yield []
             async for lines in answer.batches():
                 self._met(LinkEvidence.ANSWERED)

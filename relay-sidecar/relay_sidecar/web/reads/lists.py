@@ -8,7 +8,6 @@ from edge_sidecars.apimachinery.request.request_info import (
     ListOptions,
     VersionMatch,
 )
-from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, expired, expired_continue, too_large_version
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.list_encoder import ListBody
@@ -46,8 +45,7 @@ class Lists:
         request, wanted = read.request, read.wanted
         scope = await self._selection.scope(read.info, options)
         if self._pushdown is not None:
-            whole = scope or ListScope(read.resource, read.info.namespace)
-            pushed = await self._pushdown.answer(request, whole, options.shards)
+            pushed = await self._pushdown.answer(request, read.info, scope, options.shards)
             if pushed is not None:
                 return pushed
         if scope is None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from edge_sidecars.apimachinery.request.list_options import SHARD_SELECTOR
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.kubeapi import Unreachable
@@ -52,9 +53,15 @@ class ShardPushdown:
         self._applied.clear()
 
     async def answer(
-        self, request: web.BaseRequest, scope: ListScope, shards: ShardSelector
+        self,
+        request: web.BaseRequest,
+        info: RequestInfo,
+        scope: ListScope | None,
+        shards: ShardSelector,
     ) -> web.StreamResponse | None:
-        """Upstream's answer; None where it is to be answered as without the flag."""
+        """Upstream's answer; None where it is to be answered as without the flag. `scope`: of the
+        stream that could serve it; None if none could."""
+        scope = scope or ListScope(info.resource, info.namespace)
         if shards.is_everything or not self._upstream.is_up:
             return None
         if self._streams.at_hand(scope) is not None:

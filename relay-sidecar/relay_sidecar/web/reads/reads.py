@@ -36,8 +36,6 @@ class Reads:
         self._gets = Gets(self.freshness)
         self._lists = Lists(selection, self.freshness, pushdown=self.pushdown)
         self._watches = Watches(
-            upstream,
-            streams,
             selection,
             self.freshness,
             chance=random.random,

@@ -18,7 +18,6 @@ from edge_sidecars.apimachinery.status import Refused, expired, too_large_versio
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, opened, ready
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
 from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import (
@@ -29,7 +28,6 @@ from relay_sidecar.web.reads.selection import (
     view_of,
 )
 from relay_sidecar.web.reads.watch_session import WatchSession
-from relay_sidecar.web.upstream import Upstream
 
 # Seconds; kube-apiserver's default of --min-request-timeout.
 MIN_REQUEST_TIMEOUT = 1800.0
@@ -46,8 +44,6 @@ class Watches:
 
     def __init__(
         self,
-        upstream: Upstream,
-        streams: Streams,
         selection: Selection,
         freshness: Freshness,
         *,
@@ -55,8 +51,8 @@ class Watches:
         pushdown: ShardPushdown | None = None,
     ) -> None:
         self._pushdown = pushdown
-        self._upstream = upstream
-        self._streams = streams
+        self._upstream = freshness.upstream
+        self._streams = freshness.streams
         self._selection = selection
         self._freshness = freshness
         self._chance = chance
@@ -71,8 +67,7 @@ class Watches:
         since = self._freshness.clock()
         scope = await self._selection.scope(read.info, options)
         if self._pushdown is not None:
-            whole = scope or ListScope(read.resource, read.info.namespace)
-            pushed = await self._pushdown.answer(request, whole, options.shards)
+            pushed = await self._pushdown.answer(request, read.info, scope, options.shards)
             if pushed is not None:
                 return pushed
         if self._upstream.is_up and (scope is None or not is_made_here(wanted)):
