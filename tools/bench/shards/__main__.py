@@ -112,12 +112,15 @@ def _changes(fleet: ShardedFleet, values: dict[str, list[float]]) -> None:
     add("moves, 3 to 4 members of 64 shards", found["moved"])
     pods = list(fleet.pods)
     leaving = pods.pop()
-    add("SIGTERM of a member: until all is owned", unowned_after(leaving.terminate, pods, SHARDS))
+    add(
+        "SIGTERM of a member: until all is owned",
+        unowned_after(leaving.terminate, leaving, pods, SHARDS),
+    )
     found = scale_up(fleet, pods, confirms=False)
     add("scale-up, the main never confirms", found["seconds"])
     pods = [pod for pod in fleet.pods if pod.is_running]
     killed = pods.pop()
-    add("SIGKILL of a member: until all is owned", unowned_after(killed.kill, pods, SHARDS))
+    add("SIGKILL of a member: until all is owned", unowned_after(killed.kill, killed, pods, SHARDS))
 
 
 def _at_rest(
