@@ -7,9 +7,10 @@ is part of what is measured. Leaves no connection open, also where the member wa
 import http.client
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, Self
 
@@ -97,13 +98,13 @@ def following(pods: Sequence[ElectorPod], *, confirms: bool) -> Iterator[list[Fo
         yield [stack.enter_context(Followed(pod, confirms=confirms)) for pod in pods]
 
 
-def gaps(members: Sequence[Followed]) -> dict[int, float]:
+def gaps(histories: Iterable[Sequence[Owned]]) -> dict[int, float]:
     """For how many seconds each shard that changed its owner had none: from the document that it
-    left to the one that it came with."""
+    left to the one that it came with. A history for each member."""
     lost: dict[int, float] = {}
     found: dict[int, float] = {}
-    for member in members:
-        for before, after in zip(member.history, member.history[1:], strict=False):
+    for history in histories:
+        for before, after in pairwise(history):
             lost |= dict.fromkeys(before.shards - after.shards, after.since)
             found |= dict.fromkeys(after.shards - before.shards, after.since)
     return {shard: at - lost[shard] for shard, at in found.items()}

@@ -36,7 +36,7 @@ def scale_up(fleet: ShardedFleet, members: list[ElectorPod], *, confirms: bool) 
         with Followed(joined, confirms=confirms) as new:
             everybody = [*before, new]
             _wait(lambda: _is_even(everybody, fleet.shards), TIMEOUT + SETTLE)
-    moved = gaps(everybody)
+    moved = gaps(it.history for it in everybody)
     return {"seconds": max(moved.values()), "moved": float(len(moved))}
 
 
