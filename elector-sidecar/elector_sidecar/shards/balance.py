@@ -4,11 +4,16 @@ Pure and deterministic: members that see the same table and the same members dec
 change moves no more shards than the sizes of the shares need (S3); without one nothing moves (S4).
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 # Seconds between two takers, so that the second sees what the first one took.
 TAKER_SPACING = 0.02
+# Shards are given up and become free one after the other: what comes so soon after another is
+# written with it, but nothing waits longer than the second of these. Seconds.
+GATHER = 0.02
+LONGEST_GATHER = 0.1
 # A shard that stays free for so long is taken by whoever can. Seconds.
 UNTAKEN_LIMIT = 1.0
 
@@ -26,10 +31,12 @@ class Share:
 
 @dataclass(frozen=True)
 class Taking:
-    """Shards that a member takes, after waiting for its turn (seconds)."""
+    """Shards that a member takes, after waiting for its turn (seconds). `are_all`: no more are
+    needed to make the shares even."""
 
     shards: tuple[int, ...]
     delay: float
+    are_all: bool = True
 
 
 def participants(members: Mapping[str, Share]) -> dict[str, Share]:
@@ -66,6 +73,13 @@ def excess(me: str, members: Mapping[str, Share], shards: int) -> int:
     return 0
 
 
+def gathered_at(since: Collection[float]) -> float:
+    """When to write what has been due since these times, where more is due in a moment."""
+    if not since:
+        return math.inf
+    return min(max(since) + GATHER, min(since) + LONGEST_GATHER)
+
+
 def taking(
     me: str, members: Mapping[str, Share], free: Sequence[int], late: Sequence[int], shards: int
 ) -> Taking:
@@ -86,4 +100,5 @@ def taking(
         return Taking((), 0.0)
     place = order.index(me)
     first = sum(wanted[identity] for identity in order[:place])
-    return Taking(tuple(sorted(free)[first : first + wanted[me]]), place * TAKER_SPACING)
+    mine = tuple(sorted(free)[first : first + wanted[me]])
+    return Taking(mine, place * TAKER_SPACING, len(free) >= sum(wanted.values()))

@@ -11,8 +11,7 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-# Confirmations come one by one: those that come within this time are written together. Seconds.
-GATHER = 0.02
+from elector_sidecar.shards.balance import gathered_at
 
 
 @dataclass
@@ -115,17 +114,17 @@ class Ownership:
         return True
 
     def ready(self, now: float) -> list[int]:
-        """Those that may be written free; together, where more become so in a moment."""
-        over = {s: it for s, it in self.shards.items() if it.is_handing_over}
-        due = sorted(s for s, it in over.items() if it.ready_at <= now)
-        gathered_at = min((over[s].ready_at for s in due), default=math.inf) + GATHER
-        return due if len(due) == len(over) or now >= gathered_at else []
+        """Those that may be written free; together, where more become so in a moment, because
+        confirmations come one by one."""
+        over = {s: it.ready_at for s, it in self.shards.items() if it.is_handing_over}
+        due = {s: at for s, at in over.items() if at <= now}
+        return sorted(due) if len(due) == len(over) or now >= gathered_at(due.values()) else []
 
     def ready_at(self, now: float) -> float:
         """When `ready` may have an answer that it does not have now."""
         times = [it.ready_at for it in self.shards.values() if it.is_handing_over]
-        later = [at for time in times for at in (time, time + GATHER) if at > now]
-        return min(later, default=math.inf)
+        due = [at for at in times if at <= now]
+        return min([at for at in (*times, gathered_at(due)) if at > now], default=math.inf)
 
     def is_settled(self, now: float) -> bool:
         """Whether the main does no work of a term that the member ended by itself."""

@@ -208,7 +208,10 @@ class ShardMoves:
             waited, passed = UNTAKEN_LIMIT, self._below_quota(now, shares)
         if not mine.shards:
             return NO_MOVES
-        due_at = max(free[shard] for shard in mine.shards) + waited + mine.delay
+        since = [free[shard] for shard in mine.shards]
+        # Several members give up shards at once, each in a write of its own.
+        due_at = max(since) if mine.are_all else balance.gathered_at(since)
+        due_at += waited + mine.delay
         return Moves(mine.shards, due_at, passed)
 
     def _below_quota(self, now: float, shares: dict[str, Share]) -> frozenset[Term]:

@@ -26,8 +26,12 @@ SHARDS = 64
 LEASE_DURATION = 15.0
 # Asked one after the other, so that each answer has the machine to itself.
 QUESTIONS = 2000
-# By its design: the sharder labels each object that moves with drain, then with the next shard.
-PUBLISHED = "not run beside: kubernetes-controller-sharding, two writes per moved object (0 here)"
+# By its documents and its source: an object that moves is written by the sharder (to drain it) and
+# by the shard that lets it go; a Lease is taken once it has been over for its duration again.
+PUBLISHED = (
+    "not run beside: kubernetes-controller-sharding, two writes per moved object (0 here), a "
+    "killed member's objects with an owner 2 L after its last renewal (L + 0.5 s here)"
+)
 
 
 @dataclass(frozen=True)
@@ -112,12 +116,15 @@ def _changes(fleet: ShardedFleet, values: dict[str, list[float]]) -> None:
     add("moves, 3 to 4 members of 64 shards", found["moved"])
     pods = list(fleet.pods)
     leaving = pods.pop()
-    add("SIGTERM of a member: until all is owned", unowned_after(leaving.terminate, pods, SHARDS))
+    add(
+        "SIGTERM of a member: until all is owned",
+        unowned_after(leaving.terminate, leaving, pods, SHARDS),
+    )
     found = scale_up(fleet, pods, confirms=False)
     add("scale-up, the main never confirms", found["seconds"])
     pods = [pod for pod in fleet.pods if pod.is_running]
     killed = pods.pop()
-    add("SIGKILL of a member: until all is owned", unowned_after(killed.kill, pods, SHARDS))
+    add("SIGKILL of a member: until all is owned", unowned_after(killed.kill, killed, pods, SHARDS))
 
 
 def _at_rest(

@@ -1,86 +1,56 @@
 """Members come and go: for how long is a shard nobody's, and how many move."""
 
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tools.bench.shards.followed import Followed, following, gaps
+from tools.harness.controlplane.answer import boottime
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.sharded import ShardedFleet, owned, release, shards
+from tools.harness.pods.sharded import ShardedFleet
 
 DEFAULTS: tuple[str, ...] = ()
 SETTLE = 5.0
-# Seconds from one look at all members to the next, as far as this machine keeps up.
+# Seconds between two looks at what the streams brought.
 POLL = 0.01
 TIMEOUT = 60.0
 
 
-def unowned_after(act: Callable[[], None], members: list[ElectorPod], count: int) -> float:
-    """Seconds from the act until all shards are owned by these members."""
-    begun = time.monotonic()
-    act()
-    while sum(len(owned(pod)) for pod in members) < count:
-        if time.monotonic() - begun > TIMEOUT:
-            raise AssertionError(f"shards unowned after {TIMEOUT:g} s")
-        time.sleep(POLL)
-    return time.monotonic() - begun
-
-
-class ConfirmingMain(threading.Thread):
-    """A main that follows the documents, and confirms at once what is handed over, or never."""
-
-    def __init__(self, pod: ElectorPod, *, confirms: bool) -> None:
-        super().__init__(daemon=True)
-        self._pod = pod
-        self._confirms = confirms
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        while not self._ended.is_set():
-            try:
-                document = shards(self._pod, promise=True)
-            except AssertionError:
-                return
-            for it in document["handingOver"] if self._confirms else ():
-                release(self._pod, it["shard"], it["fencingToken"])
-            time.sleep(POLL)
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join(TIMEOUT)
+def unowned_after(
+    act: Callable[[], None], leaving: ElectorPod, staying: list[ElectorPod], count: int
+) -> float:
+    """Seconds from the act upon the one until all shards are owned by the others; the main of each
+    confirms what it hands over."""
+    with following([leaving, *staying], confirms=True) as (_, *members):
+        begun = boottime()
+        act()
+        _wait(lambda: sum(len(it.owned) for it in members) == count, TIMEOUT)
+        return max(it.history[-1].since for it in members) - begun
 
 
 def scale_up(fleet: ShardedFleet, members: list[ElectorPod], *, confirms: bool) -> dict[str, float]:
     """A member more: for how many seconds a shard that moved had no owner, at most, and how many
-    moved. From the last look that found it with its old owner to the first with the new one."""
-    before = {shard: pod.name for pod in members for shard in owned(pod)}
-    mains = [ConfirmingMain(pod, confirms=confirms) for pod in members]
-    for main in mains:
-        main.start()
-    joined = fleet.join("--shard-settle", f"{SETTLE:g}s", timing=DEFAULTS)
-    everybody = [*members, joined]
-    last_seen: dict[int, float] = {}
-    first_seen: dict[int, float] = {}
-    begun, is_even = time.monotonic(), False
-    while not is_even:
-        if time.monotonic() - begun > TIMEOUT + SETTLE:
-            raise AssertionError("the new member did not get its share")
+    moved."""
+    with following(members, confirms=confirms) as before:
+        joined = fleet.join("--shard-settle", f"{SETTLE:g}s", timing=DEFAULTS)
+        with Followed(joined, confirms=confirms) as new:
+            everybody = [*before, new]
+            _wait(lambda: _is_even(everybody, fleet.shards), TIMEOUT + SETTLE)
+    moved = gaps(it.history for it in everybody)
+    return {"seconds": max(moved.values()), "moved": float(len(moved))}
+
+
+def _is_even(members: Sequence[Followed], count: int) -> bool:
+    shares = [len(it.owned) for it in members]
+    return sum(shares) == count and max(shares) - min(shares) <= 1
+
+
+def _wait(is_done: Callable[[], bool], timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while not is_done():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"shards are without an owner after {timeout:g} s")
         time.sleep(POLL)
-        shares = []
-        for pod in everybody:
-            asked = time.monotonic()
-            mine = owned(pod)
-            shares.append(len(mine))
-            for shard in mine:
-                if pod.name == before[shard]:
-                    last_seen[shard] = asked
-                else:
-                    first_seen.setdefault(shard, time.monotonic())
-        is_even = sum(shares) == fleet.shards and max(shares) - min(shares) <= 1
-    for main in mains:
-        main.end()
-    gaps = [first_seen[shard] - last_seen[shard] for shard in first_seen]
-    return {"seconds": max(gaps), "moved": float(len(first_seen))}
 
 
 def requests(pod: ElectorPod) -> float:

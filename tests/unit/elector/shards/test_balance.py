@@ -1,9 +1,19 @@
 """S3 and S4 as arithmetic: shares differ by at most one, and no move is too many."""
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elector_sidecar.shards.balance import Share, excess, quotas, taking
+from elector_sidecar.shards.balance import (
+    GATHER,
+    LONGEST_GATHER,
+    Share,
+    excess,
+    gathered_at,
+    quotas,
+    taking,
+)
 
 COUNTS = st.integers(2, 256)
 MEMBERS = st.dictionaries(
@@ -75,3 +85,17 @@ def test_takers_take_different_shards_one_after_the_other(
 def test_what_nobody_took_in_time_is_taken_above_the_quota_too() -> None:
     members = {"a": Share(8, True), "b": Share(8, True)}
     assert taking("b", members, [], [3, 4], 16).shards == (3, 4)
+
+
+def test_a_taker_knows_whether_more_is_to_become_free() -> None:
+    members = {"a": Share(18, True), "b": Share(21, True), "c": Share(0, True)}
+    assert not taking("c", members, list(range(15)), [], 54).are_all
+    members["b"] = Share(18, True)
+    assert taking("c", members, list(range(18)), [], 54).are_all
+
+
+def test_what_becomes_free_one_after_the_other_is_written_together_but_not_late() -> None:
+    assert gathered_at([]) == math.inf
+    assert gathered_at([5.0]) == 5.0 + GATHER
+    assert gathered_at([5.0, 5.01]) == 5.01 + GATHER
+    assert gathered_at([5.0, 5.0 + LONGEST_GATHER]) == 5.0 + LONGEST_GATHER

@@ -3,6 +3,7 @@ of members, servers that refuse, crash loops. The mutants at the end break one r
 """
 
 import copy
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -353,6 +354,23 @@ def test_s2_a_table_that_was_blanked_is_not_waited_out_for_as_long_as_it_says(
     ring.run(50)
     assert ring.shares()[-1] == SHARDS
     assert len(ring.members["b"].owned()) == SHARDS
+
+
+def test_s2_what_three_members_give_up_is_taken_in_time_and_in_few_writes(make: Make) -> None:
+    ring = Ring(make, "x", "y", "z", shards=64)
+    ring.run(40)
+    before = json.loads(ring.text())["sequence"]
+    ring.start("w")
+    unowned: list[float] = []
+    for process in ring.members.values():
+        process.on_step.append(
+            lambda _: unowned.append(ring.world.time) if sum(ring.shares()) < 64 else None
+        )
+    ring.run(5)
+    assert ring.shares() == [16, 16, 16, 16]
+    assert max(unowned) - min(unowned) <= 0.3
+    # Each of the three gives up its own in one write, and the newcomer takes all in one.
+    assert json.loads(ring.text())["sequence"] - before == 4
 
 
 def test_s2_what_a_member_leaves_in_order_is_taken_at_once_at_any_time(make: Make) -> None:
