@@ -82,8 +82,8 @@ def _reason_rows(
             yield [*blank[:column], f"`{text}`", *blank[column + 1 :]]
 
 
-_FLAGS = {
-    "elector": "README.md",
+_MANUALS = {
+    "elector": "docs/elector.md",
     "relay": "docs/relay.md",
     "gm": "docs/gm.md",
     "lc": "docs/lc.md",
@@ -96,10 +96,9 @@ _REASONS = {
     "relay refusals": (reasons.relay_refusals, 1, 2),
     "relay states": (reasons.relay_states, 0, 1),
 }
-_MESSAGES = {**_FLAGS, "elector": "docs/elector.md"}
 TABLES = [
     *(
-        Table(_FLAGS[name], f"{name} flags", partial(_flag_rows, it))
+        Table(_MANUALS[name], f"{name} flags", partial(_flag_rows, it))
         for name, it in PROGRAMS.items()
     ),
     *(
@@ -107,7 +106,7 @@ TABLES = [
         for name, it in PROGRAMS.items()
     ),
     *(
-        Table(_MESSAGES[name], f"{name} messages", partial(_message_rows, it))
+        Table(_MANUALS[name], f"{name} messages", partial(_message_rows, it))
         for name, it in PROGRAMS.items()
     ),
     *(
