@@ -8,7 +8,7 @@ import difflib
 import sys
 from pathlib import Path
 
-from tools.docs import diagram, interface, tables
+from tools.docs import diagram, interface, prometheus_rule, tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,6 +19,7 @@ def main() -> int:
     is_check = parser.parse_args().check
     status = 0
     written = {**tables.documents(ROOT), **diagram.pictures(ROOT)}
+    written[prometheus_rule.NAME] = prometheus_rule.text(ROOT)
     for name, wanted in {**written, interface.NAME: interface.text(ROOT)}.items():
         path = ROOT / name
         found = path.read_text(encoding="utf-8") if path.exists() else ""

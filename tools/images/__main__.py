@@ -5,6 +5,7 @@ be pulled. Exit status: 0 when all are built, 1 with a line that says what faile
 """
 
 import argparse
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -61,6 +62,15 @@ def release() -> str:
     return str(tomllib.loads(text)["project"]["version"])
 
 
+def revision(source: Path) -> str:
+    """The commit of a checkout; "" where git cannot tell, as of a tarball."""
+    command = ["git", "-C", str(source), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
 def lock(component: str) -> Path:
     """The component's locked packages."""
     return ROOT / "tools" / "requirements" / f"{component}.txt"
@@ -105,7 +115,12 @@ def build(
         path=str(source),
         dockerfile=str(dockerfile),
         tag=image_name(component, tag),
-        buildargs={"BASE_IMAGE": base, **_arguments(component)},
+        buildargs={
+            "BASE_IMAGE": base,
+            "VERSION": release(),
+            "REVISION": revision(source),
+            **_arguments(component),
+        },
         rm=True,
         forcerm=True,
     )
