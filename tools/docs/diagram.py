@@ -75,7 +75,8 @@ def drawn(source: Mapping[str, Any]) -> str:
 
 
 def _box(source: Mapping[str, Any]) -> _Box:
-    return _Box(source["kind"], *source["at"], *source["size"], tuple(source["text"]))
+    (x, y), (width, height) = source["at"], source["size"]
+    return _Box(source["kind"], x, y, width, height, tuple(source["text"]))
 
 
 def _drawn_box(box: _Box) -> str:
