@@ -14,8 +14,9 @@ from docker.errors import ContainerError
 from docker.models.containers import Container
 
 from tools.harness.containers.docker_lab import DockerLab
-from tools.images.__main__ import lock
+from tools.images.__main__ import lock, release, revision
 from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
+from tools.images.base import ROOT
 
 # Images are built, a control plane is started: for the first test that needs them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
@@ -96,6 +97,22 @@ def test_an_image_is_small(docker_lab: DockerLab, images: dict[str, str], compon
 
     over = size(images[component]) - size(images["base"])
     assert over <= LARGEST[component] * 1_000_000
+
+
+@EACH
+def test_an_image_says_what_it_was_made_from(
+    docker_lab: DockerLab, images: dict[str, str], component: str
+) -> None:
+    labels = docker_lab.client.images.get(images[component]).labels
+    said = {
+        name.rpartition(".")[2]: text
+        for name, text in labels.items()
+        if name.startswith("org.opencontainers.image.")
+    }
+    assert said["version"] == release()
+    assert said["revision"] == revision(ROOT)
+    assert said["licenses"] == "Apache-2.0"
+    assert said["source"].startswith("https://")
 
 
 def own_packages(component: str) -> set[str]:

@@ -8,7 +8,7 @@ import difflib
 import sys
 from pathlib import Path
 
-from tools.docs import interface, tables
+from tools.docs import diagram, interface, prometheus_rule, tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,7 +18,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, print differences")
     is_check = parser.parse_args().check
     status = 0
-    for name, wanted in {**tables.documents(ROOT), interface.NAME: interface.text(ROOT)}.items():
+    written = {**tables.documents(ROOT), **diagram.pictures(ROOT)}
+    written[prometheus_rule.NAME] = prometheus_rule.text(ROOT)
+    for name, wanted in {**written, interface.NAME: interface.text(ROOT)}.items():
         path = ROOT / name
         found = path.read_text(encoding="utf-8") if path.exists() else ""
         if found == wanted:

@@ -8,7 +8,7 @@ out: moving code changes nothing here.
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.docs.source import PROGRAMS, all_logged, constants, flags, metrics
+from tools.docs.source import LIBRARY, PROGRAMS, all_logged, constants, flags, metrics, metrics_in
 
 NAME = "tools/docs/interface.txt"
 
@@ -17,6 +17,8 @@ def text(root: Path) -> str:
     lines = [f"# Written by `python -m tools.docs`: {(__doc__ or '').splitlines()[0]}"]
     for name in PROGRAMS:
         lines += ["", *_program(name, root)]
+    shared = metrics_in(root / LIBRARY / "runtime/process_metrics.py")
+    lines += ["", *sorted(f"metric {it.name} {it.kind}: {it.text}" for it in shared)]
     logged = {
         f'log {it.level} "{it.message}" {" ".join(it.fields)}'.rstrip() for it in all_logged(root)
     }

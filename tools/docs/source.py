@@ -30,8 +30,9 @@ LIBRARY = "lib/edge_sidecars"
 REFLECTOR = "kubeapi/reflector.py"
 # `level` is a method of `logger` under a name.
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log", "level"}
-_METRIC = re.compile(r"(leader_election|elector|relay|gm|lc)_[a-z0-9_]+")
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+_METRIC = re.compile(r"(leader_election|edge_sidecars|process|elector|relay|gm|lc)_[a-z0-9_]+")
+# Not those of sysconf(3).
+_VARIABLE = re.compile(r"(?!SC_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,14 @@ class MetricLine:
 
 
 def metrics(root: Path, program: Program) -> Iterator[MetricLine]:
+    """What a program has by itself: `metrics_in` its module."""
+    return metrics_in(root / program.package / program.metrics)
+
+
+def metrics_in(path: Path) -> Iterator[MetricLine]:
     """From the calls that make them: `gauge(NAME, TEXT, …)`, `Metric(NAME, Kind.GAUGE, TEXT, …)`
     and `_labelled(Kind.GAUGE, NAME, TEXT, …)`."""
-    for node in ast.walk(_tree(root / program.package / program.metrics)):
+    for node in ast.walk(_tree(path)):
         if not isinstance(node, ast.Call):
             continue
         texts = [str(it.value) for it in node.args if isinstance(it, ast.Constant)]

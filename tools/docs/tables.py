@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.docs import reasons
-from tools.docs.source import PROGRAMS, Program, flags, logged, metrics, texts
+from tools.docs.source import LIBRARY, PROGRAMS, Program, flags, logged, metrics_in, texts
 
 Row = list[str]
 Rows = Sequence[Row]
@@ -39,9 +39,9 @@ def _flag_rows(program: Program, _: Path, found: Rows) -> Iterable[Row]:
         yield [key, f"`{it.default}`" if it.default else prose[1], prose[2]]
 
 
-def _metric_rows(program: Program, root: Path, found: Rows) -> Iterable[Row]:
+def _metric_rows(module: str, root: Path, found: Rows) -> Iterable[Row]:
     known = {row[0]: row for row in found}
-    for it in metrics(root, program):
+    for it in metrics_in(root / module):
         key = f"`{it.name}`"
         yield [key, it.kind, known.get(key, ["", "", it.text])[2]]
 
@@ -82,8 +82,8 @@ def _reason_rows(
             yield [*blank[:column], f"`{text}`", *blank[column + 1 :]]
 
 
-_FLAGS = {
-    "elector": "README.md",
+_MANUALS = {
+    "elector": "docs/elector.md",
     "relay": "docs/relay.md",
     "gm": "docs/gm.md",
     "lc": "docs/lc.md",
@@ -96,18 +96,22 @@ _REASONS = {
     "relay refusals": (reasons.relay_refusals, 1, 2),
     "relay states": (reasons.relay_states, 0, 1),
 }
-_MESSAGES = {**_FLAGS, "elector": "docs/elector.md"}
+# Each program's own, and what all of them have.
+_METRICS = {
+    **{name: f"{it.package}/{it.metrics}" for name, it in PROGRAMS.items()},
+    "process": f"{LIBRARY}/runtime/process_metrics.py",
+}
 TABLES = [
     *(
-        Table(_FLAGS[name], f"{name} flags", partial(_flag_rows, it))
+        Table(_MANUALS[name], f"{name} flags", partial(_flag_rows, it))
         for name, it in PROGRAMS.items()
     ),
     *(
-        Table("docs/operations.md", f"{name} metrics", partial(_metric_rows, it))
-        for name, it in PROGRAMS.items()
+        Table("docs/operations.md", f"{name} metrics", partial(_metric_rows, module))
+        for name, module in _METRICS.items()
     ),
     *(
-        Table(_MESSAGES[name], f"{name} messages", partial(_message_rows, it))
+        Table(_MANUALS[name], f"{name} messages", partial(_message_rows, it))
         for name, it in PROGRAMS.items()
     ),
     *(

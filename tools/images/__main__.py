@@ -4,6 +4,7 @@ Finds or starts an engine; makes a base image where none is named and the Docker
 be pulled. Exit status: 0 when all are built, 1 with a line that says what failed.
 """
 
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -66,6 +67,15 @@ def release() -> str:
     return VERSION
 
 
+def revision(source: Path) -> str:
+    """The commit of a checkout; "" where git cannot tell, as of a tarball."""
+    command = ["git", "-C", str(source), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
 def lock(component: str) -> Path:
     """The component's locked packages."""
     return ROOT / "tools" / "requirements" / f"{component}.txt"
@@ -110,7 +120,12 @@ def build(
         path=str(source),
         dockerfile=str(dockerfile),
         tag=image_name(component, tag),
-        buildargs={"BASE_IMAGE": base, **_arguments(component)},
+        buildargs={
+            "BASE_IMAGE": base,
+            "VERSION": release(),
+            "REVISION": revision(source),
+            **_arguments(component),
+        },
         rm=True,
         forcerm=True,
     )

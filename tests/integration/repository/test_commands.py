@@ -25,11 +25,11 @@ PROGRAMS = Path(sys.executable).parent
 
 
 @pytest.mark.slow
-def test_the_relay_can_be_tried_as_the_readme_says(tmp_path: Path) -> None:
+def test_the_relay_can_be_tried_as_its_manual_says(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kubectl").symlink_to(require_program("kubectl"))
     (tmp_path / ".venv").symlink_to(PROGRAMS.parent)
-    told = _typed(block("README.md", "Try the relay", "sh"), tmp_path)
+    told = _typed(block("docs/relay.md", "Try the relay", "sh"), tmp_path)
     lists = re.findall(r'^\{"kind":"ConfigMapList".*"resourceVersion":"(\d+)".*$', told, re.M)
     online, cut, restarted = (line for line in told.splitlines() if "ConfigMapList" in line)
     assert len(lists) == 3
@@ -51,10 +51,10 @@ def test_what_an_origin_keeps_comes_back_from_its_backup(tmp_path: Path) -> None
     assert (tmp_path / "origin" / "origin.sqlite").is_file()
 
 
-def test_a_main_asks_its_elector_as_the_readme_says(
+def test_a_main_asks_its_elector_as_its_manual_says(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    lines = block("README.md", "Add the elector to a pod", "sh").splitlines()
+    lines = block("docs/elector.md", "Add the elector to a pod", "sh").splitlines()
     asked = [line.partition("  #")[0].strip() for line in lines]
     assert len(asked) == 6
     with Fleet(control_plane, namespace) as fleet:

@@ -1,14 +1,17 @@
 """Rules, dashboard and scrape job speak of metrics, labels and ports that there are."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import yaml
 
 from elector_sidecar.metrics import COMPONENT
-from tests.unit.manifests.built import MANIFESTS, containers, of_kind, overlay
-from tests.unit.repository.checkout import document
+from tests.unit.manifests.built import MANIFESTS, containers, named, of_kind, overlay
+from tests.unit.repository.checkout import ROOT, document, section
+from tools.docs import prometheus_rule
 from tools.harness.controlplane.kustomize import kustomize
 
 FOLDER = MANIFESTS / "monitoring"
@@ -37,7 +40,7 @@ def test_every_metric_that_is_named_exists() -> None:
 
 
 def test_every_panel_and_alert_selects_the_elector_where_it_shares_a_name_with_client_go() -> None:
-    selected = f'{{component="{COMPONENT}"}}'
+    selected = f'{{component="{COMPONENT}"'
     naming = [it for it in _expressions() if "leader_election_" in it]
     assert len(naming) == 2
     assert all(selected in it for it in naming)
@@ -55,7 +58,48 @@ def test_every_alert_says_what_it_means_and_what_to_do() -> None:
     assert len({it["alert"] for it in alerts}) == len(alerts)
     for it in alerts:
         assert it["labels"]["severity"] in ("critical", "warning")
-        assert it["annotations"].keys() == {"summary", "description"}
+        assert it["annotations"].keys() == {"summary", "description", "runbook_url"}
+
+
+def test_every_alert_links_to_its_section_of_the_manual() -> None:
+    rules = yaml.safe_load((FOLDER / "rules.yaml").read_text(encoding="utf-8"))
+    for it in (rule for group in rules["groups"] for rule in group["rules"]):
+        page, _, anchor = it["annotations"]["runbook_url"].partition("#")
+        assert page.endswith("/blob/main/docs/operations.md")
+        assert anchor == it["alert"].lower()
+        assert section("docs/operations.md", it["alert"]).strip()
+
+
+def test_each_panel_says_what_it_shows_and_follows_the_variables() -> None:
+    dashboard = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
+    assert {it["name"] for it in dashboard["templating"]["list"]} == {
+        *("source", "namespace", "lease")
+    }
+    for panel in dashboard["panels"]:
+        assert panel["description"].endswith("."), panel["title"]
+        for target in panel["targets"]:
+            metrics = METRIC.findall(target["expr"])
+            assert target["expr"].count('namespace=~"$namespace"') == len(metrics)
+            electors = [it for it in metrics if it.startswith(("elector_", "leader_election_"))]
+            assert target["expr"].count('name=~"$lease"') == len(electors)
+
+
+def test_the_operators_objects_have_the_same_rules_and_ports(tmp_path: Path) -> None:
+    base = os.path.relpath(FOLDER / "operator", tmp_path)
+    body = {"namespace": "monitoring", "components": [base]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
+    built = kustomize(tmp_path)
+    rule = named(built, "PrometheusRule", "edge-sidecars")
+    text = (FOLDER / "rules.yaml").read_text(encoding="utf-8")
+    assert rule["spec"] == yaml.safe_load(text)
+    assert prometheus_rule.text(ROOT) == document(prometheus_rule.NAME)
+    endpoints = named(built, "PodMonitor", "edge-sidecars")["spec"]["podMetricsEndpoints"]
+    scrape = yaml.safe_load((FOLDER / "scrape.yaml").read_text(encoding="utf-8"))
+    (job,) = scrape["scrape_configs"]
+    kept = next(it["regex"] for it in job["relabel_configs"] if it["action"] == "keep")
+    assert {it["port"] for it in endpoints} == set(kept.split("|"))
+    for it in endpoints:
+        assert it["relabelings"] == [{"targetLabel": "job", "replacement": job["job_name"]}]
 
 
 def test_the_scrape_job_keeps_the_ports_of_our_pods() -> None:

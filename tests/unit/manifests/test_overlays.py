@@ -206,8 +206,8 @@ def _gm_namespaces(deployment: Json) -> str:
     return str(found or "")
 
 
-def test_the_electors_role_is_that_of_the_readme() -> None:
-    told = list(yaml.safe_load_all(block("README.md", "Add the elector to a pod", "yaml")))
+def test_the_electors_role_is_that_of_the_manual() -> None:
+    told = list(yaml.safe_load_all(block("docs/elector.md", "Add the elector to a pod", "yaml")))
     (role,) = of_kind(told, "Role")
     text = (MANIFESTS / "rbac/elector/role.yaml").read_text(encoding="utf-8")
     (ours,) = of_kind(list(yaml.safe_load_all(text)), "Role")

@@ -10,13 +10,19 @@ DOCUMENTS = (
     *("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md"),
     *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
 )
-# Of the README: what adds each sidecar to a pod.
-MANIFESTS = ("Add the elector to a pod", "Add the relay to a pod")
+# The document and heading of what adds each sidecar to a pod.
+MANIFESTS = (
+    ("docs/elector.md", "Add the elector to a pod"),
+    ("docs/relay.md", "Add the relay to a pod"),
+)
 # Under which headings commands stand to be typed (```sh), and the test that types them. What needs
 # root on a node, a cluster with nodes or a registry is ```console.
 TYPED = {
-    ("README.md", "Add the elector to a pod"): "tests/integration/repository/test_commands.py",
-    ("README.md", "Try the relay"): "tests/integration/repository/test_commands.py",
+    (
+        "docs/elector.md",
+        "Add the elector to a pod",
+    ): "tests/integration/repository/test_commands.py",
+    ("docs/relay.md", "Try the relay"): "tests/integration/repository/test_commands.py",
     ("docs/manifests.md", "Add the elector in five minutes"): (
         "tests/integration/manifests/test_document.py"
     ),
@@ -25,6 +31,13 @@ TYPED = {
         "tests/integration/manifests/test_document.py"
     ),
     ("docs/manifests.md", "Choosing an HA mode"): "tests/integration/manifests/test_document.py",
+    ("docs/tutorial.md", "A program that wants to know"): (
+        "tests/integration/manifests/test_tutorial.py"
+    ),
+    ("docs/tutorial.md", "Add the elector"): "tests/integration/manifests/test_tutorial.py",
+    ("docs/tutorial.md", "See who leads"): "tests/integration/manifests/test_tutorial.py",
+    ("docs/tutorial.md", "Delete the leader"): "tests/integration/manifests/test_tutorial.py",
+    ("docs/tutorial.md", "Clean up"): "tests/integration/manifests/test_tutorial.py",
     ("docs/relay.md", "On a node"): "tests/integration/relay/test_node_access.py",
     ("docs/operations.md", "Backup and restore"): "tests/integration/repository/test_commands.py",
     ("docs/operations.md", "Upgrade and roll back"): "tests/integration/manifests/test_moving.py",

@@ -63,9 +63,11 @@ def test_every_test_that_is_named_exists(name: str) -> None:
     assert named <= defined
 
 
-@pytest.mark.parametrize(("letter", "last"), [("P", 10), ("R", 9)])
-def test_every_promise_names_tests_of_its_number(letter: str, last: int) -> None:
-    rows = re.findall(rf"^\| {letter}(\d+) \| (.+) \| (.+) \|$", document("README.md"), re.M)
+@pytest.mark.parametrize(
+    ("letter", "last", "name"), [("P", 10, "docs/elector.md"), ("R", 9, "docs/relay.md")]
+)
+def test_every_promise_names_tests_of_its_number(letter: str, last: int, name: str) -> None:
+    rows = re.findall(rf"^\| {letter}(\d+) \| (.+) \| (.+) \|$", document(name), re.M)
     assert [number for number, _, _ in rows] == [str(number) for number in range(1, last + 1)]
     for number, _, tests in rows:
         named = re.findall(r"`(\w+)`", tests)
@@ -83,13 +85,13 @@ def test_the_help_lists_every_flag_of_the_table() -> None:
 def test_every_path_of_the_api_is_in_the_table_and_no_other() -> None:
     source = document("elector-sidecar/elector_sidecar/web/endpoints.py")
     routes = set(re.findall(r'^\s+"(/[a-z]*)": \("(?:GET|POST)"', source, re.M))
-    told = set(re.findall(r"`(?:GET|POST) (/[a-z]*)`", section("README.md", "HTTP")))
+    told = set(re.findall(r"`(?:GET|POST) (/[a-z]*)`", section("docs/elector.md", "HTTP")))
     assert routes == told
     assert routes >= PROBE_PATHS
 
 
 def test_headers_and_probe_paths_are_told_by_name() -> None:
-    text = document("README.md")
+    text = document("docs/elector.md")
     assert VALID_UNTIL_HEADER in text
     assert FENCING_TOKEN_HEADER in text
     row = next(line for line in text.splitlines() if line.startswith("| `--probe-listen`"))
@@ -121,7 +123,7 @@ def test_the_table_of_timings_is_computed(column: int, timing: Timing) -> None:
 
 
 def _manifest() -> dict[str, dict[str, object]]:
-    text = block("README.md", MANIFESTS[0], "yaml")
+    text = block(*MANIFESTS[0], "yaml")
     return {found["kind"]: found for found in yaml.safe_load_all(text)}
 
 

@@ -39,6 +39,10 @@ def test_the_readme_leads_to_each_page_at_once() -> None:
     assert pages <= linked
 
 
+def test_the_readme_is_read_at_one_sitting() -> None:
+    assert len(document("README.md").splitlines()) <= 200
+
+
 def _links(name: str) -> list[str]:
     return re.findall(r"\]\(([^)\s]+)\)", document(name))
 
@@ -120,4 +124,4 @@ def test_every_family_of_measurements_that_is_named_exists() -> None:
 
 
 def test_nothing_but_pages_lies_among_the_pages() -> None:
-    assert {path.suffix for path in (ROOT / "docs").iterdir()} == {".md"}
+    assert {path.suffix for path in (ROOT / "docs").iterdir() if path.is_file()} == {".md"}

@@ -98,8 +98,7 @@ def _status() -> RelayStatus:
 
 
 def test_no_document_names_a_flag_that_is_not_there() -> None:
-    texts = [document(MANUAL), section("README.md", "relay-sidecar")]
-    named = {flag for text in texts for flag in re.findall(r"(?<![\w#-])--[a-z][a-z-]+", text)}
+    named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
     commands = {"--url", "--output", "--certificate-authority", "--namespace", "--only", "--once"}
     # Of kubectl, docker and pip in the examples.
     foreign = {"--no-cache-dir"}
@@ -143,7 +142,7 @@ def test_what_the_origin_serves_is_told() -> None:
 
 
 def _pod() -> dict[str, Any]:
-    objects = yaml.safe_load_all(block("README.md", MANIFESTS[1], "yaml"))
+    objects = yaml.safe_load_all(block(*MANIFESTS[1], "yaml"))
     deployment = next(found for found in objects if found["kind"] == "Deployment")
     spec: dict[str, Any] = deployment["spec"]["template"]["spec"]
     return spec

@@ -8,6 +8,7 @@ status and headers and without a body, because health checks ask by any of the t
 
 from collections.abc import Iterable, Mapping
 
+from edge_sidecars.runtime import process_metrics
 from edge_sidecars.runtime.metrics import CONTENT_TYPE, Metric, render
 from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -84,4 +85,6 @@ def json(body: bytes) -> web.Response:
 
 
 def metrics(measured: Iterable[Metric]) -> web.Response:
-    return web.Response(body=render(measured).encode(), headers={"Content-Type": CONTENT_TYPE})
+    """With what every process measures of itself."""
+    body = render([*measured, *process_metrics.measure()])
+    return web.Response(body=body.encode(), headers={"Content-Type": CONTENT_TYPE})

@@ -50,7 +50,7 @@ def test_a_document_without_a_marker_is_refused(tmp_path: Path) -> None:
     for table in TABLES:
         (tmp_path / table.document).parent.mkdir(exist_ok=True)
         (tmp_path / table.document).write_text("| flag | default | meaning |\n")
-    with pytest.raises(ValueError, match=r"README\.md: no <!-- generated: elector flags -->"):
+    with pytest.raises(ValueError, match=r"docs/elector\.md: no <!-- generated: elector flags -->"):
         documents(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The README's manifests are what a real API server takes, every field of them known."""
+"""The manuals' manifests are what a real API server takes, every field of them known."""
 
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ COLLECTIONS = {
 }
 
 
-@pytest.mark.parametrize("title", MANIFESTS)
-def test_the_readmes_manifests_are_accepted_field_by_field(
-    control_plane: ControlPlane, namespace: str, title: str
+@pytest.mark.parametrize(("name", "title"), MANIFESTS)
+def test_the_manuals_manifests_are_accepted_field_by_field(
+    control_plane: ControlPlane, namespace: str, name: str, title: str
 ) -> None:
-    objects = list(yaml.safe_load_all(block("README.md", title, "yaml")))
+    objects = list(yaml.safe_load_all(block(name, title, "yaml")))
     assert {"ServiceAccount", "Role", "RoleBinding", "Deployment"} <= {
         body["kind"] for body in objects
     }
