@@ -259,7 +259,8 @@ def parser() -> Parser:
         prog="elector-sidecar",
         description="Contends for a Kubernetes Lease and answers on localhost who leads.",
         epilog="Sub-commands: `elector-sidecar check` (exit 0 only if leader), "
-        "`elector-sidecar status` (who leads), `elector-sidecar shards` (who owns what). "
+        "`elector-sidecar status` (who leads), `elector-sidecar shards` (who owns what), "
+        "`elector-sidecar rbac` (the Role and RoleBinding to apply). "
         "Every flag has an env twin, ELECTOR_<FLAG>.",
     )
     contrib = it.add_argument_group("contrib leader-elector's flags, one or two dashes")

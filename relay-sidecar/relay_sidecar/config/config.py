@@ -362,9 +362,10 @@ def parser() -> Parser:
         description="A Kubernetes API endpoint on localhost that lists and watches each thing "
         "once, keeps it, and goes on answering when the link is cut.",
         epilog="Sub-commands: `relay-sidecar in-cluster` (leads the clients of a pod to its node's "
-        "relay), `relay-sidecar kubeconfig` (prints one that points here), `relay-sidecar status` "
-        "(streams, watchers, link). Every flag has an env twin, "
-        f"{PREFIX}<FLAG>; one that may be repeated takes several values with spaces between.",
+        "relay), `relay-sidecar kubeconfig` (prints one that points here), `relay-sidecar rbac` "
+        "(the Roles to apply), `relay-sidecar status` (streams, watchers, link). Every flag "
+        f"has an env twin, {PREFIX}<FLAG>; one that may be repeated takes several values with "
+        "spaces between.",
     )
 
 
