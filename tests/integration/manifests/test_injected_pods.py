@@ -21,6 +21,7 @@ from tests.integration.manifests.injection import (
 )
 from tests.unit.manifests.built import Json
 from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import lack, require_program
 from tools.harness.controlplane.proxy import FaultProxy
@@ -174,7 +175,7 @@ def test_the_elector_leads_with_the_generated_role_alone_and_asks_no_relay(
         )
         user = f"system:serviceaccount:{namespace}:shop"
 
-        def events() -> list[object]:
+        def events() -> list[AuditEvent]:
             return [
                 it
                 for it in site.plane.audit(stage=None, user=user)

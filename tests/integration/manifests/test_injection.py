@@ -347,8 +347,8 @@ def test_what_annotations_may_say_are_flags_that_exist(site: Injected) -> None:
             {ELECTOR: "shop"},
             ELECTOR_FLAGS,
             ElectorConfig,
-            "lease namespace identity probe_listen leader_label kubeconfig context server"
-            " service_account_dir",
+            "lease lease_file namespace identity probe_listen leader_label kubeconfig context"
+            " server service_account_dir",
         ),
         (
             {RELAY: "kubeconfig"},
