@@ -1,4 +1,4 @@
-"""Starts elector-sidecar: `run` by default, or `check`, `livez`, `status`, `shards`.
+"""Starts elector-sidecar: `run` by default, or `check`, `livez`, `rbac`, `status`, `shards`.
 
 `check` imports nothing else: a probe starts it every second. Exit status: 0 after SIGTERM was
 obeyed, 2 for bad input (one line), anything else is a crash.
@@ -23,6 +23,7 @@ def main() -> None:
             "check": "elector_sidecar.check_command",
             "status": "elector_sidecar.status_command",
             "shards": "elector_sidecar.shards_command",
+            "rbac": "elector_sidecar.rbac_command",
         },
         extra="elector",
         listen=lambda environ: environ.get("ELECTOR_LISTEN") or DEFAULT_LISTEN,

@@ -1,4 +1,5 @@
-"""Starts relay-sidecar: `run` by default, or `in-cluster`, `kubeconfig`, `livez`, `node`, `status`.
+"""Starts relay-sidecar: `run` by default, or `in-cluster`, `kubeconfig`, `livez`, `node`, `rbac`,
+`status`.
 
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
 """
@@ -14,6 +15,7 @@ def main() -> None:
         "in-cluster": "relay_sidecar.commands.in_cluster",
         "kubeconfig": "relay_sidecar.commands.kubeconfig",
         "node": "relay_sidecar.commands.node",
+        "rbac": "relay_sidecar.commands.rbac",
         "status": "relay_sidecar.commands.status",
     }
     start(

@@ -274,7 +274,8 @@ def parser() -> Parser:
         description="Contends for a Kubernetes Lease and answers on localhost who leads.",
         epilog="Sub-commands: `elector-sidecar run` (default), `elector-sidecar check` (exit 0 "
         "only if leader), `elector-sidecar status` (who leads), `elector-sidecar shards` (who owns "
-        "what), `elector-sidecar livez` (exit 0 only if it answers). "
+        "what), `elector-sidecar rbac` (the Role and RoleBinding to apply), "
+        "`elector-sidecar livez` (exit 0 only if it answers). "
         "Every flag has an env twin, ELECTOR_<FLAG>.",
     )
     contrib = it.add_argument_group("contrib leader-elector's flags, one or two dashes")

@@ -1,8 +1,9 @@
-"""`relay-sidecar in-cluster`: leads in-cluster clients of a pod to its node's relay, unchanged.
+"""`relay-sidecar in-cluster`: leads in-cluster clients of a pod to a relay, unchanged.
 
-They read ca.crt, token and namespace in a directory that Kubernetes mounts, and dial
-KUBERNETES_SERVICE_HOST. This makes such a directory with the CA of the relay, and keeps it fresh
-while kubelet renews the token. What is there stays where a source is gone. No token is logged.
+The relay is the node's, or with `--serving` one in the pod. Clients read ca.crt, token and
+namespace in a directory that Kubernetes mounts, and dial KUBERNETES_SERVICE_HOST. This makes such a
+directory with the CA of the relay, and keeps it fresh while kubelet renews the token. What is there
+stays where a source is gone. No token is logged.
 """
 
 import argparse
@@ -47,10 +48,11 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog="relay-sidecar in-cluster",
-        description="Writes the directory of in-cluster clients for this node's relay, and keeps "
-        "it fresh until SIGTERM.",
+        description="Writes the directory of in-cluster clients for this node's relay, or for "
+        "one in this pod, and keeps it fresh until SIGTERM.",
         epilog="Mount it at /var/run/secrets/kubernetes.io/serviceaccount, and set "
-        "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT to the relay's --pod-listen.",
+        "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT to the relay's --pod-listen, in this "
+        "pod to its --listen.",
     )
     for name, value, text in (
         ("output", "DIR", "to write ca.crt, token and namespace to"),
@@ -60,16 +62,35 @@ def _parser() -> argparse.ArgumentParser:
         ("log-format", "text|json", "default text"),
     ):
         it.add_argument(f"--{name}", metavar=value, help=text)
+    it.add_argument(
+        "--serving",
+        metavar="FILE",
+        help="for a relay in this pod: its certificate for 127.0.0.1 with the key, made where it "
+        "is not there, and handed out",
+    )
     it.add_argument("--once", action="store_true", help="end when all is there")
     return it
 
 
 def _sources(options: Options) -> Sources:
     return Sources(
-        Path(options.text("certificate_authority") or AUTHORITY),
+        _authority(options),
         Path(options.text("service_account_dir") or SERVICE_ACCOUNT_DIR),
         options.text("namespace"),
     )
+
+
+def _authority(options: Options) -> Path:
+    serving, named = options.text("serving"), options.text("certificate_authority")
+    if not serving:
+        return Path(named or AUTHORITY)
+    if named:
+        raise BadInput(
+            f"--serving {serving} makes what --certificate-authority {named} names: drop one"
+        )
+    from relay_sidecar.node.loopback_certificate import ensure_loopback_serving
+
+    return ensure_loopback_serving(Path(serving))
 
 
 def _output(options: Options) -> Path:

@@ -363,9 +363,9 @@ def parser() -> Parser:
         "once, keeps it, and goes on answering when the link is cut.",
         epilog="Sub-commands: `relay-sidecar run` (default), `relay-sidecar in-cluster` (leads the "
         "clients of a pod to its node's relay), `relay-sidecar kubeconfig` (prints one that points "
-        "here), `relay-sidecar node` (the relay as part of a node), `relay-sidecar status` "
-        "(streams, watchers, link), `relay-sidecar livez` (exit 0 only if it answers). Every flag "
-        "has an env twin, "
+        "here), `relay-sidecar node` (the relay as part of a node), `relay-sidecar rbac` (the "
+        "Roles to apply), `relay-sidecar status` (streams, watchers, link), `relay-sidecar livez` "
+        "(exit 0 only if it answers). Every flag has an env twin, "
         f"{PREFIX}<FLAG>; one that may be repeated takes several values with spaces between.",
     )
 

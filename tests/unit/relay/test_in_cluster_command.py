@@ -263,3 +263,24 @@ def test_a_file_of_others_is_not_replaced(pod: Pod, capsys: pytest.CaptureFixtur
 
 def test_the_authority_is_where_the_node_has_it() -> None:
     assert Path(in_cluster.AUTHORITY) == DATA_DIR / PUBLIC_CA
+
+
+def test_for_a_relay_in_the_pod_the_certificate_is_made_and_handed_out(
+    pod: Pod, tmp_path: Path
+) -> None:
+    pod.put()
+    flags = ["--once", *pod.flags[1:], f"--serving={tmp_path / 'tls/serving.pem'}"]
+    assert in_cluster.main(flags, {}) == 0
+    handed_out = (pod.output / "ca.crt").read_bytes()
+    assert (tmp_path / "tls/serving.pem").read_bytes().startswith(handed_out)
+    assert b"PRIVATE" not in handed_out
+    assert in_cluster.main(flags, {}) == 0
+    assert (pod.output / "ca.crt").read_bytes() == handed_out
+
+
+def test_a_certificate_to_make_and_one_to_take_exclude_each_other(
+    pod: Pod, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod.put()
+    assert pod.once("--serving=/tmp/x.pem") == 2
+    assert "--serving /tmp/x.pem makes what --certificate-authority" in capsys.readouterr().err

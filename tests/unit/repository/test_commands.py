@@ -22,6 +22,8 @@ FOREIGN = {
     *("--create", "--extract", "--file", "--fail", "--config-test", "--patch-file"),
     # Of kubelet.
     "--bootstrap-kubeconfig",
+    # Of kube-apiserver.
+    *("--feature-gates", "--runtime-config"),
 }
 LANGUAGES = {"sh", "console", "yaml", "python", ""}
 # Of workers, not of ours.

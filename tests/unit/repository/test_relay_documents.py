@@ -99,7 +99,15 @@ def _status() -> RelayStatus:
 
 def test_no_document_names_a_flag_that_is_not_there() -> None:
     named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
-    commands = {"--url", "--output", "--certificate-authority", "--namespace", "--only", "--once"}
+    commands = {
+        "--url",
+        "--output",
+        "--certificate-authority",
+        "--namespace",
+        "--only",
+        "--once",
+        "--serving",
+    }
     # Of kubectl, docker and pip in the examples.
     foreign = {"--no-cache-dir"}
     assert named - commands - foreign <= _flags()

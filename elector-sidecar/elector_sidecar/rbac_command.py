@@ -1,0 +1,141 @@
+"""`elector-sidecar rbac`: the Role of an elector and its RoleBinding, as YAML to apply.
+
+The rules are those of manifests/rbac/elector and components/elector-shards, for one Lease and one
+service account. Asks nobody.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+
+from edge_sidecars.runtime.options import Options, Parser
+from edge_sidecars.runtime.rbac_manifest import (
+    Account,
+    Grant,
+    Rule,
+    manifest,
+    namespace,
+    service_account,
+)
+from edge_sidecars.runtime.values import BadInput
+from elector_sidecar.config import PREFIX
+from elector_sidecar.config.config import MAX_LABEL_VALUE, MAX_NAME, NAME_PATTERN
+
+LEASES = "coordination.k8s.io"
+ELECTION = "edge-sidecars.io/election"
+LABELS = {"edge-sidecars.io/component": "elector"}
+_EVENTS = Rule(
+    "Records who became leader; leave it out, and no Events are recorded.",
+    "",
+    ["events"],
+    ["create"],
+)
+_SHARDS = (
+    Rule(
+        "Finds the table and the Leases of all members by their label; RBAC cannot limit that to a "
+        "label.",
+        LEASES,
+        ["leases"],
+        ["list", "watch"],
+    ),
+    Rule(
+        "Its own Lease, the table, and the Lease of a member that died: their names are those of "
+        "pods, which RBAC cannot know. manifests/election-policy limits the writes.",
+        LEASES,
+        ["leases"],
+        ["get", "create", "update"],
+    ),
+)
+_LEADER_LABEL = Rule(
+    "Finds the pods that bear the label, and moves it; RBAC knows no labels, so it holds for all "
+    "pods of the namespace.",
+    "",
+    ["pods"],
+    ["list", "watch", "patch"],
+)
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    """0, or 2 for bad input."""
+    try:
+        given = vars(_parser().parse_args(arguments))
+        options = Options(given, environ, prefix=PREFIX)
+        sys.stdout.write(manifest([_grant(options, given)]))
+    except BadInput as error:
+        sys.stderr.write(f"elector-sidecar rbac: {error}\n")
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    it = Parser(
+        prog="elector-sidecar rbac",
+        allow_abbrev=False,
+        description="Prints the Role of an elector and its RoleBinding, to `kubectl apply`.",
+        epilog="In the namespace of the pods: `elector-sidecar rbac --lease shop "
+        "--service-account shop | kubectl apply -n NS -f -`.",
+    )
+    it.add_argument("--lease", metavar="NAME", help="the Lease (required)")
+    it.add_argument(
+        "--service-account", metavar="NAME", help="of the pods with the elector (required)"
+    )
+    it.add_argument("--namespace", metavar="NS", help="default: that of kubectl")
+    it.add_argument("--shards", action="store_true", help="for electors with --shards")
+    it.add_argument("--leader-label", action="store_true", help="for electors with --leader-label")
+    return it
+
+
+def _grant(options: Options, given: Mapping[str, object]) -> Grant:
+    lease, is_sharded = options.text("lease"), bool(given["shards"])
+    _check_lease(lease, is_sharded=is_sharded)
+    where = options.parsed("namespace", namespace, "")
+    rules = [*(_SHARDS if is_sharded else _one_leader(lease)), _EVENTS]
+    if given["leader_label"]:
+        rules.append(_LEADER_LABEL)
+    return Grant(
+        name=f"{lease}-elector",
+        account=Account(name=_account(options), namespace=where),
+        rules=rules,
+        namespace=where,
+        labels=LABELS,
+        binding_labels={ELECTION: lease} if is_sharded else {},
+    )
+
+
+def _check_lease(lease: str, *, is_sharded: bool) -> None:
+    if not lease:
+        raise BadInput("--lease is missing: name the Lease, as the elector is told it")
+    if not NAME_PATTERN.fullmatch(lease) or len(lease) > MAX_NAME:
+        raise BadInput(
+            f"--lease {lease!r:.80} is not a Lease name: lower-case letters, digits, - and ."
+        )
+    if is_sharded and len(lease) > MAX_LABEL_VALUE:
+        raise BadInput(
+            f"--lease {lease!r:.80} is over {MAX_LABEL_VALUE} characters: with --shards it is a "
+            "label's value too; use a shorter name"
+        )
+
+
+def _account(options: Options) -> str:
+    try:
+        return service_account(options.text("service_account"))
+    except BadInput as error:
+        raise BadInput(f"--service-account {error}") from error
+
+
+def _one_leader(lease: str) -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "Reads, follows and renews this one Lease.",
+            LEASES,
+            ["leases"],
+            ["get", "watch", "update"],
+            [lease],
+        ),
+        Rule(
+            "Writes the Lease back if somebody deletes it; RBAC cannot limit `create` to a name.",
+            LEASES,
+            ["leases"],
+            ["create"],
+        ),
+    )

@@ -1,0 +1,128 @@
+"""Roles as YAML to apply: the rules of a component's `rbac` sub-command, bound to one account.
+
+Guarantees: the text is YAML without a YAML library, since images have none; each rule has its
+reason above it. Names are checked by the caller.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from textwrap import wrap
+
+from edge_sidecars.runtime.values import BadInput
+
+# RFC 1123 subdomain and label, as Kubernetes wants names of service accounts and namespaces.
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_MAX_NAME = 253
+_WIDTH = 100
+_GROUP = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`names`: the only objects, where RBAC can limit it to names."""
+
+    reason: str
+    group: str
+    resources: Sequence[str]
+    verbs: Sequence[str]
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """`namespace` "": that of the Role, which kubectl decides."""
+
+    name: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """Rules for one account. `namespace` None: in all of them. `binding_labels`: beside `labels`,
+    which both objects have."""
+
+    name: str
+    account: Account
+    rules: Sequence[Rule]
+    namespace: str | None = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    binding_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def service_account(text: str) -> str:
+    """Raises `BadInput`."""
+    if not text:
+        raise BadInput("is missing: name the account of the pods, as in spec.serviceAccountName")
+    if len(text) > _MAX_NAME or not _SUBDOMAIN.fullmatch(text):
+        raise BadInput(
+            f"{text!r:.80} is not the name of a service account: lower-case letters, digits, - "
+            "and ."
+        )
+    return text
+
+
+def namespace(text: str) -> str:
+    """Raises `BadInput`."""
+    if not _LABEL.fullmatch(text):
+        raise BadInput(f"{text!r:.80} is not a namespace: lower-case letters, digits and -")
+    return text
+
+
+def manifest(grants: Iterable[Grant]) -> str:
+    """A YAML stream."""
+    return "---\n".join(f"{_role(it)}---\n{_binding(it)}" for it in grants)
+
+
+def _role(it: Grant) -> str:
+    kind = "ClusterRole" if it.namespace is None else "Role"
+    return f"{_head(it, kind, it.labels)}rules:\n{''.join(map(_rule, it.rules))}"
+
+
+def _rule(it: Rule) -> str:
+    lines = [
+        *wrap(it.reason, _WIDTH, initial_indent="  # ", subsequent_indent="  # "),
+        f"  - apiGroups: {_flow([it.group])}",
+        f"    resources: {_flow(it.resources)}",
+        *([f"    resourceNames: {_flow(it.names)}"] if it.names else []),
+        f"    verbs: {_flow(it.verbs)}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _binding(it: Grant) -> str:
+    scope = "Cluster" if it.namespace is None else ""
+    account = [f"  - kind: ServiceAccount\n    name: {_quoted(it.account.name)}\n"]
+    if it.account.namespace:
+        account.append(f"    namespace: {_quoted(it.account.namespace)}\n")
+    return (
+        f"{_head(it, f'{scope}RoleBinding', {**it.labels, **it.binding_labels})}"
+        f"roleRef:\n  apiGroup: {_GROUP}\n  kind: {scope}Role\n  name: {_quoted(it.name)}\n"
+        f"subjects:\n{''.join(account)}"
+    )
+
+
+def _head(it: Grant, kind: str, labels: Mapping[str, str]) -> str:
+    lines = [
+        f"apiVersion: {_GROUP}/v1",
+        f"kind: {kind}",
+        "metadata:",
+        f"  name: {_quoted(it.name)}",
+    ]
+    if it.namespace:
+        lines.append(f"  namespace: {_quoted(it.namespace)}")
+    if labels:
+        pairs = ", ".join(f"{key}: {_quoted(value)}" for key, value in labels.items())
+        lines.append(f"  labels: {{{pairs}}}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _flow(values: Sequence[str]) -> str:
+    return json.dumps(list(values))
+
+
+def _quoted(text: str) -> str:
+    """Also where it looks like a number."""
+    return json.dumps(text)

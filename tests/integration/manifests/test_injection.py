@@ -1,0 +1,384 @@
+"""manifests/injection on a real API server with ServiceAccount admission: which pods get a sidecar,
+what it looks like, and what is refused with which reason."""
+
+import copy
+import dataclasses
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from edge_sidecars.runtime.options import declared, flag
+from elector_sidecar.config.config import Config as ElectorConfig
+from relay_sidecar.config.config import Config as RelayConfig
+from tests.integration.manifests.gm_and_lc import until
+from tests.integration.manifests.injection import (
+    ELECTOR,
+    ELECTOR_FLAGS,
+    MAIN,
+    RELAY,
+    RELAY_FLAGS,
+    Injected,
+    container,
+    injected,
+    names,
+)
+from tests.unit.manifests.built import MANIFESTS, Json, workload, write_kustomization
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.controller_manager import ControllerManager
+from tools.harness.controlplane.fixtures import require_program
+from tools.harness.controlplane.kustomize import kustomize
+
+pytestmark = pytest.mark.slow
+
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+IN_CLUSTER = ["in-cluster-first", "relay", "in-cluster"]
+BOTH = {ELECTOR: "shop", RELAY: "in-cluster"}
+JOBS = ("statefulset-controller", "daemonset-controller", "job-controller")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Injected]:
+    for name in ("kube-apiserver", "etcd", "kube-controller-manager"):
+        require_program(name)
+    with (
+        ControlPlane() as plane,
+        ControllerManager(plane, more=JOBS),
+        injected(plane, tmp_path_factory.mktemp("injection")) as it,
+    ):
+        yield it
+
+
+def _mounts(pod: Json, name: str = "main") -> Json:
+    """Volumes by path; a path twice would be a 422."""
+    return {it["mountPath"]: it["name"] for it in container(pod, name)["volumeMounts"]}
+
+
+def _environ(pod: Json, name: str = "main") -> Json:
+    return {it["name"]: it.get("value", "") for it in container(pod, name).get("env", ())}
+
+
+# ── which pods ──
+
+
+def _template(labels: Json, **spec: Any) -> Json:
+    labels = {"app": "shop", **labels}
+    return {"metadata": {"labels": labels}, "spec": {"containers": [MAIN], **spec}}
+
+
+def _workload(kind: str, labels: Json) -> tuple[str, Json]:
+    """The collection, and the object."""
+    metadata = {"name": kind.lower()}
+    if kind == "Job":
+        template = _template(labels, restartPolicy="Never")
+        return "batch/v1/{}/jobs", {"metadata": metadata, "spec": {"template": template}}
+    spec: Json = {"selector": {"matchLabels": {"app": "shop"}}, "template": _template(labels)}
+    if kind == "StatefulSet":
+        spec["serviceName"] = "shop"
+    if kind == "DaemonSet":
+        # The node is not ready: it has no kubelet.
+        spec["template"]["spec"]["tolerations"] = [{"operator": "Exists"}]
+    return f"apps/v1/{{}}/{kind.lower()}s", {"metadata": metadata, "spec": spec}
+
+
+def _first_pod(site: Injected, owner: str) -> Json:
+    """Made by the controller whose object's name is what its pod's begins with."""
+
+    def found() -> Json | None:
+        pods = expect(site.plane.admin.get(site.pods))["items"]
+        return next((it for it in pods if it["metadata"]["name"].startswith(f"{owner}-")), None)
+
+    it: Json = until(found, what=f"a pod of {owner}")
+    return it
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "Job"])
+def test_pods_of_every_workload_get_their_sidecars(site: Injected, kind: str) -> None:
+    if kind == "DaemonSet":
+        expect(site.plane.admin.post("/api/v1/nodes", {"metadata": {"name": "edge-1"}}))
+    path, body = _workload(kind, BOTH)
+    where = path.format(f"namespaces/{site.namespace}")
+    expect(site.plane.admin.post(f"/apis/{where}", body))
+    assert names(_first_pod(site, kind.lower())) == [*IN_CLUSTER, "elector"]
+
+
+def test_pods_of_a_cronjob_get_their_sidecars(site: Injected) -> None:
+    """By the Job that kubectl makes of it, as its controller does."""
+    template = {"spec": {"template": _template(BOTH, restartPolicy="Never")}}
+    body = {
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "0 0 1 1 *", "jobTemplate": template},
+    }
+    expect(site.plane.admin.post(f"/apis/batch/v1/namespaces/{site.namespace}/cronjobs", body))
+    site.typist.type(
+        f"kubectl create job --namespace {site.namespace} --from=cronjob/nightly by-hand"
+    )
+    assert names(_first_pod(site, "by-hand")) == [*IN_CLUSTER, "elector"]
+
+
+def test_a_bare_pod_gets_its_sidecars_before_its_own_init_containers(site: Injected) -> None:
+    assert names(site.pod({ELECTOR: "shop"})) == ["elector"]
+    assert names(site.pod({RELAY: "in-cluster"})) == IN_CLUSTER
+    assert names(site.pod({RELAY: "kubeconfig"})) == ["relay", "kubeconfig"]
+    own = [{**MAIN, "name": "migrate"}]
+    pod = site.pod(BOTH, initContainers=own)
+    assert names(pod) == [*IN_CLUSTER, "elector", "migrate"]
+    assert _mounts(pod, "migrate")[TOKEN_PATH] == "in-cluster"
+
+
+def test_a_pod_without_a_label_is_as_it_was_also_where_a_policy_is_broken(site: Injected) -> None:
+    plain = site.pod({})
+    assert names(plain) == []
+    assert [it["name"] for it in plain["spec"]["volumes"]] == [_mounts(plain)[TOKEN_PATH]]
+    policies = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+    policy = f"{policies}/elector.edge-sidecars.io"
+    image = "edge-sidecars.io/image"
+    kept = expect(site.plane.admin.get(policy))["metadata"]["annotations"][image]
+    expect(site.plane.admin.patch(policy, {"metadata": {"annotations": {image: None}}}))
+    try:
+        # The label alone decides: it fails closed, and no other pod notices.
+        until(lambda: site.ask({ELECTOR: "shop"})[0] >= 400, what="the policy is broken")
+        assert names(site.pod({})) == []
+        assert names(site.pod({RELAY: "in-cluster"})) == IN_CLUSTER
+    finally:
+        expect(site.plane.admin.patch(policy, {"metadata": {"annotations": {image: kept}}}))
+    until(lambda: site.ask({ELECTOR: "shop"})[0] == HTTPStatus.CREATED, what="the policy again")
+
+
+# ── what they look like ──
+
+
+def test_the_mount_of_the_service_account_is_replaced_and_not_doubled(site: Injected) -> None:
+    pod = site.pod(BOTH)
+    assert _mounts(pod) == {TOKEN_PATH: "in-cluster"}
+    assert _environ(pod) == {
+        "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+        "KUBERNETES_SERVICE_PORT": "10550",
+    }
+    # The elector asks the API server itself.
+    own = "/var/run/secrets/edge-sidecars.io/serviceaccount"
+    assert _mounts(pod, "elector")[own] == "edge-sidecars-token"
+    assert _environ(pod, "elector")["ELECTOR_SERVICE_ACCOUNT_DIR"] == own
+    assert "KUBERNETES_SERVICE_HOST" not in _environ(pod, "elector")
+
+
+@pytest.mark.parametrize("labels", [{ELECTOR: "shop"}, {RELAY: "in-cluster"}, BOTH])
+def test_pods_without_a_token_of_their_own_are_served_as_well(site: Injected, labels: Json) -> None:
+    pod = site.pod(labels, automountServiceAccountToken=False)
+    volumes = [it["name"] for it in pod["spec"]["volumes"]]
+    assert volumes.count("edge-sidecars-token") == 1
+    assert not any(it.startswith("kube-api-access") for it in volumes)
+    mounts = container(pod, "main").get("volumeMounts", [])
+    assert [it["name"] for it in mounts] == (["in-cluster"] if RELAY in labels else [])
+
+
+def test_a_kubeconfig_of_its_own_stays(site: Injected) -> None:
+    other = {**MAIN, "name": "other", "env": [{"name": "KUBECONFIG", "value": "/mine"}]}
+    pod = site.pod({RELAY: "kubeconfig"}, containers=[MAIN, other])
+    assert _environ(pod)["KUBECONFIG"] == "/var/run/relay/kubeconfig"
+    assert _mounts(pod)["/var/run/relay"] == "relay-kubeconfig"
+    assert _environ(pod, "other") == {"KUBECONFIG": "/mine"}
+
+
+def test_flags_come_from_the_annotation_and_defaults_from_a_configmap(site: Injected) -> None:
+    flags = "--lease-duration=30s  --health-url=http://127.0.0.1:8080/healthz\n--log-format=json"
+    elector = container(site.pod({ELECTOR: "shop"}, {ELECTOR_FLAGS: flags}), "elector")
+    assert elector["args"] == flags.split()
+    assert elector["envFrom"] == [
+        {"prefix": "ELECTOR_", "configMapRef": {"name": "elector-flags", "optional": True}}
+    ]
+    flags = "--preload=configmaps?namespace=$(POD_NAMESPACE) --max-objects=500"
+    relay = container(site.pod({RELAY: "in-cluster"}, {RELAY_FLAGS: flags}), "relay")
+    assert relay["args"] == flags.split()
+    # What decides whom a sidecar believes is no default of a namespace: an empty value is none.
+    for it, prefix in ((elector, "ELECTOR"), (relay, "RELAY")):
+        variables = {each["name"] for each in it["env"] if "value" not in each}
+        assert {f"{prefix}_SERVER", f"{prefix}_KUBECONFIG"} <= variables
+
+
+@pytest.mark.parametrize(
+    ("component", "labels"),
+    [("elector-sidecar", {ELECTOR: "shop"}), ("relay-sidecar", {RELAY: "kubeconfig"})],
+)
+def test_the_label_changes_nothing_beside_the_component(
+    site: Injected, component: str, labels: Json, tmp_path: Any
+) -> None:
+    write_kustomization(
+        tmp_path / "built",
+        [workload(serviceAccountName="default", containers=[MAIN])],
+        components=[component],
+    )
+    (built,) = [it for it in kustomize(tmp_path / "built") if it["kind"] == "Deployment"]
+    spec = built["spec"]["template"]["spec"]
+    before, after = (_comparable(site.pod(it, **copy.deepcopy(spec))) for it in ({}, labels))
+    assert before == after
+
+
+@pytest.mark.parametrize(
+    ("component", "labels", "name"),
+    [
+        ("elector-sidecar", {ELECTOR: "shop"}, "elector"),
+        ("relay-sidecar", {RELAY: "kubeconfig"}, "relay"),
+        ("relay-sidecar", {RELAY: "kubeconfig"}, "kubeconfig"),
+    ],
+)
+def test_an_injected_sidecar_is_that_of_the_component(
+    site: Injected, component: str, labels: Json, name: str, tmp_path: Any
+) -> None:
+    write_kustomization(
+        tmp_path / "built",
+        [workload(serviceAccountName="default", containers=[MAIN])],
+        components=[component],
+    )
+    (built,) = [it for it in kustomize(tmp_path / "built") if it["kind"] == "Deployment"]
+    spec = built["spec"]["template"]["spec"]
+    by_component, by_label = (
+        container(it, name) for it in (site.pod({}, **spec), site.pod(labels))
+    )
+    for field in ("image", "restartPolicy", "ports", "resources", "securityContext"):
+        assert by_component.get(field) == by_label.get(field), field
+    for field in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert by_component.get(field) == by_label.get(field), field
+    variables = [{it["name"] for it in each["env"]} for each in (by_component, by_label)]
+    assert variables[0] <= variables[1]
+
+
+def _comparable(pod: Json) -> Json:
+    """Without the name of the volume that ServiceAccount admission draws."""
+    spec: Json = copy.deepcopy(pod["spec"])
+    for it in (*spec["volumes"], *_all_mounts(spec)):
+        if it["name"].startswith("kube-api-access"):
+            it["name"] = "kube-api-access"
+    return spec
+
+
+def _all_mounts(spec: Json) -> Iterator[Json]:
+    for it in (*spec.get("initContainers", ()), *spec["containers"]):
+        yield from it.get("volumeMounts", ())
+
+
+# ── what is refused ──
+
+
+@pytest.mark.parametrize("text", ["", "No", "a_b", "-a", "a..b"])
+def test_a_label_that_is_no_lease_name_is_refused(site: Injected, text: str) -> None:
+    status, answer = site.ask({ELECTOR: text})
+    assert status == HTTPStatus.UNPROCESSABLE_ENTITY
+    assert "edge-sidecars.io/elector" in answer["message"] or "metadata.labels" in answer["message"]
+
+
+def test_a_lease_name_of_over_63_characters_is_refused(site: Injected) -> None:
+    assert names(site.pod({ELECTOR: "a" * 63})) == ["elector"]
+    status, answer = site.ask({ELECTOR: "a" * 64})
+    assert status == HTTPStatus.UNPROCESSABLE_ENTITY
+    assert "must be no more than 63" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("--leader-label=a=b", "--kubeconfig=/x", "--server=https://x", "--context=x"),
+        *("--lease=other", "--election=other", "-http=0.0.0.0:80", "--probe-listen=:1"),
+        *("--lease-durration=3s", "--lease-duration", "lease-duration=3s", "--shards 3"),
+        *("--service-account-dir=/x", "--identity=x", "--namespace=other"),
+    ],
+)
+def test_wrong_flags_of_the_elector_are_refused(site: Injected, text: str) -> None:
+    said = site.refusal({ELECTOR: "shop"}, {ELECTOR_FLAGS: f"--log-level=info {text}"})
+    assert said.startswith(f"the annotation {ELECTOR_FLAGS}: {text.split()[0]} is not possible")
+    assert "--lease-duration" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("--server=https://x", "--kubeconfig=/x", "--listen=:1", "--access=caller", "--preload"),
+        *("--origin=local", "--data-dir=memory", "--prelod=pods", "pods"),
+    ],
+)
+def test_wrong_flags_of_the_relay_are_refused(site: Injected, text: str) -> None:
+    said = site.refusal({RELAY: "in-cluster"}, {RELAY_FLAGS: text})
+    assert said.startswith(f"the annotation {RELAY_FLAGS}: {text} is not possible here: write")
+
+
+@pytest.mark.parametrize("labels", [{ELECTOR: "shop"}, {RELAY: "kubeconfig"}])
+def test_pods_on_the_nodes_network_and_windows_are_refused(site: Injected, labels: Json) -> None:
+    # Pod Security has its own word about hostNetwork: not in this namespace.
+    where = dataclasses.replace(site, namespace=site.plane.create_namespace("free"))
+    assert where.refusal(labels, hostNetwork=True).startswith("hostNetwork: every pod")
+    assert names(where.pod(labels, hostNetwork=False)) != []
+    windows = "the sidecars run on Linux only"
+    node = {"kubernetes.io/os": "windows"}
+    assert where.refusal(labels, nodeSelector=node).startswith(windows)
+    assert names(where.pod({}, nodeSelector=node)) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "port"),
+    [
+        *(({ELECTOR: "shop"}, port) for port in (4040, 4041)),
+        *(({RELAY: "kubeconfig"}, port) for port in (10550, 10551)),
+    ],
+)
+def test_declared_ports_that_collide_are_refused(site: Injected, labels: Json, port: int) -> None:
+    main = {**MAIN, "ports": [{"containerPort": port}]}
+    said = site.refusal(labels, containers=[main])
+    assert said.startswith("the container main declares port ")
+    assert str(port) in said
+    assert names(site.pod({}, containers=[main])) == []
+
+
+def test_the_electors_port_for_the_main_can_be_moved(site: Injected) -> None:
+    main = {**MAIN, "ports": [{"containerPort": 4040}]}
+    moved = {ELECTOR_FLAGS: "--listen=127.0.0.1:4050"}
+    assert names(site.pod({ELECTOR: "shop"}, moved, containers=[main])) == ["elector"]
+
+
+def test_a_relay_of_another_kind_is_refused(site: Injected) -> None:
+    said = site.refusal({RELAY: "yes"})
+    assert said.startswith(f'the label {RELAY}: "yes" is not possible: choose kubeconfig')
+
+
+def test_what_annotations_may_say_are_flags_that_exist(site: Injected) -> None:
+    for labels, annotation, config, decided in (
+        (
+            {ELECTOR: "shop"},
+            ELECTOR_FLAGS,
+            ElectorConfig,
+            "lease lease_file namespace identity probe_listen leader_label kubeconfig context"
+            " server service_account_dir",
+        ),
+        (
+            {RELAY: "kubeconfig"},
+            RELAY_FLAGS,
+            RelayConfig,
+            "listen pod_listen status_listen tls_cert_file tls_private_key_file server kubeconfig"
+            " context service_account_dir client_certificate client_key certificate_authority"
+            " origin data_dir keep_secrets access access_ttl access_offline_ttl client_ca_file"
+            " kubelet_unit local_token_file allowed_host",
+        ),
+    ):
+        said = site.refusal(labels, {annotation: "x"}).rpartition("one of ")[2].split()
+        exist = {it.name for _, it in declared(config)}
+        assert set(decided.split()) <= exist
+        assert said == sorted(flag(it) for it in exist - set(decided.split()))
+
+
+# ── both versions ──
+
+
+def test_the_older_version_is_the_same_policies(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Kubernetes 1.36 still serves it where it is asked to."""
+    version = "admissionregistration.k8s.io/v1beta1"
+    with (
+        ControlPlane(features=["MutatingAdmissionPolicy"], apis=[version]) as plane,
+        injected(plane, tmp_path_factory.mktemp("v1beta1"), manifests="v1beta1") as it,
+    ):
+        assert names(it.pod(BOTH)) == [*IN_CLUSTER, "elector"]
+        assert names(it.pod({RELAY: "kubeconfig"})) == ["relay", "kubeconfig"]
+        assert names(it.pod({})) == []
+    objects = kustomize(MANIFESTS / "injection/v1beta1")
+    mutating = [it for it in objects if it["kind"].startswith("Mutating")]
+    assert {it["apiVersion"] for it in mutating} == {version}

@@ -1,0 +1,77 @@
+"""`elector-sidecar rbac`: the rules of manifests/rbac as YAML, and one line for bad input."""
+
+import pytest
+import yaml
+
+from elector_sidecar.rbac_command import main
+from tests.unit.manifests.built import MANIFESTS, Json
+from tools.harness.pods.elector import ELECTOR_RULES
+
+REQUIRED = ["--lease", "shop", "--service-account", "main"]
+
+
+def _printed(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[Json, Json]:
+    assert main([*REQUIRED, *more], {}) == 0
+    role, binding = yaml.safe_load_all(capsys.readouterr().out)
+    return role, binding
+
+
+def test_the_rules_are_those_of_the_manifests(capsys: pytest.CaptureFixture[str]) -> None:
+    role, binding = _printed(capsys)
+    text = (MANIFESTS / "rbac/elector/role.yaml").read_text().replace("workload", "shop")
+    by_hand, _ = yaml.safe_load_all(text)
+    assert role == by_hand
+    assert role["rules"][0]["resourceNames"] == ["shop"]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"] == "shop-elector"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "main"}]
+
+
+def test_the_rules_of_shards_are_those_of_the_component(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    role, binding = _printed(capsys, "--shards")
+    by_hand = yaml.safe_load((MANIFESTS / "components/elector-shards/role.yaml").read_text())
+    assert role["rules"] == by_hand["rules"]
+    # By which manifests/election-policy finds the election.
+    assert binding["metadata"]["labels"]["edge-sidecars.io/election"] == "shop"
+
+
+def test_the_leader_label_adds_its_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    plain, labelled = _printed(capsys)[0], _printed(capsys, "--leader-label")[0]
+    by_hand, _ = yaml.safe_load_all((MANIFESTS / "rbac/leader-label/role.yaml").read_text())
+    assert labelled["rules"] == plain["rules"] + by_hand["rules"]
+
+
+def test_a_namespace_is_that_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    role, binding = _printed(capsys, "--namespace", "123")
+    assert {it["metadata"]["namespace"] for it in (role, binding)} == {"123"}
+    assert binding["subjects"][0]["namespace"] == "123"
+
+
+def test_the_namespace_wide_role_lends_what_an_elector_uses() -> None:
+    path = MANIFESTS / "injection/policies/cluster-role.yaml"
+    leases, _ = yaml.safe_load(path.read_text())["rules"]
+    assert set(leases["verbs"]) == set(ELECTOR_RULES[0]["verbs"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--lease is missing: name the Lease"),
+        (["--lease", "shop"], "--service-account is missing: name the account"),
+        (["--lease", "Shop", "--service-account", "a"], "--lease 'Shop' is not a Lease name"),
+        ([*REQUIRED, "--service-account", "A"], "--service-account 'A' is not the name"),
+        ([*REQUIRED, "--namespace", "a.b"], "--namespace 'a.b' is not a namespace"),
+        ([*REQUIRED, "--lease", "a" * 64, "--shards"], "is over 63 characters: with --shards"),
+        ([*REQUIRED, "--shard"], "did you mean --shards?"),
+        ([*REQUIRED, "more"], "unrecognized arguments: more"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments, {}) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert said in printed.err
+    assert printed.err.count("\n") == 1
