@@ -56,6 +56,12 @@ class Membership:
         """The present term, if it is valid."""
         return self._election.terms if self._election.valid_term(now) else None
 
+    def protect(self, term: int) -> None:
+        """No other term is written until the work of this one has ended. One that is protected
+        already stays so: what came after it was never written, and owned nothing."""
+        if self.protected_term is None:
+            self.protected_term = term
+
     def note(self) -> MemberNote | None:
         """What the own record says, if this process wrote it."""
         record = self._election.record

@@ -149,8 +149,8 @@ class ShardElection:
 
     def set_intent(self, now: float, intent: Intent) -> None:
         if intent is not Intent.CONTEND and self.election.intent is Intent.CONTEND:
-            if self.valid_until(now) is not None:
-                self.membership.protected_term = self._number
+            if self.valid_until(now) is not None and self._number is not None:
+                self.membership.protect(self._number)
                 self.ownership.end_term(now, by_itself=True)
             else:
                 self.ownership.end_term(now, by_itself=False)
@@ -239,7 +239,7 @@ class ShardElection:
         self.ownership.losses += len(self.ownership.shards) if is_told else 0
         self.ownership.end_term(now, by_itself=is_told)
         if is_told:
-            self.membership.protected_term = number
+            self.membership.protect(number)
 
     def _say_soon(self, now: float) -> None:
         """Others wait for it: a term, that this member is settled, which new table it goes by."""

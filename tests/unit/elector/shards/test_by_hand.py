@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import HOLDER_ANNOTATION
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION
@@ -434,6 +435,21 @@ def test_s6_a_lease_that_is_stolen_and_let_go_while_the_main_works(make: Make) -
     ring.run(0.2)
     ring.server.edit(lease, lambda raw: raw["spec"].update(holderIdentity=""))
     ring.run(2 * TIMING.lease_duration)
+    assert ring.shares() == [8, 8]
+
+
+def test_s6_a_member_that_backs_off_twice_while_its_main_works(make: Make) -> None:
+    """A main that flaps, with a short backoff: the second pause is not taken for the first one's
+    end, though a term was begun between them."""
+    ring = Ring(make, "x", "y", confirms_after=math.inf)
+    ring.run(40)
+    flapping = ring.members["x"]
+    for _ in range(3):
+        flapping.set_intent(Intent.ABSTAIN)
+        ring.run(0.7)
+        flapping.set_intent(Intent.CONTEND)
+        ring.run(1.1)
+    ring.run(60)
     assert ring.shares() == [8, 8]
 
 
