@@ -1,0 +1,1 @@
+"""One process of the member: startup, running, shutdown, in this order."""
