@@ -56,6 +56,20 @@ class OutOfBounds(ValueError):
     """A status that the CRD refuses; the message names the field and its bound."""
 
 
+def _check(is_within: bool, field: str, bound: str) -> None:
+    if not is_within:
+        raise OutOfBounds(f"status.{field}: {bound}")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    # Of a link-local address: it is this machine's alone.
+    return "%" not in text
+
+
 class Link(StrEnum):
     """How a member reaches the cloud."""
 
@@ -260,11 +274,6 @@ def _status(found: Any) -> tuple[MemberStatus, tuple[Condition, ...], str]:
         return MemberStatus(), conditions, str(error)
 
 
-def _check(is_within: bool, field: str, bound: str) -> None:
-    if not is_within:
-        raise OutOfBounds(f"status.{field}: {bound}")
-
-
 def _object(found: Any, field: str) -> Json:
     if found is None:
         return {}
@@ -296,12 +305,3 @@ def _number(document: Mapping[str, Any], name: str) -> int:
     found = document.get(name, 0)
     _check(isinstance(found, int) and not isinstance(found, bool), name, "an integer")
     return int(found)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    # Of a link-local address: it is this machine's alone.
-    return "%" not in text

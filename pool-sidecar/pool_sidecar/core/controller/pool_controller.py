@@ -146,6 +146,9 @@ class PoolController:
         """Collections that were not listed yet."""
         return tuple(sorted(self._missing))
 
+    def node(self, name: str) -> NodeState | None:
+        return self._index.nodes.get(name)
+
     def nodes_listed(self, nodes: Iterable[NodeState], now: float) -> None:
         """All that there are."""
         found = {it.name: it for it in nodes}
@@ -176,6 +179,7 @@ class PoolController:
             self._memory.deleted(node)
             self._index.remove(node)
             self._touch(node)
+            self._strays.add(name)
 
     def members_listed(self, members: Iterable[PoolMember], now: float) -> None:
         """All that there are."""
@@ -261,6 +265,18 @@ class PoolController:
             if node is not None and has_bad_name(node):
                 bad_names.append(node)
         return Plan(tuple(commands), tuple(undecided), tuple(bad_names), tuple(no_place))
+
+    def is_confirmed(self, command: TaintNode, nodes: Iterable[NodeState], now: float) -> bool:
+        """Whether `dead` is right by the Nodes of the pool as they were just read: which of them
+        are Ready may be older in what was observed. They count as observed."""
+        for node in nodes:
+            self.node_observed(node, now)
+        pool = pool_of(command.node)
+        present = admitted(pool, self._index.of(pool), self._index.members)
+        judged = self._index.nodes.get(command.name)
+        if judged is None or judged.resource_version != command.node.resource_version:
+            return False
+        return self._witnesses(present, now).opinion(command.name).is_gone
 
     def performed(self, command: Command) -> None:
         """It was applied: what it made of the object comes by the watch, or was observed."""
