@@ -267,16 +267,16 @@ class PoolController:
         return Plan(tuple(commands), tuple(undecided), tuple(bad_names), tuple(no_place))
 
     def is_confirmed(self, command: TaintNode, nodes: Iterable[NodeState], now: float) -> bool:
-        """Whether `dead` is right by the Nodes of the pool as they were just read: which of them
-        are Ready may be older in what was observed. They count as observed."""
-        for node in nodes:
+        """Whether `dead` is right by all Nodes of the pool as they were just read: which there are,
+        and are Ready, may be older in what was observed. They count as observed."""
+        found = {it.name: it for it in nodes}
+        for node in found.values():
             self.node_observed(node, now)
-        pool = pool_of(command.node)
-        present = admitted(pool, self._index.of(pool), self._index.members)
-        judged = self._index.nodes.get(command.name)
+        judged = found.get(command.name)
         if judged is None or judged.resource_version != command.node.resource_version:
             return False
-        return self._witnesses(present, now).opinion(command.name).is_gone
+        present = admitted(pool_of(judged), found.values(), self._index.members)
+        return self._witnesses(present, now).opinion(judged.name).is_gone
 
     def performed(self, command: Command) -> None:
         """It was applied: what it made of the object comes by the watch, or was observed."""

@@ -76,7 +76,7 @@ MUTANTS = {
     ),
     "not confirmed": (
         "pool_controller",
-        "return self._witnesses(present, now).opinion(command.name).is_gone",
+        "return self._witnesses(present, now).opinion(judged.name).is_gone",
         "return True",
     ),
     "taints stay behind": (
