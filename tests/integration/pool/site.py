@@ -26,7 +26,6 @@ from pool_sidecar.core.pool_member import (
     Report,
     Verdict,
 )
-
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import AdminClient, Json
 from tools.harness.controlplane.cluster import ControlPlane

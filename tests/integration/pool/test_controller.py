@@ -9,9 +9,9 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+
 from pool_sidecar.core.controller.node_state import CUT, DEAD, DEFAULT_POOL_LABEL
 from pool_sidecar.core.pool_member import POOL_LABEL
-
 from tests.integration.pool.site import Site, members
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import Json

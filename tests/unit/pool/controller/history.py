@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pool_sidecar.core.controller.pool_controller import PoolController
 from pool_sidecar.core.controller.taints import MaxDead, TaintPolicy
 from pool_sidecar.core.pool_member import PeerVerdict, Verdict
-
 from tests.unit.pool.controller.world import World, pool_of
 
 NODES = ("a1", "a2", "a3", "a4", "a5", "b1", "b2", "b3")

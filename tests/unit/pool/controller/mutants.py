@@ -115,7 +115,8 @@ def make(name: str) -> Any:
     try:
         for each in names:
             spec = find_spec(each)
-            assert spec is not None and spec.origin is not None
+            assert spec is not None
+            assert spec.origin is not None
             source = Path(spec.origin).read_text()
             if each == f"{PACKAGE}.{module}":
                 source = _replaced(source, old, new)

@@ -1,10 +1,10 @@
 """The controller of pools, situation by situation, in virtual time."""
 
 import pytest
+
 from pool_sidecar.core.controller.conditions import ADMITTED, NOT_REACHABLE
 from pool_sidecar.core.controller.taints import MaxDead, TaintPolicy
 from pool_sidecar.core.pool_member import PeerVerdict, Verdict
-
 from tests.unit.pool.controller.samples import POOL, silent
 from tests.unit.pool.controller.world import World, pool_of
 
