@@ -28,6 +28,9 @@ CALM = 25.0
 
 pytestmark = pytest.mark.slow
 
+# A pod on a node, and whether it is still to stay there.
+MakePod = Callable[..., Callable[[], bool]]
+
 
 def until(condition: Callable[[], bool], *, what: str, timeout: float = TIMEOUT) -> None:
     deadline = time.monotonic() + timeout
@@ -61,7 +64,7 @@ def pod(pool_plane: ControlPlane, site: Site, tmp_path: Path) -> Iterator[PoolCo
 
 
 @pytest.fixture
-def workload(pool_plane: ControlPlane) -> Iterator[Callable[..., Json]]:
+def workload(pool_plane: ControlPlane) -> Iterator[MakePod]:
     """Makes pods that run on a node; they are gone afterwards."""
     made: list[str] = []
     namespace = pool_plane.create_namespace("shop")
@@ -106,7 +109,7 @@ def _reasons(plane: ControlPlane, node: str) -> set[str]:
 
 
 def test_the_pods_of_a_dead_node_go_by_the_witness_of_its_pool(
-    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: Callable[..., Json]
+    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
     kept, alive = workload("kept", "n4", *keep(dead=2)), workload("alive", "n1", *keep(dead=2))
     site.kill("n4")
@@ -122,7 +125,7 @@ def test_the_pods_of_a_dead_node_go_by_the_witness_of_its_pool(
 
 
 def test_a_node_that_is_back_within_its_seconds_loses_nothing(
-    site: Site, pod: PoolControllerPod, workload: Callable[..., Json]
+    site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
     patient = workload("patient", "n4", *keep(dead=20))
     site.kill("n4")
@@ -134,7 +137,7 @@ def test_a_node_that_is_back_within_its_seconds_loses_nothing(
 
 
 def test_a_site_that_is_cut_as_a_whole_keeps_its_pods(
-    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: Callable[..., Json]
+    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
     kept = [workload(f"kept-{it}", it, *keep(dead=1)) for it in FOUR]
     control = workload("control", "n1", after(3))
@@ -154,7 +157,7 @@ def test_a_site_that_is_cut_as_a_whole_keeps_its_pods(
 
 
 def test_a_node_that_borrows_a_link_keeps_its_pods_and_gets_no_new_ones(
-    site: Site, pod: PoolControllerPod, workload: Callable[..., Json]
+    site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
     kept = workload("kept", "n4", after(1))
     site.cut("n4")
@@ -166,7 +169,7 @@ def test_a_node_that_borrows_a_link_keeps_its_pods_and_gets_no_new_ones(
 
 
 def test_a_node_that_peers_never_heard_is_kept_and_told_of(
-    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: Callable[..., Json]
+    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
     kept = workload("kept", "n4", *keep(dead=1))
     site.never_heard("n4", by=("n1", "n2", "n3"))
@@ -201,7 +204,7 @@ def test_another_controller_takes_over_and_forgets_nothing(
 
 
 def test_while_no_controller_leads_nothing_moves(
-    site: Site, pod: PoolControllerPod, workload: Callable[..., Json]
+    site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
     kept = workload("kept", "n4", *keep(dead=1))
     pod.freeze()

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from pool_sidecar.core.controller.guards import GROUP_PATH, POLICIES
-from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
+from pool_sidecar.core.controller.node_state import DEAD, DEFAULT_POOL_LABEL
 from tests.integration.manifests.confined import unused
 from tests.integration.manifests.typist import Typist
 from tests.integration.pool.conftest import APPLY
 from tests.integration.pool.site import Site, members
-from tests.integration.pool.test_controller import DEAD, until
+from tests.integration.pool.test_controller import until
 from tests.unit.manifests.built import MANIFESTS, named
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane

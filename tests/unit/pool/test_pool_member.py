@@ -61,7 +61,12 @@ def test_what_a_member_writes_is_what_others_read(status: MemberStatus) -> None:
 
 
 def test_a_member_that_has_said_nothing_is_one() -> None:
-    for more in ({}, {"spec": None, "status": None}, {"spec": {}, "status": {}}):
+    documents: list[dict[str, Any]] = [
+        {},
+        {"spec": None, "status": None},
+        {"spec": {}, "status": {}},
+    ]
+    for more in documents:
         member = _parse(**more)
         assert (member.name, member.resource_version, member.defect) == ("n4", 7, "")
         assert (member.pool, member.status, member.conditions) == ("", MemberStatus(), ())
