@@ -8,17 +8,8 @@ import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
-from pool_sidecar.config.controller_config import (
-    CONTROLLER_PREFIX,
-    ControllerConfig,
-    load,
-    parser,
-)
-from pool_sidecar.controller.controller import CONCURRENCY, Controller
-from pool_sidecar.web.controller_endpoints import listening
-
 from edge_sidecars.kubeapi import ApiClient, Credentials, InCluster, Plain, UnusableCredentials
-from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.log import logger, setup
 from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
@@ -28,6 +19,14 @@ from edge_sidecars.runtime.process import (
     install_signal_handlers,
     raise_descriptor_limit,
 )
+from pool_sidecar.config.controller_config import (
+    CONTROLLER_PREFIX,
+    ControllerConfig,
+    load,
+    parser,
+)
+from pool_sidecar.controller.controller import CONCURRENCY, Controller
+from pool_sidecar.web.controller_endpoints import listening
 
 # Seconds from the start: what was imported and listed stays for good.
 FREEZE_GC_AFTER = 5.0
@@ -70,15 +69,7 @@ async def _serve(config: ControllerConfig, instance: str) -> None:
         own = listening(config.listen, controller)
         await own.open()
         stack.push_async_callback(own.close)
-        logger.info(
-            "controlling pools",
-            extra=fields(
-                pool_label=config.pool_label,
-                server=api.url,
-                elector=config.elector,
-                listen=own.bound,
-            ),
-        )
+        controller.say_hello(own.bound)
         loop.call_later(FREEZE_GC_AFTER, freeze_gc)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(controller.run())

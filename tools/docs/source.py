@@ -21,16 +21,18 @@ from gm.config.config import parser as gm_parser
 from lc.config import PREFIX as LC_PREFIX
 from lc.config.config import Config as LcConfig
 from lc.config.config import parser as lc_parser
+from pool_sidecar.config.controller_config import CONTROLLER_PREFIX, ControllerConfig
+from pool_sidecar.config.controller_config import parser as controller_parser
 from relay_sidecar.config import PREFIX as RELAY_PREFIX
 from relay_sidecar.config.config import Config as RelayConfig
 from relay_sidecar.config.config import parser as relay_parser
 
 LIBRARY = "lib/edge_sidecars"
-# What GM and LC alone use of kubeapi.
+# What GM, LC and the controller of pools alone use of kubeapi.
 REFLECTOR = "kubeapi/reflector.py"
 # `level` is a method of `logger` under a name.
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log", "level"}
-_METRIC = re.compile(r"(leader_election|elector|relay|gm|lc)_[a-z0-9_]+")
+_METRIC = re.compile(r"(leader_election|elector|relay|pool|gm|lc)_[a-z0-9_]+")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 
 
@@ -63,6 +65,14 @@ PROGRAMS = {
         RELAY_PREFIX,
         "telemetry/metrics.py",
         ("runtime", "kubeapi", "walstore", "local_apiserver"),
+    ),
+    "pool-controller": Program(
+        "pool-sidecar/pool_sidecar/controller",
+        ControllerConfig,
+        controller_parser(),
+        CONTROLLER_PREFIX,
+        "metrics.py",
+        ("runtime", REFLECTOR, "leader_client/client.py", "leader_client/document_stream.py"),
     ),
     "gm": Program(
         "gm/gm",

@@ -85,6 +85,7 @@ def _reason_rows(
 _FLAGS = {
     "elector": "README.md",
     "relay": "docs/relay.md",
+    "pool-controller": "docs/pool-controller.md",
     "gm": "docs/gm.md",
     "lc": "docs/lc.md",
 }

@@ -6,9 +6,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
-from pool_sidecar.core.controller.taints import MaxDead
-
 from edge_sidecars.runtime.options import (
     SERVICE_ACCOUNT_DIR,
     Options,
@@ -23,6 +20,8 @@ from edge_sidecars.runtime.options import (
     setting,
 )
 from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
+from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
+from pool_sidecar.core.controller.taints import MaxDead
 
 CONTROLLER_PREFIX: Final = "POOL_CONTROLLER_"
 DEFAULT_CONTROLLER_LISTEN: Final = "127.0.0.1:10556"

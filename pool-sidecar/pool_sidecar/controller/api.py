@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from edge_sidecars.kubeapi import ApiClient, ApiError, NotFound, NotSent, Unreachable
+from edge_sidecars.kubeapi.client import JSON, MERGE_PATCH
 from pool_sidecar.core.controller.conditions import SetConditions
 from pool_sidecar.core.controller.membership import CreateMember, DeleteMember, LabelMember
 from pool_sidecar.core.controller.node_state import NodeState
@@ -28,9 +30,6 @@ from pool_sidecar.core.pool_member import (
     TRUE,
     Json,
 )
-
-from edge_sidecars.kubeapi import ApiClient, ApiError, NotFound, NotSent, Unreachable
-from edge_sidecars.kubeapi.client import JSON, MERGE_PATCH
 
 FIELD_MANAGER: Final = "pool-controller"
 NODES: Final = "/api/v1/nodes"

@@ -9,6 +9,11 @@ it. Changes are acted upon at once, and time is looked at each second.
 import asyncio
 from typing import Final, Never
 
+from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
+from edge_sidecars.leader_client import LeaderClient
+from edge_sidecars.runtime.clock import boottime, is_set
+from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.values import Address
 from pool_sidecar.config.controller_config import ControllerConfig
 from pool_sidecar.controller.api import NotLeading, PoolApi, failure
 from pool_sidecar.controller.events import Note, PoolEvents
@@ -24,11 +29,6 @@ from pool_sidecar.core.controller.membership import pool_of
 from pool_sidecar.core.controller.node_state import DEAD as DEAD_KEY
 from pool_sidecar.core.controller.pool_controller import Command, Plan, PoolController
 from pool_sidecar.core.controller.taints import TaintNode, TaintPolicy
-
-from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
-from edge_sidecars.leader_client import LeaderClient
-from edge_sidecars.runtime.clock import boottime, is_set
-from edge_sidecars.runtime.log import fields, logger, sparing
 
 # Seconds.
 LOOK_EVERY: Final = 1.0
@@ -51,6 +51,7 @@ class Controller:
     def __init__(self, config: ControllerConfig, api: ApiClient, *, instance: str) -> None:
         self.began = boottime()
         self._api = api
+        self._elector = config.elector
         self.leader = LeaderClient(
             config.elector,
             request_timeout=config.request_timeout * WAITS_PER_REQUEST,
@@ -79,6 +80,17 @@ class Controller:
         if self.core.missing:
             return f"not listed yet: {', '.join(self.core.missing)}"
         return self.policies.lack
+
+    def say_hello(self, listen: Address) -> None:
+        logger.info(
+            "controlling pools",
+            extra=fields(
+                pool_label=self.pool_label,
+                server=self._api.url,
+                elector=self._elector,
+                listen=listen,
+            ),
+        )
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Never
 
+from edge_sidecars.kubeapi import ApiError, Conflict, Unreachable
+from edge_sidecars.runtime.log import fields, logger
 from pool_sidecar.controller.api import NotLeading, PoolApi
 from pool_sidecar.core.controller.node_state import NodeState
 from pool_sidecar.core.pool_member import Json
-
-from edge_sidecars.kubeapi import ApiError, Conflict, Unreachable
-from edge_sidecars.runtime.log import fields, logger
 
 COMPONENT: Final = "pool-controller"
 # k8s.io/kubernetes: core validation of EventRecorder, NoteLengthLimit.

@@ -7,14 +7,13 @@ that moment; a list is told as one, since what it has may be of any age.
 from collections.abc import Callable, Sequence
 from typing import Never
 
+from edge_sidecars.kubeapi import ApiClient
+from edge_sidecars.kubeapi.reflector import reflect
+from edge_sidecars.runtime.clock import boottime
 from pool_sidecar.controller.api import NODES
 from pool_sidecar.core.controller.node_state import NodeState
 from pool_sidecar.core.controller.pool_controller import PoolController
 from pool_sidecar.core.pool_member import PATH, PoolMember
-
-from edge_sidecars.kubeapi import ApiClient
-from edge_sidecars.kubeapi.reflector import reflect
-from edge_sidecars.runtime.clock import boottime
 
 
 class _Nodes:

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from pool_sidecar.controller.controller import Controller
-from pool_sidecar.core.controller.pool_controller import PoolCount
-
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.metrics import Kind, Metric, counter, gauge
+from pool_sidecar.controller.controller import Controller
+from pool_sidecar.core.controller.pool_controller import PoolCount
 
 
 def measure(controller: Controller) -> list[Metric]:

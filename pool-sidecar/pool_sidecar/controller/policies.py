@@ -8,12 +8,11 @@ import asyncio
 import math
 from typing import Never
 
-from pool_sidecar.controller.api import PoolApi
-from pool_sidecar.core.controller.guards import GROUP_PATH, POLICIES, lack
-
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from pool_sidecar.controller.api import PoolApi
+from pool_sidecar.core.controller.guards import GROUP_PATH, POLICIES, lack
 
 # Seconds between two looks: four small requests each.
 LOOK_EVERY = 30.0

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from pool_sidecar.controller.controller import Controller
-from pool_sidecar.core.controller.pool_controller import PoolCount
-
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
+from pool_sidecar.controller.controller import Controller
+from pool_sidecar.core.controller.pool_controller import PoolCount
 
 
 def status(controller: Controller) -> dict[str, Any]:

@@ -7,14 +7,13 @@ force, so that it may lead; its elector asks that. `/status`, `/metrics`.
 import json as encoder
 from typing import Final
 
-from pool_sidecar.controller.controller import Controller
-from pool_sidecar.controller.metrics import measure
-from pool_sidecar.controller.status import status
-
 from edge_sidecars.runtime.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import Route, json, metrics, routed, text
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
+from pool_sidecar.controller.controller import Controller
+from pool_sidecar.controller.metrics import measure
+from pool_sidecar.controller.status import status
 
 MAX_CONNECTIONS: Final = 64
 _OPTIONS: Final = ListenerOptions(log="pool-controller.http", backlog=64, shutdown_grace=1.0)

@@ -18,6 +18,7 @@ from tests.unit.manifests.built import MANIFESTS, named
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.pods.pool_controller import NAMESPACE, USER, PoolControllerPod
 
 pytestmark = pytest.mark.slow
@@ -40,7 +41,10 @@ def test_each_right_is_used_and_nothing_is_refused(
     cluster_rules = named(objects, "ClusterRole", "edge-sidecars:pool-controller")["rules"]
     events = named(objects, "Role", "edge-sidecars-pool-events")["rules"]
     elector = named(objects, "Role", "controller-elector")["rules"]
-    with PoolControllerPod(pool_plane, tmp_path) as pod:
+    with (
+        FaultProxy(pool_plane.port) as link,
+        PoolControllerPod(pool_plane, tmp_path, server=link.url) as pod,
+    ):
         pod.wait_leading()
         until(lambda: {"r1", "r2", "r3"} <= members(pool_plane).keys(), what="members")
         site.never_heard("r1", by=["r2"])
@@ -49,6 +53,10 @@ def test_each_right_is_used_and_nothing_is_refused(
         body = {"metadata": {"labels": {DEFAULT_POOL_LABEL: None}}}
         expect(pool_plane.admin.patch("/api/v1/nodes/r3", body))
         until(lambda: DEAD not in site.state("r3")[1], what="dead goes")
+
+        # What it does after its watches broke off.
+        link.reset()
+        link.heal()
 
         def used(rules: list[dict[str, list[str]]]) -> bool:
             return not unused(rules, pool_plane.audit(stage=None, user=USER))
@@ -84,6 +92,7 @@ def test_without_its_policies_it_does_nothing_and_says_so(
     faults[fault]()
     try:
         with PoolControllerPod(pool_plane, tmp_path) as pod:
+            until(lambda: pod.controller.readyz() is not None, what="it answers")
             until(lambda: policy in str(pod.controller.status()["lack"]), what="it says so")
             assert pod.controller.readyz() == HTTPStatus.SERVICE_UNAVAILABLE
             assert not pod.may_act

@@ -66,7 +66,9 @@ class PoolControllerPod:
         *,
         name: str = "controller-0",
         flags: Sequence[str] = (),
+        server: str | None = None,
     ) -> None:
+        """`server`: another way to the API server for the controller, such as a proxy's."""
         self.name = name
         kubeconfig = write_kubeconfig(
             folder / f"{name}.kubeconfig",
@@ -80,6 +82,7 @@ class PoolControllerPod:
             [
                 f"--kubeconfig={kubeconfig}",
                 f"--elector=http://{LOOPBACK}:{self._port.port}",
+                *([f"--server={server}"] if server else []),
                 "--request-timeout=1s",
                 *flags,
             ],

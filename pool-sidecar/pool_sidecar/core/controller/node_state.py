@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from pool_sidecar.core.pool_member import GROUP, TRUE, Json
-
 from edge_sidecars.apimachinery.watch_events import decode_object
+from pool_sidecar.core.pool_member import GROUP, TRUE, Json
 
 # Of the kind that a kubelet cannot set for itself (KEP-279, NodeRestriction).
 NODE_RESTRICTION: Final = "edge-sidecars.node-restriction.kubernetes.io"
