@@ -34,7 +34,8 @@ class Stream:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        sock = writer.get_extra_info("socket")
+        # A transport that was lost does not name it any more.
+        self._sock = writer.get_extra_info("socket")
         idle, interval, count = KEEPALIVE
         for option in (
             (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -44,13 +45,12 @@ class Stream:
             (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT * 1000),
             (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
         ):
-            sock.setsockopt(*option)
+            self._sock.setsockopt(*option)
 
     def reset(self) -> None:
         """What the kernel has yet to send is thrown away as well."""
-        sock = self.writer.get_extra_info("socket")
         with suppress(OSError):  # It is gone already.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         abort(self.writer.transport)
 
 
