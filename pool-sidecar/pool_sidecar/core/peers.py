@@ -147,6 +147,8 @@ class Peers:
         if record is None:
             return
         if sign is Sign.HOST_LIVES:
+            # It says nothing any more: what it said last is over.
+            record.heard = None
             record.judge(Verdict.DEGRADED, now)
         elif record.missed(now):
             self._judge_trouble(now)
@@ -166,11 +168,11 @@ class Peers:
         shown = ((name, record.shown(now)) for name, record in sorted(self._records.items()))
         return {name: it for name, it in shown if it and it.verdict is not Verdict.ALIVE}
 
-    def state(self, name: str, now: float) -> LanState | None:
-        """The peer's own word, while it is valid."""
+    def state(self, name: str, now: float, *, within: float = STATE_VALID) -> LanState | None:
+        """The peer's own word, of the last so many seconds."""
         record = self._records.get(name)
         heard = None if record is None else record.heard
-        return heard.state if heard is not None and now - heard.at <= STATE_VALID else None
+        return heard.state if heard is not None and now - heard.at <= within else None
 
     def heard(self, now: float) -> Iterable[Heard]:
         """The valid words of all peers."""

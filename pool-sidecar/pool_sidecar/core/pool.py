@@ -16,7 +16,7 @@ from typing import Final
 
 from pool_sidecar.core.members import Directory
 from pool_sidecar.core.peers import Heard, Peers
-from pool_sidecar.core.pool_member import Link, Verdict
+from pool_sidecar.core.pool_member import Link
 
 # Seconds for which the relay's word about the link counts; it is asked each second (pool.md 2).
 LINK_VALID: Final = 3.0
@@ -27,6 +27,8 @@ LEAD_MARGIN: Final = 2.0
 # Seconds for which a lender that refused, or over which nothing came, is not asked again, unless
 # there is no other one.
 SHUN: Final = 30.0
+# Seconds for which a peer's offer to lend counts: two rounds (pool.md 2).
+LENDER_VALID: Final = 4.0
 # Looks in a row that fail over one lender (pool.md 7).
 MAX_FAILURES: Final = 2
 
@@ -201,6 +203,6 @@ class Pool:
         return peer is not None and peer.may_lead and is_claimed
 
     def _is_lender(self, name: str, now: float) -> bool:
-        state, standing = self.peers.state(name, now), self.peers.standing(name, now)
-        is_alive = standing is not None and standing.verdict is Verdict.ALIVE
-        return is_alive and state is not None and state.link is Link.OWN
+        """Also one whose kubelet is ill: bytes do not pass through that."""
+        state = self.peers.state(name, now, within=LENDER_VALID)
+        return state is not None and state.link is Link.OWN

@@ -21,7 +21,7 @@ faults = st.one_of(
     st.tuples(st.just("set_clock"), st.tuples(names, st.sampled_from((-3600.0, 0.0, 3600.0)))),
 )
 schedules = st.lists(
-    st.tuples(faults, st.sampled_from((0.5, 1.0, 3.0, 10.0, 45.0))), min_size=1, max_size=12
+    st.tuples(faults, st.sampled_from((0.5, 3.0, 10.0, 35.0))), min_size=1, max_size=8
 )
 
 
@@ -33,7 +33,7 @@ def play(world: World, schedule: list[tuple[tuple[str, object], float]]) -> None
     world.run(60.0)
 
 
-@settings(max_examples=examples(400, nightly=100))
+@settings(max_examples=examples(100))
 @given(schedules)
 def test_n1_n2_n8_hold_whatever_is_cut_frozen_killed_or_set_wrong(
     schedule: list[tuple[tuple[str, object], float]],
