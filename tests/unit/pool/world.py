@@ -53,12 +53,13 @@ class Lease:
 
 @dataclass(frozen=True)
 class Put:
-    """On its way: `lease` is whose, `author` who made it."""
+    """On its way since `at`: `lease` is whose, `author` who made it."""
 
     lease: str
     author: str
     version: int
     renewed: int
+    at: float
 
 
 class Node:
@@ -166,11 +167,11 @@ class World:
         node.ran_at = now
         if gap > STANDSTILL:
             self._wake(node, gap)
-        held, node.buffer = node.buffer, []
-        if not (gap > TUNNEL_STANDSTILL and not self.mutant.lends_after_a_freeze):
+        held = [it for it in node.buffer if it.at < now]
+        node.buffer = [it for it in node.buffer if it.at == now]
+        if node.link and (gap <= TUNNEL_STANDSTILL or self.mutant.lends_after_a_freeze):
             for put in held:
-                if node.link:
-                    self._apply(put)
+                self._apply(put)
         if node.speaks(now):
             node.died_at = math.inf
         sees = node.sees_link(now)
@@ -200,7 +201,7 @@ class World:
         if node.link:
             lease = self.leases[node.name]
             renewed = max(self._wall(node.name), lease.renewed + 1)
-            self._apply(Put(node.name, node.name, lease.version, renewed))
+            self._apply(Put(node.name, node.name, lease.version, renewed, self.now))
 
     def _round(self, node: Node) -> None:
         for name, peer in self.nodes.items():
@@ -236,7 +237,7 @@ class World:
             healthy_at=healthy,
         )
         if renewed is not None:
-            put = Put(node.name, node.name, lease.version, renewed)
+            put = Put(node.name, node.name, lease.version, renewed, now)
             if lender:
                 carrier.buffer.append(put)
             else:
@@ -244,7 +245,7 @@ class World:
         if self.mutant.renews_for_peers:
             for name in node.pool.peers.verdicts(now):
                 other = self.leases[name]
-                self._apply(Put(name, node.name, other.version, other.renewed + 1))
+                self._apply(Put(name, node.name, other.version, other.renewed + 1, now))
 
     # ── the cloud, and who looks on ──
 
