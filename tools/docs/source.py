@@ -1,4 +1,4 @@
-"""What the sources of the four programs say of their interface.
+"""What the sources of the programs say of their interface.
 
 Flags are the declared options of each `Config`. Metrics, log messages and tables of SQL are read
 from the syntax trees, without running anything.
@@ -21,8 +21,11 @@ from gm.config.config import parser as gm_parser
 from lc.config import PREFIX as LC_PREFIX
 from lc.config.config import Config as LcConfig
 from lc.config.config import parser as lc_parser
+from pool_sidecar.config import PREFIX as POOL_PREFIX
 from pool_sidecar.config.controller_config import CONTROLLER_PREFIX, ControllerConfig
 from pool_sidecar.config.controller_config import parser as controller_parser
+from pool_sidecar.config.member_config import MemberConfig
+from pool_sidecar.config.member_config import parser as pool_parser
 from relay_sidecar.config import PREFIX as RELAY_PREFIX
 from relay_sidecar.config.config import Config as RelayConfig
 from relay_sidecar.config.config import parser as relay_parser
@@ -39,7 +42,7 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 @dataclass(frozen=True)
 class Program:
     """`package`: its folder; `metrics`: the module that makes them; `shares`: what it logs by, of
-    the library."""
+    the library; `beside`: what is its own besides its folder, where a package has two programs."""
 
     package: str
     config: type
@@ -47,6 +50,7 @@ class Program:
     prefix: str
     metrics: str
     shares: tuple[str, ...]
+    beside: tuple[str, ...] = ()
 
 
 PROGRAMS = {
@@ -73,6 +77,15 @@ PROGRAMS = {
         CONTROLLER_PREFIX,
         "metrics.py",
         ("runtime", REFLECTOR, "leader_client/client.py", "leader_client/document_stream.py"),
+    ),
+    "pool": Program(
+        "pool-sidecar/pool_sidecar/member",
+        MemberConfig,
+        pool_parser(),
+        POOL_PREFIX,
+        "metrics.py",
+        ("runtime", "kubeapi"),
+        ("pool-sidecar/pool_sidecar/lan", "pool-sidecar/pool_sidecar/member_app.py"),
     ),
     "gm": Program(
         "gm/gm",
@@ -251,14 +264,20 @@ def constants(root: Path) -> Iterator[str]:
 
 
 def _modules(root: Path) -> Iterator[Path]:
-    for folder in (LIBRARY, *(it.package for it in PROGRAMS.values())):
-        yield from (it for it in sorted((root / folder).rglob("*.py")) if "_pb2" not in it.name)
+    own = (folder for it in PROGRAMS.values() for folder in (it.package, *it.beside))
+    for folder in (LIBRARY, *own):
+        yield from (it for it in _below(root / folder) if "_pb2" not in it.name)
 
 
 def _paths(root: Path, program: Program) -> Iterator[Path]:
     """The modules of a program, and those that it logs by."""
-    for path in (root / program.package, *(root / LIBRARY / it for it in program.shares)):
-        yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    own = (root / it for it in (program.package, *program.beside))
+    for path in (*own, *(root / LIBRARY / it for it in program.shares)):
+        yield from _below(path)
+
+
+def _below(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 @cache

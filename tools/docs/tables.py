@@ -86,6 +86,7 @@ _FLAGS = {
     "elector": "README.md",
     "relay": "docs/relay.md",
     "pool-controller": "docs/pool-controller.md",
+    "pool": "docs/pool.md",
     "gm": "docs/gm.md",
     "lc": "docs/lc.md",
 }

@@ -64,7 +64,7 @@ class MemberConfig:
         name="lan_address",
         is_repeated=True,
     )
-    lan_port: int = setting("10555", "the same on all nodes of a pool", whole)
+    lan_port: int = setting("10555", "the same on all nodes of a pool; default 10555", whole)
     data_dir: Path = option(
         "DIR",
         "for this node's key and the token; default {default}",

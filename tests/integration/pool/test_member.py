@@ -27,6 +27,8 @@ from tools.harness.pods.pool_member import PoolNode
 NAMES = ("m1", "m2", "m3")
 # Seconds; on a busy machine.
 TIMEOUT = 60.0
+# Words of four bytes, more than a node says in some seconds.
+LATE = 50_000
 
 pytestmark = pytest.mark.slow
 Nodes = dict[str, PoolNode]
@@ -170,14 +172,15 @@ def test_n8_a_lender_that_was_frozen_passes_on_nothing_that_is_older_than_five_s
         assert tunnel.recv(1024).startswith(b"HTTP/1.1 200")
         two.member.freeze()
         # It waits in the frozen lender, and would be a request if it came on.
-        tunnel.sendall(b"late" * 1000)
+        tunnel.sendall(b"late" * LATE)
         time.sleep(8)
         before = two.link.traffic().request_bytes
         two.member.thaw()
         tunnel.settimeout(10)
         assert _is_ended(tunnel)
         until(lambda: "stood still" in two.member.log_text(), what="it says that it stood still")
-        assert two.link.traffic().request_bytes == before
+        # Besides what the lender's own node has to say.
+        assert two.link.traffic().request_bytes - before < LATE
 
 
 def _is_ended(connection: socket.socket) -> bool:

@@ -9,10 +9,11 @@ from elector_sidecar.config.config import parser as elector
 from gm.config.config import parser as gm
 from lc.config import SEDNA_TWINS
 from lc.config.config import parser as lc
+from pool_sidecar.config.member_config import parser as pool
 from relay_sidecar.config.config import parser as relay
 from tests.unit.repository.checkout import DOCUMENTS, TYPED, document, fences, tracked_texts
 
-PROGRAMS = {"ELECTOR": elector(), "RELAY": relay(), "GM": gm(), "LC": lc()}
+PROGRAMS = {"ELECTOR": elector(), "RELAY": relay(), "POOL": pool(), "GM": gm(), "LC": lc()}
 # Sub-commands, benchmarks, demo and ordeals: flags stand in them in so many words.
 COMMANDS = re.compile(r"((_command|check|__main__|commands/\w+)\.py|cni/command\.go)$")
 # Of kubectl, tar, curl and keepalived, each of which some document names.
