@@ -1,6 +1,6 @@
 """N3 before a real API server with the controllers that evict: who stays, who goes, who is told.
 
-Nodes are `site.Site`: kubelets that speak by their own certificates and members that report.
+Nodes are `nodes.Site`: kubelets that speak by their own certificates and members that report.
 """
 
 import time
@@ -12,7 +12,7 @@ import pytest
 
 from pool_sidecar.core.controller.node_state import CUT, DEAD, DEFAULT_POOL_LABEL
 from pool_sidecar.core.pool_member import POOL_LABEL
-from tests.integration.pool.site import Site, members
+from tests.integration.pool.nodes import Site, members
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import Json
 from tools.harness.controlplane.cluster import ControlPlane

@@ -17,7 +17,7 @@ from pool_sidecar.core.controller.node_state import (
 from pool_sidecar.core.pool_member import API_VERSION, KIND, PATH, POOL_LABEL
 from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
-from tests.integration.pool.site import node_client
+from tests.integration.pool.nodes import node_client
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import AdminClient, Json, Told
 from tools.harness.controlplane.cluster import ControlPlane

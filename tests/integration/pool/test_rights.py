@@ -12,7 +12,7 @@ from pool_sidecar.core.controller.node_state import DEAD, DEFAULT_POOL_LABEL
 from tests.integration.manifests.confined import unused
 from tests.integration.manifests.typist import Typist
 from tests.integration.pool.conftest import APPLY
-from tests.integration.pool.site import Site, members
+from tests.integration.pool.nodes import Site, members
 from tests.integration.pool.test_controller import until
 from tests.unit.manifests.built import MANIFESTS, named
 from tools.harness.controlplane.accounts import expect

@@ -61,8 +61,12 @@ def test_every_alert_says_what_it_means_and_what_to_do() -> None:
 def test_the_scrape_job_keeps_the_ports_of_our_pods() -> None:
     (job,) = yaml.safe_load((FOLDER / "scrape.yaml").read_text(encoding="utf-8"))["scrape_configs"]
     kept = next(it["regex"] for it in job["relabel_configs"] if it["action"] == "keep")
-    (deployment,) = of_kind(overlay("active-active"), "Deployment")
-    names = {port["name"] for it in containers(deployment) for port in it.get("ports", ())}
+    deployments = [
+        it for name in ("active-active", "pool") for it in of_kind(overlay(name), "Deployment")
+    ]
+    names = {
+        port["name"] for it in deployments for c in containers(it) for port in c.get("ports", ())
+    }
     assert set(kept.split("|")) == names - {"stream"}
 
 
