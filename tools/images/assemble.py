@@ -31,7 +31,7 @@ _SHARED = ("runtime", "kubeapi", "apimachinery")
 COMPONENTS = {
     "elector": Component("elector-sidecar", "elector_sidecar", _SHARED),
     "relay": Component("relay-sidecar", "relay_sidecar", (*_SHARED, "walstore")),
-    "pool": Component("pool-sidecar", "pool_sidecar", _SHARED),
+    "pool": Component("pool-sidecar", "pool_sidecar", (*_SHARED, "leader_client")),
     "gm": Component("gm", "gm", (*_SHARED, "leader_client", "sedna_api")),
     "lc": Component("lc", "lc", (*_SHARED, "sedna_api", "walstore")),
 }

@@ -18,7 +18,7 @@ import pytest
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from pool_sidecar.lan.certificate import own_certificate
 from pool_sidecar.lan.tls import client_context
-from tests.integration.pool.site import members
+from tests.integration.pool.nodes import members
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.pool_controller import PoolControllerPod
@@ -221,9 +221,11 @@ def test_a_lender_serves_its_pool_and_the_api_server_only(nodes: Nodes, tmp_path
     context = client_context(
         stranger.certificate, stranger.key, [ssl.PEM_cert_to_DER_cert(peer.certificate)]
     )
-    with socket.create_connection((two.member.address, two.member.lan_port), 5) as plain:
-        with context.wrap_socket(plain) as secured:
-            assert _asked(secured, b"GET /state" + host) == b""
+    with (
+        socket.create_connection((two.member.address, two.member.lan_port), 5) as plain,
+        context.wrap_socket(plain) as secured,
+    ):
+        assert _asked(secured, b"GET /state" + host) == b""
 
 
 def _asked(connection: ssl.SSLSocket, request: bytes) -> bytes:
