@@ -27,6 +27,7 @@ def test_unknown_is_kept_and_dead_is_rare_and_leaves_nothing_behind(
     assert play(steps, limit=limit) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_each_fault_is_caught(name: str) -> None:
     mutant = make(name)
