@@ -26,7 +26,7 @@ test-node: .venv ## real kubelets, containerd, kube-proxy, CoreDNS and flannel b
 	@.venv/bin/python -m tools.harness.nodes.programs >/dev/null
 	@.venv/bin/python -m pytest tests/node $(ARGS)
 
-check: .venv ## format, lint, layers, types, unit tests; ONLY=relay (elector, gm, lc, lib, tools): of one package
+check: .venv ## format, lint, layers, types, unit tests; ONLY=relay (elector, gm, lc, lib, pool, tools): of one package
 	@ONLY=$(ONLY) tools/scripts/check $(ARGS)
 
 bench: .venv ## side by side with client-go; prints a table, writes JSON

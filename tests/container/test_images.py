@@ -22,15 +22,21 @@ from tools.images.base import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
 NOBODY = 65532
 # MB over the base image.
-LARGEST = {"elector": 45, "relay": 50, "gm": 110, "lc": 110}
+LARGEST = {"elector": 45, "relay": 50, "pool": 70, "gm": 110, "lc": 110}
 # With these each runs and answers, though it reaches nobody.
 FLAGS = {
     "elector": ["--lease=it", "--namespace=default", "--server=http://127.0.0.1:1"],
     "relay": ["--server=http://127.0.0.1:1"],
+    # The member needs a node's kubeconfig; where it listens is where the image's check asks.
+    "pool": ["controller", "--server=http://127.0.0.1:1", "--listen=127.0.0.1:10553"],
     "gm": ["--mode=active-active"],
     "lc": ["--gm-address=127.0.0.1:1", "--node=n1"],
 }
-DATA = {"relay": "/var/lib/relay-sidecar", "lc": "/rootfs/var/lib/sedna"}
+DATA = {
+    "relay": "/var/lib/relay-sidecar",
+    "pool": "/var/lib/pool-sidecar",
+    "lc": "/rootfs/var/lib/sedna",
+}
 # Nanoseconds between two checks, and until one is given up on a busy machine.
 CHECK_INTERVAL, CHECK_TIMEOUT = 2_000_000_000, 30_000_000_000
 # Seconds until an engine has asked and been answered.

@@ -1,4 +1,4 @@
-"""What the sources of the four programs say of their interface.
+"""What the sources of the programs say of their interface.
 
 Flags are the declared options of each `Config`. Metrics, log messages and tables of SQL are read
 from the syntax trees, without running anything.
@@ -21,16 +21,21 @@ from gm.config.config import parser as gm_parser
 from lc.config import PREFIX as LC_PREFIX
 from lc.config.config import Config as LcConfig
 from lc.config.config import parser as lc_parser
+from pool_sidecar.config import PREFIX as POOL_PREFIX
+from pool_sidecar.config.controller_config import CONTROLLER_PREFIX, ControllerConfig
+from pool_sidecar.config.controller_config import parser as controller_parser
+from pool_sidecar.config.member_config import MemberConfig
+from pool_sidecar.config.member_config import parser as pool_parser
 from relay_sidecar.config import PREFIX as RELAY_PREFIX
 from relay_sidecar.config.config import Config as RelayConfig
 from relay_sidecar.config.config import parser as relay_parser
 
 LIBRARY = "lib/edge_sidecars"
-# What GM and LC alone use of kubeapi.
+# What GM, LC and the controller of pools alone use of kubeapi.
 REFLECTOR = "kubeapi/reflector.py"
 # `level` is a method of `logger` under a name.
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log", "level"}
-_METRIC = re.compile(r"(leader_election|edge_sidecars|process|elector|relay|gm|lc)_[a-z0-9_]+")
+_METRIC = re.compile(r"(leader_election|edge_sidecars|process|elector|relay|pool|gm|lc)_[a-z0-9_]+")
 # Not those of sysconf(3).
 _VARIABLE = re.compile(r"(?!SC_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 
@@ -38,7 +43,7 @@ _VARIABLE = re.compile(r"(?!SC_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 @dataclass(frozen=True)
 class Program:
     """`package`: its folder; `metrics`: the module that makes them; `shares`: what it logs by, of
-    the library."""
+    the library; `beside`: what is its own besides its folder, where a package has two programs."""
 
     package: str
     config: type
@@ -46,6 +51,7 @@ class Program:
     prefix: str
     metrics: str
     shares: tuple[str, ...]
+    beside: tuple[str, ...] = ()
 
 
 PROGRAMS = {
@@ -64,6 +70,23 @@ PROGRAMS = {
         RELAY_PREFIX,
         "telemetry/metrics.py",
         ("runtime", "kubeapi", "walstore", "local_apiserver"),
+    ),
+    "pool-controller": Program(
+        "pool-sidecar/pool_sidecar/controller",
+        ControllerConfig,
+        controller_parser(),
+        CONTROLLER_PREFIX,
+        "metrics.py",
+        ("runtime", REFLECTOR, "leader_client/client.py", "leader_client/document_stream.py"),
+    ),
+    "pool": Program(
+        "pool-sidecar/pool_sidecar/member",
+        MemberConfig,
+        pool_parser(),
+        POOL_PREFIX,
+        "metrics.py",
+        ("runtime", "kubeapi"),
+        ("pool-sidecar/pool_sidecar/lan", "pool-sidecar/pool_sidecar/member_app.py"),
     ),
     "gm": Program(
         "gm/gm",
@@ -247,14 +270,20 @@ def constants(root: Path) -> Iterator[str]:
 
 
 def _modules(root: Path) -> Iterator[Path]:
-    for folder in (LIBRARY, *(it.package for it in PROGRAMS.values())):
-        yield from (it for it in sorted((root / folder).rglob("*.py")) if "_pb2" not in it.name)
+    own = (folder for it in PROGRAMS.values() for folder in (it.package, *it.beside))
+    for folder in (LIBRARY, *own):
+        yield from (it for it in _below(root / folder) if "_pb2" not in it.name)
 
 
 def _paths(root: Path, program: Program) -> Iterator[Path]:
     """The modules of a program, and those that it logs by."""
-    for path in (root / program.package, *(root / LIBRARY / it for it in program.shares)):
-        yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    own = (root / it for it in (program.package, *program.beside))
+    for path in (*own, *(root / LIBRARY / it for it in program.shares)):
+        yield from _below(path)
+
+
+def _below(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 @cache

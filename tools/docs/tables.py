@@ -85,6 +85,8 @@ def _reason_rows(
 _MANUALS = {
     "elector": "docs/elector.md",
     "relay": "docs/relay.md",
+    "pool-controller": "docs/pool-controller.md",
+    "pool": "docs/pool.md",
     "gm": "docs/gm.md",
     "lc": "docs/lc.md",
 }

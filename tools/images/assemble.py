@@ -37,6 +37,7 @@ _SHARED = ("runtime", "kubeapi", "apimachinery")
 COMPONENTS = {
     "elector": Component("elector-sidecar", "elector_sidecar", _SHARED),
     "relay": Component("relay-sidecar", "relay_sidecar", (*_SHARED, "walstore")),
+    "pool": Component("pool-sidecar", "pool_sidecar", (*_SHARED, "leader_client")),
     "gm": Component("sedna-gm", "gm", (*_SHARED, "leader_client", "sedna_api"), "gm"),
     "lc": Component("sedna-lc", "lc", (*_SHARED, "sedna_api", "walstore"), "lc"),
 }

@@ -9,7 +9,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 import aiohttp
@@ -43,6 +43,19 @@ MAX_LINE = 32 * 1024 * 1024
 # Bytes that gather in the kernel while the reader of a watch is at work on what came before: else
 # each event wakes the process, which costs more than the event.
 GATHERED = 64 * 1024
+
+
+@dataclass(frozen=True)
+class ConnectProxy:
+    """Makes a tunnel to the API server (RFC 9110, 9.3.6); TLS passes through it as it is. `token`:
+    of its own, "" where it wants none."""
+
+    url: str
+    token: str = field(default="", repr=False)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Proxy-Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
 @dataclass(frozen=True)

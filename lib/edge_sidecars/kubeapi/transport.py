@@ -28,7 +28,15 @@ from edge_sidecars.kubeapi.aiohttp_private import (
 from edge_sidecars.kubeapi.connector import SILENCE, Connector, Resolver
 from edge_sidecars.kubeapi.credentials import Credentials
 from edge_sidecars.kubeapi.errors import NotSent, StaleConnection, Unreachable
-from edge_sidecars.kubeapi.messages import PIECE, SAFE, Body, Request, Response, paced
+from edge_sidecars.kubeapi.messages import (
+    PIECE,
+    SAFE,
+    Body,
+    ConnectProxy,
+    Request,
+    Response,
+    paced,
+)
 from edge_sidecars.kubeapi.pool import BackgroundConnects, ConnectionPool
 
 # Seconds; shorter than servers, proxies and address translation keep an idle connection.
@@ -56,6 +64,9 @@ class ApiTransport:
     `background`: makes the connections, which outlast the requests that began them. Then the time
     of a request counts from when it has its connection, for which it waits as long at most, and
     its body is a part of it.
+
+    `proxy`: the CONNECT proxy through which a connection is made, if any; asked for each request,
+    and no connection is used again that was made another way than it says now.
     """
 
     def __init__(
@@ -67,8 +78,10 @@ class ApiTransport:
         silence: float = SILENCE,
         max_idle: int = MAX_IDLE,
         background: BackgroundConnects | None = None,
+        proxy: Callable[[], ConnectProxy | None] = lambda: None,
     ) -> None:
         self._credentials = credentials
+        self._proxy = proxy
         self._user_agent = user_agent
         self._pooled_for = pooled_for
         self._silence = silence
@@ -120,7 +133,8 @@ class ApiTransport:
             self._authorization = await opening.wait_for(self._credentials.authorization())
         pool = self._callers if is_callers else self._own
         tls = self._credentials.tls(is_anonymous=is_callers)
-        key = tls, None if is_callers else self._authorization
+        proxy = self._proxy()
+        key = tls, None if is_callers else self._authorization, proxy
         headers = self._headers(request, self._authorization)
         async with pool.channel(key, idle=_max_idle(request)) as channel:
             connector = channel.connector
@@ -136,6 +150,8 @@ class ApiTransport:
                 auto_decompress=request.is_decoded,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=request.connect_timeout),
+                proxy=None if proxy is None else proxy.url,
+                proxy_headers=None if proxy is None else proxy.headers,
             )
             self._openings.add(opening)
             try:

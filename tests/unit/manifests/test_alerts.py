@@ -32,6 +32,22 @@ class Case:
     labels: dict[str, str] = field(default_factory=dict)
 
 
+def _pools(metric: str, *values: str) -> dict[str, str]:
+    labels = 'namespace="edge-pool",pool="factory"'
+    return {
+        f'pool_controller_{metric}{{{labels},pod="controller-{n}"}}': value
+        for n, value in enumerate(values)
+    }
+
+
+def _controllers(*values: str) -> dict[str, str]:
+    labels = 'namespace="edge-pool"'
+    return {
+        f'pool_controller_ready{{{labels},pod="controller-{n}"}}': value
+        for n, value in enumerate(values)
+    }
+
+
 def _electors(metric: str, *values: str) -> dict[str, str]:
     labels = 'namespace="shop",name="till"'
     if metric in SHARED:
@@ -84,6 +100,7 @@ def _gms(metric: str, *values: str, **labels: str) -> dict[str, str]:
 SHARED = ("leader_election_master_status", "leader_election_slowpath_total")
 LEASE = {"namespace": "shop", "name": "till"}
 POD = {"namespace": "shop", "pod": "till-0"}
+POOL = {"namespace": "edge-pool", "pool": "factory"}
 GM = {"namespace": "sedna", "pod": "gm-0"}
 SCRAPED = {**POD, "job": "edge-sidecars", "container": "relay"}
 REFUSED = {**POD, "resource": "pods.v1.", "code": "403"}
@@ -460,6 +477,26 @@ CASES = (
         _gms("nodes", "10x30 0x30", "0x30 10x30"),
         "50m",
     ),
+    Case(
+        "PoolNodeCannotBeJudged",
+        "for twenty minutes",
+        _pools("cannot_tell", "2x30", "2x30"),
+        "20m",
+        POOL,
+    ),
+    Case("PoolNodeCannotBeJudged", "for a moment", _pools("cannot_tell", "2x3 stale"), "20m"),
+    Case(
+        "PoolNodeNotReachable", "for twenty minutes", _pools("not_reachable", "1x30"), "20m", POOL
+    ),
+    Case("PoolNodeNotReachable", "while it joins", _pools("not_reachable", "1x2 stale"), "20m"),
+    Case(
+        "PoolControllerDoesNothing",
+        "without its policies",
+        _controllers("0x30", "0x30"),
+        "10m",
+        {"namespace": "edge-pool"},
+    ),
+    Case("PoolControllerDoesNothing", "one of two starts", _controllers("1x30", "0x30"), "10m"),
 )
 
 

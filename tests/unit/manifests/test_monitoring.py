@@ -105,8 +105,12 @@ def test_the_operators_objects_have_the_same_rules_and_ports(tmp_path: Path) -> 
 def test_the_scrape_job_keeps_the_ports_of_our_pods() -> None:
     (job,) = yaml.safe_load((FOLDER / "scrape.yaml").read_text(encoding="utf-8"))["scrape_configs"]
     kept = next(it["regex"] for it in job["relabel_configs"] if it["action"] == "keep")
-    (deployment,) = of_kind(overlay("active-active"), "Deployment")
-    names = {port["name"] for it in containers(deployment) for port in it.get("ports", ())}
+    deployments = [
+        it for name in ("active-active", "pool") for it in of_kind(overlay(name), "Deployment")
+    ]
+    names = {
+        port["name"] for it in deployments for c in containers(it) for port in c.get("ports", ())
+    }
     assert set(kept.split("|")) == names - {"stream"}
 
 

@@ -9,10 +9,19 @@ from elector_sidecar.config.config import parser as elector
 from gm.config.config import parser as gm
 from lc.config import SEDNA_TWINS
 from lc.config.config import parser as lc
+from pool_sidecar.config.controller_config import parser as controller
+from pool_sidecar.config.member_config import parser as pool
 from relay_sidecar.config.config import parser as relay
 from tests.unit.repository.checkout import DOCUMENTS, TYPED, document, fences, tracked_texts
 
-PROGRAMS = {"ELECTOR": elector(), "RELAY": relay(), "GM": gm(), "LC": lc()}
+PROGRAMS = {
+    "ELECTOR": elector(),
+    "RELAY": relay(),
+    "POOL": pool(),
+    "POOL_CONTROLLER": controller(),
+    "GM": gm(),
+    "LC": lc(),
+}
 # Sub-commands, benchmarks, demo and ordeals: flags stand in them in so many words.
 COMMANDS = re.compile(r"((_command|check|__main__|commands/\w+)\.py|cni/command\.go)$")
 # Of kubectl, tar, curl and keepalived, each of which some document names.
@@ -75,4 +84,6 @@ def test_every_variable_that_is_named_is_a_flags_twin(program: str) -> None:
     twins = {f"{program}_{name[2:].replace('-', '_').upper()}" for name in options}
     text = "\n".join(map(document, DOCUMENTS))
     named = set(re.findall(rf"(?<![\w$]){program}_[A-Z_]*[A-Z]\b", text))
+    others = {it for it in PROGRAMS if it.startswith(f"{program}_")}
+    named = {it for it in named if not it.startswith(tuple(f"{other}_" for other in others))}
     assert named - SEDNAS <= twins

@@ -27,6 +27,7 @@ STANDARD = set(sys.stdlib_module_names)
 PROGRAMS = {
     "elector-sidecar": "elector-sidecar/elector_sidecar/__main__.py",
     "relay-sidecar": "relay-sidecar/relay_sidecar/__main__.py",
+    "pool-sidecar": "pool-sidecar/pool_sidecar/__main__.py",
     "sedna-gm": "gm/gm/__main__.py",
     "sedna-lc": "lc/lc/__main__.py",
 }

@@ -13,6 +13,7 @@ PACKAGES = (
     ),
     "elector-sidecar/elector_sidecar",
     "relay-sidecar/relay_sidecar",
+    "pool-sidecar/pool_sidecar",
     "gm/gm",
     "lc/lc",
     *sorted(str(it.relative_to(ROOT)) for it in (ROOT / "tools").iterdir() if it.is_dir()),

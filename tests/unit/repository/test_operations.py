@@ -11,7 +11,10 @@ from tests.unit.repository.checkout import document, rows, section
 from tools.docs.reasons import SPOKEN
 
 OPERATIONS = "docs/operations.md"
-METRICS = ["Of the elector", "Of the relay", "Of GM", "Of LC", "Of each process"]
+METRICS = [
+    *("Of the elector", "Of the relay", "Of the controller of pools", "Of a pool's member"),
+    *("Of GM", "Of LC", "Of each process"),
+]
 # Of core/status.py: those that speak in kube-apiserver's words of what the client sent.
 OF_THE_CLIENT = {"bad_request", "not_found", "invalid", "not_acceptable"}
 

@@ -11,6 +11,7 @@ from elector_sidecar.config.config import parser as elector
 from gm.config.config import parser as gm
 from lc.config.config import parser as lc
 from lc.store.database import NAME as STORE
+from pool_sidecar.config.member_config import parser as pool
 from relay_sidecar.config.config import parser as relay
 from relay_sidecar.journal.database import NAME as JOURNAL
 from tests.unit.manifests.built import OVERLAYS
@@ -21,9 +22,9 @@ from tools.bench.node.__main__ import FAMILIES as OF_NODE
 from tools.bench.relay.__main__ import FAMILIES as OF_RELAY
 
 SECURITY, MODES = "docs/security.md", "docs/modes.md"
-PARSERS = {"elector": elector(), "relay": relay(), "gm": gm(), "lc": lc()}
+PARSERS = {"elector": elector(), "relay": relay(), "pool": pool(), "gm": gm(), "lc": lc()}
 # Where something listens, but for those whose name says so.
-LISTENERS = {("elector", "--http"), ("lc", "--bind-port")}
+LISTENERS = {("elector", "--http"), ("lc", "--bind-port"), ("pool", "--lan-port")}
 BENCHES = {
     "bench": set(OF_ELECTOR),
     "bench-relay": set(OF_RELAY),

@@ -1,0 +1,75 @@
+"""What a lender gives: connections, and bytes a second of each borrower. Pure.
+
+Guarantees: no borrower takes another one's share; over all connections of a borrower together no
+more than the burst passes at once, nor more than the rate for long. Times are seconds, and come in.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`rate` in bytes a second, `burst` in bytes."""
+
+    rate: int = 64 * KIB
+    burst: int = MIB
+    connections: int = 8
+    all_connections: int = 64
+
+
+class _Bucket:
+    def __init__(self, limits: Limits, now: float) -> None:
+        self._limits = limits
+        self._tokens = float(limits.burst)
+        self._at = now
+
+    def spend(self, size: int, now: float) -> float:
+        passed = max(now - self._at, 0.0)
+        self._at = now
+        self._tokens = min(self._tokens + passed * self._limits.rate, self._limits.burst) - size
+        return max(-self._tokens / self._limits.rate, 0.0)
+
+    def is_full(self, now: float) -> bool:
+        passed = max(now - self._at, 0.0)
+        return self._tokens + passed * self._limits.rate >= self._limits.burst
+
+
+class Budget:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._open: Counter[str] = Counter()
+        self._buckets: dict[str, _Bucket] = {}
+
+    @property
+    def borrowers(self) -> dict[str, int]:
+        """Each with its open connections."""
+        return dict(self._open)
+
+    def admit(self, borrower: str, now: float) -> bool:
+        """Whether it gets one more connection, which `released` gives back."""
+        is_full = self._open.total() >= self._limits.all_connections
+        if is_full or self._open[borrower] >= self._limits.connections:
+            self._open += Counter()  # without those that have none
+            return False
+        self._open[borrower] += 1
+        if borrower not in self._buckets:
+            self._buckets[borrower] = _Bucket(self._limits, now)
+        return True
+
+    def released(self, borrower: str, now: float) -> None:
+        self._open[borrower] -= 1
+        self._open += Counter()
+        # A borrower that comes again at once does not get a new burst.
+        self._buckets = {
+            name: it
+            for name, it in self._buckets.items()
+            if name in self._open or not it.is_full(now)
+        }
+
+    def spend(self, borrower: str, size: int, now: float) -> float:
+        """Seconds to wait until so many bytes more may pass."""
+        return self._buckets[borrower].spend(size, now)

@@ -1,0 +1,247 @@
+"""Which of the two taints each Node of a pool is to have. Pure.
+
+`cut`: the member says that it borrows a link, for so long; no new pod is to come. `dead`: the cloud
+does not hear the node, and its pool bears witness that it is gone; its pods go.
+
+    Ready          dead                                     cut, if taints for it are wanted
+    True, False    goes                                     CloudLink False for 40 s: comes
+    Unknown        as it is; comes by witness, one node a   CloudLink True or absent: goes
+                   pool at a time, at most `max_dead`       CloudLink Unknown: as it is
+
+Guarantees: `dead` comes to no Node whose Ready is not Unknown, to no more than `max_dead` of a pool
+at once, and not within 10 s of another one in the pool. The memory of this process only delays:
+what it forgets, it learns again from the API before it acts.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from pool_sidecar.core.controller.membership import pool_of
+from pool_sidecar.core.controller.node_state import NodeState
+from pool_sidecar.core.controller.witness import Member, Opinion, Witnesses
+from pool_sidecar.core.pool_member import Json
+
+# Seconds between two nodes of a pool that are judged dead: what made the first one fall silent is
+# seen by then if it takes the second one, too.
+DEAD_INTERVAL: Final = 10.0
+# Seconds for which a node borrows its link before it gets no more pods.
+CUT_AFTER: Final = 40.0
+# Seconds after which a lost node that nobody says to be gone is told of: a dead one is judged by
+# then, at the latest.
+CANNOT_TELL_AFTER: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class MaxDead:
+    """How many nodes of a pool may be `dead` at once: a share of the pool, or so many."""
+
+    share: Fraction | None = Fraction(1, 3)
+    count: int = 0
+
+    def of(self, size: int) -> int:
+        """At least one."""
+        return max(1, self.count if self.share is None else math.floor(size * self.share))
+
+
+@dataclass(frozen=True, slots=True)
+class TaintNode:
+    """Replaces the taints of the Node in the state that was judged."""
+
+    node: NodeState
+    taints: tuple[Json, ...]
+    opinion: Opinion | None = None
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def marks_dead(self) -> bool:
+        """Whether `dead` comes by it."""
+        return self.opinion is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """A node that the cloud has lost and that is kept."""
+
+    node: NodeState
+    why: str
+    is_limit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Of one pool, as of one moment. `is_waiting`: time alone may change them."""
+
+    taints: tuple[TaintNode, ...] = ()
+    undecided: tuple[Undecided, ...] = ()
+    is_waiting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Sent at, for the Node at a version; `before`: when the mark before it was."""
+
+    version: int
+    at: float
+    before: float | None
+
+
+@dataclass
+class TaintMemory:
+    """What the API does not tell: since when it has been so, by the clock of this process.
+    `started`: when it began."""
+
+    started: float
+    lost_since: dict[str, float] = field(default_factory=dict)
+    cut_since: dict[str, float] = field(default_factory=dict)
+    # By pool; a pool that is not here counts from the start.
+    marked_at: dict[str, float] = field(default_factory=dict)
+    # Marks that were sent, and have neither been seen nor refused, by Node.
+    marking: dict[str, Mark] = field(default_factory=dict)
+
+    def observed(self, node: NodeState, before: NodeState | None, now: float) -> None:
+        _keep(self.lost_since, node.name, now, while_true=node.is_lost)
+        _keep(self.cut_since, node.name, now, while_true=node.cloud_link == "False")
+        mark = self.marking.get(node.name)
+        if mark is not None and mark.version < node.resource_version:
+            del self.marking[node.name]
+        if before is not None and node.is_dead and not before.is_dead:
+            self.marked_at[pool_of(node)] = now
+
+    def deleted(self, node: NodeState) -> None:
+        for memory in (self.lost_since, self.cut_since, self.marking):
+            memory.pop(node.name, None)
+
+    def sent(self, node: NodeState, now: float) -> None:
+        """`dead` is on its way to the Node."""
+        pool = pool_of(node)
+        mark = self.marking.get(node.name)
+        before = self.marked_at.get(pool) if mark is None else mark.before
+        self.marking[node.name] = Mark(node.resource_version, now, before)
+        self.marked_at[pool] = now
+
+    def refused(self, node: NodeState) -> None:
+        """It certainly did not get there: as if it had not been sent."""
+        mark, pool = self.marking.pop(node.name, None), pool_of(node)
+        if mark is None or self.marked_at.get(pool) != mark.at:
+            return
+        del self.marked_at[pool]
+        if mark.before is not None:
+            self.marked_at[pool] = mark.before
+
+    def may_mark(self, pool: str, now: float) -> bool:
+        return now - self.marked_at.get(pool, self.started) >= DEAD_INTERVAL
+
+
+def _keep(since: dict[str, float], name: str, now: float, *, while_true: bool) -> None:
+    if while_true:
+        since.setdefault(name, now)
+    else:
+        since.pop(name, None)
+
+
+@dataclass(frozen=True, slots=True)
+class TaintPolicy:
+    """What the flags say."""
+
+    max_dead: MaxDead = MaxDead()
+    taints_cut: bool = True
+
+
+def verdicts(
+    pool: str,
+    members: Sequence[Member],
+    witnesses: Witnesses,
+    memory: TaintMemory,
+    policy: TaintPolicy,
+    *,
+    now: float,
+) -> Verdicts:
+    """Of the members of a pool; changes nothing in `memory`."""
+    nodes = [node for node, _ in members]
+    cut = {it.name: _is_cut(it, memory.cut_since, policy, now) for it in nodes}
+    opinions = {it.name: witnesses.opinion(it.name) for it in nodes if _is_open(it)}
+    chosen, limit = _choose(pool, nodes, opinions, memory, policy, now)
+    found = [
+        TaintNode(node, taints, opinions[node.name] if node is chosen else None)
+        for node in nodes
+        if (taints := _taints(node, chosen, is_cut=cut[node.name])) != node.taints
+    ]
+    undecided = [
+        _undecided(node, opinions[node.name], limit)
+        for node in nodes
+        if node.name in opinions and node is not chosen
+    ]
+    is_waiting = bool(undecided) or any(
+        name in memory.cut_since and not is_cut for name, is_cut in cut.items()
+    )
+    told = (it for it in undecided if it.is_limit or _is_overdue(it.node, memory, now))
+    return Verdicts(tuple(found), tuple(told), is_waiting)
+
+
+def without_taints(node: NodeState) -> TaintNode | None:
+    """What becomes of a Node that is no member of any pool; None where it has none of ours."""
+    taints = node.with_taints(dead=False, cut=False)
+    return None if taints == node.taints else TaintNode(node, taints)
+
+
+def _is_open(node: NodeState) -> bool:
+    """Whether its witnesses are to be heard."""
+    return node.is_lost and not node.is_dead
+
+
+def _choose(
+    pool: str,
+    nodes: Sequence[NodeState],
+    opinions: Mapping[str, Opinion],
+    memory: TaintMemory,
+    policy: TaintPolicy,
+    now: float,
+) -> tuple[NodeState | None, int | None]:
+    """The node that is to be marked now, the one first that was lost first; and the limit, where it
+    is the limit that keeps others from it."""
+    gone = [it for it in nodes if it.name in opinions and opinions[it.name].is_gone]
+    marked = sum(it.is_dead or it.name in memory.marking for it in nodes)
+    limit = policy.max_dead.of(len(nodes))
+    # One whose mark was sent may be marked already: it is that one again, or none.
+    pending = [it for it in gone if it.name in memory.marking]
+    if not pending and marked >= limit:
+        return None, limit
+    if not memory.may_mark(pool, now):
+        return None, None
+    candidates = pending or gone
+    first = min(
+        candidates, key=lambda it: (memory.lost_since.get(it.name, now), it.name), default=None
+    )
+    return first, None
+
+
+def _taints(node: NodeState, chosen: NodeState | None, *, is_cut: bool) -> tuple[Json, ...]:
+    stays_dead = node.is_dead and node.ready == "Unknown"
+    return node.with_taints(dead=stays_dead or node is chosen, cut=is_cut)
+
+
+def _is_cut(
+    node: NodeState, cut_since: Mapping[str, float], policy: TaintPolicy, now: float
+) -> bool:
+    if not policy.taints_cut or node.cloud_link in ("True", ""):
+        return False
+    return node.is_cut or now - cut_since.get(node.name, now) >= CUT_AFTER
+
+
+def _undecided(node: NodeState, found: Opinion, limit: int | None) -> Undecided:
+    if found.is_gone and limit is not None:
+        why = f"{limit} of the pool are dead already, which --max-dead allows"
+        return Undecided(node, why, is_limit=True)
+    if found.is_gone:
+        return Undecided(node, "another node of the pool was judged within 10 s")
+    return Undecided(node, found.why_not)
+
+
+def _is_overdue(node: NodeState, memory: TaintMemory, now: float) -> bool:
+    return now - memory.lost_since.get(node.name, now) >= CANNOT_TELL_AFTER

@@ -1,0 +1,110 @@
+"""When to look at the node's own Lease, and when to write it. Pure.
+
+Guarantees: nothing is written unless kubelet answered within the last `HEALTHY_FOR` seconds;
+`renewTime` never goes back; what kubelet keeps fresh is only read, so that two writers of one node
+do not compete. Times are seconds of one clock, and come in; `wall` is microseconds of this node's
+wall clock, by which kubelet stamps too.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+MICRO: Final = 1_000_000
+# Seconds; kubelet renews as often (nodeLeaseDurationSeconds 40, a quarter of it).
+LOOK_EVERY: Final = 10.0
+# Seconds; one that is older by this node's clock, kubelet did not renew in its turn.
+STALE: Final = 8.0
+# Seconds after the own link changed: kubelet's HTTP/2 may need 45 to drop a dead connection.
+FOLLOW_UP: Final = 60.0
+# Seconds for which kubelet's /healthz counts.
+HEALTHY_FOR: Final = 2.0
+# Seconds after a look that failed.
+RETRY: Final = 2.0
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Unusable(ValueError):
+    """The Lease is not what kubelet writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSeen:
+    """`renewed`: its renewTime in microseconds."""
+
+    resource_version: str
+    renewed: int
+
+
+class Heartbeat:
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._changed_at: float | None = None
+        self._was_up: bool | None = None
+        self._last: LeaseSeen | None = None
+
+    def link_observed(self, *, is_up: bool, now: float) -> None:
+        """Each second. A start counts as a change only where the link is down."""
+        if is_up is not self._was_up and (self._was_up is not None or not is_up):
+            self._changed_at = now
+            self._due = now
+        self._was_up = is_up
+
+    def is_active(self, now: float) -> bool:
+        """Whether the Lease is looked at at all."""
+        if self._was_up is None:
+            return False
+        return not self._was_up or (
+            self._changed_at is not None and now - self._changed_at <= FOLLOW_UP
+        )
+
+    def is_due(self, now: float) -> bool:
+        return self.is_active(now) and now >= self._due
+
+    def began(self, now: float) -> None:
+        """A look begins."""
+        self._due = now + LOOK_EVERY
+
+    def failed(self, now: float) -> None:
+        """No answer, or a conflict: the next one comes sooner."""
+        self._due = min(self._due, now + RETRY)
+
+    def renewal(
+        self, lease: LeaseSeen, *, wall: int, now: float, healthy_at: float | None
+    ) -> int | None:
+        """The renewTime to write, in microseconds; None: nothing is to be written."""
+        last, self._last = self._last, lease
+        is_stale = wall - lease.renewed > STALE * MICRO
+        stands = last is not None and last.renewed == lease.renewed
+        is_healthy = healthy_at is not None and 0 <= now - healthy_at <= HEALTHY_FOR
+        if not (is_healthy and (is_stale or stands)):
+            return None
+        return max(wall, lease.renewed + 1)
+
+
+def seen(lease: Any) -> LeaseSeen:
+    """Of a Lease as the API has it. Raises `Unusable`."""
+    match lease:
+        case {
+            "metadata": {"resourceVersion": str(version)},
+            "spec": {"renewTime": str(renewed)},
+        }:
+            return LeaseSeen(version, _micros(renewed))
+    raise Unusable("a Lease without a resourceVersion or a renewTime")
+
+
+def stamp(micros: int) -> str:
+    """As metav1.MicroTime is written."""
+    moment = _EPOCH + timedelta(microseconds=micros)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _micros(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Unusable(f"renewTime {text!r:.80} is no time") from error
+    if moment.tzinfo is None:
+        raise Unusable(f"renewTime {text!r:.80} has no zone")
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,199 @@
+"""What a node thinks of its peers, from the rounds of `GET /state`. Pure.
+
+    answer, kubelet well ------------------> ALIVE
+    answer, kubelet not; refused, accepted
+    without an answer, wrong certificate --> DEGRADED      the host lives
+    three rounds in a row without a sign --> SILENT
+
+Guarantees: a peer of which too little is known has no verdict, which nobody counts. DEGRADED and
+SILENT are shown as NEVER_HEARD unless the peer was heard alive within a day over the very address
+and certificate that it has now, so that a closed port is not taken for a death. A gap in the own
+loop voids all verdicts. Where most peers turn silent at once, the trouble is here: what was shown
+stays for `TROUBLE_HOLD` seconds. Times are seconds of one clock, and come in.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pool_sidecar.core.lan_state import LanState
+from pool_sidecar.core.members import Peer
+from pool_sidecar.core.pool_member import Verdict
+
+# Seconds between two rounds, and for which one may take (pool.md 2).
+ROUND: Final = 2.0
+ROUND_DEADLINE: Final = 1.5
+# Seconds for which a state is believed: three rounds (pool.md 2).
+STATE_VALID: Final = 6.0
+# So many rounds in a row without a sign.
+SILENT_AFTER: Final = 3
+# Seconds: more than a round is missing of what the own loop should have seen (pool.md 5).
+STANDSTILL: Final = 2.0
+# Seconds within which more than half of the others, and at least two, turn silent (pool.md 5).
+TROUBLE_WINDOW: Final = 10.0
+TROUBLE_HOLD: Final = 30.0
+MIN_TROUBLE: Final = 2
+# Seconds; an address that answered a day ago may be another machine's today.
+HEARD_VALID: Final = 24 * 3600.0
+
+
+class Sign(Enum):
+    """What is known of a peer that did not answer."""
+
+    HOST_LIVES = "host lives"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A verdict, and since when it has been so."""
+
+    verdict: Verdict
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A state, and when it came."""
+
+    state: LanState
+    at: float
+
+
+class _Record:
+    """What was seen of one peer."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.heard: Heard | None = None
+        self.alive_at: float | None = None
+        self.seen: Standing | None = None
+        self._misses = 0
+        # What stays shown instead of SILENT, and since when this is no longer so.
+        self.held: Standing | None = None
+        self.held_until = 0.0
+
+    def judge(self, verdict: Verdict, now: float) -> None:
+        self._misses = 0
+        self._become(verdict, now)
+        if verdict is not Verdict.SILENT:
+            self.held, self.held_until = None, 0.0
+
+    def missed(self, now: float) -> bool:
+        """Whether it turned silent by this round."""
+        self._misses += 1
+        is_silent = self.seen is not None and self.seen.verdict is Verdict.SILENT
+        if self._misses < SILENT_AFTER or is_silent:
+            return False
+        self.held = self.seen
+        self._become(Verdict.SILENT, now)
+        return True
+
+    def void(self) -> None:
+        self._misses, self.seen, self.heard = 0, None, None
+        self.held, self.held_until = None, 0.0
+
+    def shown(self, now: float) -> Standing | None:
+        seen = self.seen
+        if seen is None:
+            return None
+        if seen.verdict is Verdict.SILENT and self.held_until:
+            if now < self.held_until:
+                return self.held
+            seen = Standing(Verdict.SILENT, max(seen.since, self.held_until))
+        if seen.verdict is Verdict.ALIVE:
+            return seen
+        if self.alive_at is None or now - self.alive_at > HEARD_VALID:
+            return Standing(Verdict.NEVER_HEARD, seen.since)
+        return seen
+
+    def _become(self, verdict: Verdict, now: float) -> None:
+        if self.seen is None or self.seen.verdict is not verdict:
+            self.seen = Standing(verdict, now)
+
+
+class Peers:
+    def __init__(self) -> None:
+        self._records: dict[str, _Record] = {}
+        self._trouble_until = 0.0
+
+    def follow(self, peers: Mapping[str, Peer]) -> None:
+        """The directory changed. A peer with another address or certificate was never heard."""
+        before = self._records
+        self._records = {}
+        for name, peer in peers.items():
+            record = before.get(name)
+            if record is None or _identity(record.peer) != _identity(peer):
+                record = _Record(peer)
+            record.peer = peer
+            self._records[name] = record
+
+    def answered(self, name: str, state: LanState, now: float) -> None:
+        """`state` is believed of its sender only: one of another name is a wrong certificate."""
+        record = self._records.get(name)
+        if record is None:
+            return
+        if state.node != name:
+            self.failed(name, Sign.HOST_LIVES, now)
+            return
+        record.heard = Heard(state, now)
+        if state.is_kubelet_ok:
+            record.alive_at = now
+        record.judge(Verdict.ALIVE if state.is_kubelet_ok else Verdict.DEGRADED, now)
+
+    def failed(self, name: str, sign: Sign, now: float) -> None:
+        record = self._records.get(name)
+        if record is None:
+            return
+        if sign is Sign.HOST_LIVES:
+            # It says nothing any more: what it said last is over.
+            record.heard = None
+            record.judge(Verdict.DEGRADED, now)
+        elif record.missed(now):
+            self._judge_trouble(now)
+
+    def stood_still(self) -> None:
+        """The own loop did not run for more than `STANDSTILL` seconds."""
+        for record in self._records.values():
+            record.void()
+
+    def standing(self, name: str, now: float) -> Standing | None:
+        """None where too little is known."""
+        record = self._records.get(name)
+        return None if record is None else record.shown(now)
+
+    def verdicts(self, now: float) -> dict[str, Standing]:
+        """On the peers that are not ALIVE, and known."""
+        shown = ((name, record.shown(now)) for name, record in sorted(self._records.items()))
+        return {name: it for name, it in shown if it and it.verdict is not Verdict.ALIVE}
+
+    def state(self, name: str, now: float, *, within: float = STATE_VALID) -> LanState | None:
+        """The peer's own word, of the last so many seconds."""
+        record = self._records.get(name)
+        heard = None if record is None else record.heard
+        return heard.state if heard is not None and now - heard.at <= within else None
+
+    def heard(self, now: float) -> Iterable[Heard]:
+        """The valid words of all peers."""
+        found = (record.heard for record in self._records.values())
+        return [it for it in found if it is not None and now - it.at <= STATE_VALID]
+
+    def _judge_trouble(self, now: float) -> None:
+        turned = [
+            it
+            for it in self._records.values()
+            if it.seen is not None
+            and it.seen.verdict is Verdict.SILENT
+            and now - it.seen.since <= TROUBLE_WINDOW
+        ]
+        if now >= self._trouble_until:
+            if len(turned) < MIN_TROUBLE or len(turned) * 2 <= len(self._records):
+                return
+            self._trouble_until = now + TROUBLE_HOLD
+        for record in turned:
+            record.held_until = record.held_until or self._trouble_until
+
+
+def _identity(peer: Peer) -> tuple[tuple[str, ...], tuple[bytes, ...]]:
+    return peer.addresses, peer.certificates

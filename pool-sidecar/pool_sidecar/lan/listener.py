@@ -1,0 +1,240 @@
+"""What peers may ask of this node: `GET /state`, and a tunnel to the API server. Nothing else.
+
+Guarantees: who is not in the directory gets no further than the handshake, and who left it, not to
+the next request; connections, handshakes, heads and requests of each peer are bounded, so that a
+flood of the LAN is refused and never fills memory. All other targets than the API server are 403.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from edge_sidecars.kubeapi.aiohttp_private import abort
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.values import BadInput, describe_failure
+from pool_sidecar.core.budget import Budget, Limits
+from pool_sidecar.core.members import Directory, Peer
+from pool_sidecar.lan.certificate import Certificate
+from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
+from pool_sidecar.lan.tls import listener_context
+from pool_sidecar.lan.tunnel import Stream, Tunnel, Tunnels
+
+# Seconds.
+HANDSHAKE: Final = 2.0
+# Seconds for a head, and between two of them: peers ask every 2.
+IDLE: Final = 10.0
+DIAL: Final = 5.0
+BACKLOG: Final = 128
+# Connections, those in their handshake included: 64 members have one each for states, and borrow.
+MAX_CONNECTIONS: Final = 256
+MAX_OF_HOST: Final = 32
+# Of one peer: requests a second (it makes one in two, and one for each tunnel), and at once.
+_REQUESTS: Final = Limits(rate=4, burst=40, connections=16, all_connections=MAX_CONNECTIONS)
+CLOUD: Final = "cloud"
+
+
+class Lender(Protocol):
+    """What the listener asks of the member."""
+
+    @property
+    def directory(self) -> Directory: ...
+    def state(self, now: float) -> bytes:
+        """The document of `GET /state`."""
+
+    def lends(self, now: float) -> bool: ...
+
+
+class LanListener:
+    """`server`: host and port of the API server, to which tunnels lead."""
+
+    def __init__(
+        self, lender: Lender, own: Certificate, limits: Limits, *, server: tuple[str, int]
+    ) -> None:
+        self._lender = lender
+        self._own = own
+        self._server = server
+        self.budget = Budget(limits)
+        self.tunnels = Tunnels()
+        self._requests = Budget(_REQUESTS)
+        self._context = listener_context(own.certificate, own.key, ())
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._hosts: Counter[str] = Counter()
+        self._sockets: list[socket.socket] = []
+
+    def trust(self, directory: Directory) -> None:
+        """The directory changed: tunnels of those that left it end now."""
+        certificates = directory.certificates
+        self._context = listener_context(self._own.certificate, self._own.key, certificates)
+        self.tunnels.reset_all(unless=directory.peers.__contains__)
+
+    def open(self, addresses: Sequence[str], port: int) -> None:
+        """Raises `BadInput`."""
+        for address in addresses:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            self._sockets.append(sock)
+            try:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sock.setblocking(False)
+                sock.bind((address, port))
+                sock.listen(BACKLOG)
+            except OSError as error:
+                raise BadInput(
+                    f"cannot listen on {address} port {port}: {describe_failure(error)}; name "
+                    "another --lan-address or --lan-port"
+                ) from error
+            self._spawn(self._accept(sock))
+
+    async def close(self) -> None:
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for sock in self._sockets:
+            sock.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, at = await loop.sock_accept(listening)
+            except OSError as error:
+                # Out of descriptors: the next ones wait in the kernel.
+                logger.warning("no connection can be accepted", extra=fields(why=error))
+                await asyncio.sleep(1.0)
+                continue
+            host = str(at[0])
+            if self._hosts.total() >= MAX_CONNECTIONS or self._hosts[host] >= MAX_OF_HOST:
+                sock.close()
+                continue
+            self._hosts[host] += 1
+            self._spawn(self._serve(sock, host))
+
+    async def _serve(self, sock: socket.socket, host: str) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=MAX_HEAD)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol,
+                sock,
+                ssl=self._context,
+                ssl_handshake_timeout=HANDSHAKE,
+                ssl_shutdown_timeout=HANDSHAKE,
+            )
+        except OSError as error:
+            if sparing.allows("handshake", host):
+                logger.info("a handshake failed", extra=fields(host=host, why=error))
+            sock.close()
+            self._left(host)
+            return
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        try:
+            await self._answer_all(Stream(reader, writer))
+        except (BadHead, OSError):
+            pass  # Its sender's fault, or its end.
+        finally:
+            abort(transport)
+            self._left(host)
+
+    def _left(self, host: str) -> None:
+        self._hosts[host] -= 1
+        self._hosts += Counter()
+
+    def _peer(self, stream: Stream) -> Peer | None:
+        secured: ssl.SSLObject = stream.writer.get_extra_info("ssl_object")
+        found = secured.getpeercert(binary_form=True)
+        return None if found is None else self._lender.directory.owner_of(found)
+
+    async def _answer_all(self, stream: Stream) -> None:
+        peer = self._peer(stream)
+        now = boottime()
+        if peer is None:
+            return
+        if not self._requests.admit(peer.name, now):
+            stream.writer.write(refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many connections"))
+            await stream.writer.drain()
+            return
+        try:
+            while await self._answer(stream, peer.name):
+                pass
+            await stream.writer.drain()
+            stream.writer.close()
+            async with asyncio.timeout(HANDSHAKE):
+                await stream.writer.wait_closed()
+        finally:
+            self._requests.released(peer.name, boottime())
+
+    async def _answer(self, stream: Stream, name: str) -> bool:
+        """Whether another request may follow."""
+        async with asyncio.timeout(IDLE):
+            head = await read_head(stream.reader)
+        if head is None or self._peer(stream) is None:
+            return False
+        now = boottime()
+        method, target, _ = head.first
+        if self._requests.spend(name, 1, now) > 0:
+            stream.writer.write(refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many requests"))
+            return False
+        if _has_body(head):
+            stream.writer.write(refusal(HTTPStatus.BAD_REQUEST, "no request here has a body"))
+            return False
+        if (method, target) == ("GET", "/state"):
+            stream.writer.write(answer(HTTPStatus.OK, self._lender.state(now)))
+            await stream.writer.drain()
+            return True
+        if method == "CONNECT":
+            await self._connect(stream, name, target)
+            return False
+        there_is = "there are GET /state and CONNECT cloud:443"
+        stream.writer.write(refusal(HTTPStatus.FORBIDDEN, there_is))
+        return False
+
+    async def _connect(self, stream: Stream, name: str, target: str) -> None:
+        now = boottime()
+        if target.partition(":")[0] != CLOUD:
+            why = f"{target!r:.80}: tunnels lead to {CLOUD} only"
+            stream.writer.write(refusal(HTTPStatus.FORBIDDEN, why))
+            return
+        if not self._lender.lends(now):
+            stream.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, "no link of its own"))
+            return
+        if not self.budget.admit(name, now):
+            stream.writer.write(refusal(HTTPStatus.TOO_MANY_REQUESTS, "no connection is left"))
+            return
+        try:
+            await self._lend(stream, name)
+        finally:
+            self.budget.released(name, boottime())
+
+    async def _lend(self, stream: Stream, name: str) -> None:
+        try:
+            async with asyncio.timeout(DIAL):
+                cloud = Stream(*await asyncio.open_connection(*self._server))
+        except (OSError, TimeoutError):
+            why = "the API server is out of reach"
+            stream.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
+            return
+        if sparing.allows("lending", name):
+            logger.info("lending the link", extra=fields(borrower=name))
+        stream.writer.write(answer(HTTPStatus.OK))
+
+        def spend(size: int) -> float:
+            return self.budget.spend(name, size, boottime())
+
+        await self.tunnels.run(Tunnel(name, stream, cloud, spend))
+
+
+def _has_body(head: Head) -> bool:
+    is_long = head.headers.get("content-length", "0") != "0"
+    return is_long or "transfer-encoding" in head.headers

@@ -1,0 +1,117 @@
+"""CONNECT on loopback, for processes of this node: their way to the API server over a lent link.
+
+Guarantees: only who knows the token gets through, and only to this node's API server; the bytes
+are TLS between the client and the API server, of which neither this process nor a lender sees more
+than sizes and times. A tunnel ends as soon as its lender is no longer the one of now.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+from edge_sidecars.kubeapi.aiohttp_private import abort
+from edge_sidecars.runtime.values import Address, BadInput, describe_failure
+from pool_sidecar.lan.client import NoAnswer, PeerClient, Refused
+from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
+from pool_sidecar.lan.tunnel import Stream, Tunnel, Tunnels
+
+# Clients of one node: its relay's streams and writes, and the member's own.
+MAX_CONNECTIONS: Final = 64
+# Seconds for a head.
+PATIENCE: Final = 5.0
+# Lenders that are asked for one tunnel.
+ATTEMPTS: Final = 3
+AUTHORIZATION: Final = "proxy-authorization"
+
+
+class LocalProxy:
+    """`lender()`: whom to borrow from now, None where there is nobody; `failed` is told of one that
+    did not lend."""
+
+    def __init__(
+        self,
+        token: str,
+        server: tuple[str, int],
+        *,
+        lender: Callable[[], PeerClient | None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._token = f"Bearer {token}"
+        self._server = server
+        self._lender = lender
+        self._failed = failed
+        self.tunnels = Tunnels()
+        self._open = 0
+        self._serving: asyncio.Server | None = None
+        self.bound: Address | None = None
+
+    async def open(self, address: Address) -> None:
+        """Raises `BadInput`."""
+        try:
+            self._serving = await asyncio.start_server(
+                self._serve, address.host, address.port, limit=MAX_HEAD
+            )
+        except OSError as error:
+            raise BadInput(
+                f"cannot listen on {address}: {describe_failure(error)}; name another "
+                "--proxy-listen"
+            ) from error
+        self.bound = Address(address.host, self._serving.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        self.tunnels.reset_all()
+        if self._serving is not None:
+            self._serving.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open > MAX_CONNECTIONS:
+                return
+            near = Stream(reader, writer)
+            async with asyncio.timeout(PATIENCE):
+                head = await read_head(reader)
+            if head is not None:
+                await self._answer(near, head)
+            await writer.drain()
+            writer.close()
+        except (BadHead, OSError, TimeoutError):
+            abort(writer.transport)  # Its client's fault, or its end.
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _answer(self, near: Stream, head: Head) -> None:
+        method, target, _ = head.first
+        host, _, port = target.rpartition(":")
+        given = head.headers.get(AUTHORIZATION, "")
+        if not hmac.compare_digest(given.encode(), self._token.encode()):
+            why = "Proxy-Authorization lacks the token of --token-file"
+            near.writer.write(refusal(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, why))
+        elif method != "CONNECT" or (host.strip("[]").lower(), port) != (
+            self._server[0],
+            str(self._server[1]),
+        ):
+            why = f"there is CONNECT {self._server[0]}:{self._server[1]} only"
+            near.writer.write(refusal(HTTPStatus.FORBIDDEN, why))
+        else:
+            await self._borrow(near)
+
+    async def _borrow(self, near: Stream) -> None:
+        for _ in range(ATTEMPTS):
+            client = self._lender()
+            if client is None:
+                break
+            name = client.peer.name
+            try:
+                far = await client.tunnel()
+            except (NoAnswer, Refused):
+                self._failed(name)
+                continue
+            near.writer.write(answer(HTTPStatus.OK))
+            await self.tunnels.run(Tunnel(name, near, far))
+            return
+        why = "no neighbour lends its link"
+        near.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))

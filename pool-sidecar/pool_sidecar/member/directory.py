@@ -1,0 +1,130 @@
+"""The directory: this node's PoolMember by name, then those of its pool, through its relay.
+
+The relay has both on its disk: a member that starts while the node is cut off knows its neighbours.
+Also writes the name of the pool's Lease for the elector of this node.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Never
+
+from edge_sidecars.kubeapi import ApiClient
+from edge_sidecars.kubeapi.credentials import Plain, WatchedFiles, read_token
+from edge_sidecars.kubeapi.errors import Unreachable
+from edge_sidecars.kubeapi.reflector import reflect
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.values import describe_failure
+from pool_sidecar.core.pool_member import PATH, POOL_LABEL, PoolMember
+from pool_sidecar.member.member import Member
+
+# Seconds between two attempts; a relay starts beside this process.
+LONGEST_DELAY: Final = 4.0
+LEASE_PREFIX: Final = "pool-"
+
+
+class RelayCredentials(Plain):
+    """Plain HTTP on this machine, with a token where the relay asks for one."""
+
+    def __init__(self, server: str, token_file: Path | None) -> None:
+        super().__init__(server)
+        self._token = None
+        if token_file is not None:
+            self._token = WatchedFiles([token_file], lambda: read_token(token_file))
+
+    async def authorization(self) -> str | None:
+        if self._token is None:
+            return None
+        try:
+            return f"Bearer {self._token.get()}"
+        except (OSError, ValueError) as error:
+            raise Unreachable(f"no token: {describe_failure(error)}") from error
+
+
+class _Members:
+    """A sink of `reflect`."""
+
+    def __init__(self, changed: Callable[[Sequence[PoolMember]], None]) -> None:
+        self._found: dict[str, PoolMember] = {}
+        self._changed = changed
+
+    def replaced(self, documents: Sequence[PoolMember], version: int) -> None:
+        self._found = {it.name: it for it in documents}
+        self._tell()
+
+    def changed(self, document: PoolMember) -> None:
+        self._found[document.name] = document
+        self._tell()
+
+    def deleted(self, document: PoolMember) -> None:
+        self._found.pop(document.name, None)
+        self._tell()
+
+    def at(self, version: int) -> None:
+        """Nothing here depends on it."""
+
+    def _tell(self) -> None:
+        self._changed(tuple(self._found.values()))
+
+
+class DirectoryFollower:
+    def __init__(self, member: Member, relay: ApiClient) -> None:
+        self._member = member
+        self._relay = relay
+        self._pool = ""
+        self._own_changed = asyncio.Event()
+
+    async def run(self) -> Never:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_own())
+            while True:
+                self._own_changed.clear()
+                pool = self._pool
+                following = group.create_task(self._follow_pool(pool)) if pool else None
+                while self._pool == pool:
+                    await self._own_changed.wait()
+                    self._own_changed.clear()
+                if following is not None:
+                    following.cancel()
+
+    async def _follow_own(self) -> None:
+        name = self._member.config.node
+        params = {"fieldSelector": f"metadata.name={name}"}
+        await self._reflect(_Members(self._found_own), params)
+
+    async def _follow_pool(self, pool: str) -> None:
+        self._write_lease_name(pool)
+        params = {"labelSelector": f"{POOL_LABEL}={pool}"}
+        await self._reflect(_Members(self._member.follow), params)
+
+    async def _reflect(self, sink: _Members, params: dict[str, str]) -> None:
+        await reflect(
+            self._relay,
+            PATH,
+            decode=PoolMember.parse,
+            sink=sink,
+            params=params,
+            longest_delay=LONGEST_DELAY,
+            is_optional=True,
+        )
+
+    def _found_own(self, members: Sequence[PoolMember]) -> None:
+        own = next(iter(members), None)
+        if own is not None:
+            self._member.announcements.found(own.status)
+        self._pool = "" if own is None else own.pool
+        if not self._pool:
+            self._member.follow(())
+        self._own_changed.set()
+
+    def _write_lease_name(self, pool: str) -> None:
+        path = self._member.config.lease_file
+        if path is None:
+            return
+        try:
+            new = path.with_name(f".{path.name}.new")
+            new.write_text(f"{LEASE_PREFIX}{pool}\n", encoding="ascii")
+            new.rename(path)
+        except OSError as error:
+            why = describe_failure(error)
+            logger.warning("the Lease's name cannot be written", extra=fields(file=path, why=why))

@@ -1,0 +1,72 @@
+"""Keeps this node's Lease fresh while its link is down, with the node's own credential.
+
+Guarantees: as `core.heartbeat` has them; each write carries the resourceVersion that was just read,
+so that one which is late is refused. No other Lease is ever read or written (N2).
+"""
+
+import asyncio
+import time
+from typing import Final, Never
+
+from edge_sidecars.kubeapi import ApiError, Conflict, NotFound, Unreachable
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger, sparing
+from pool_sidecar.core.heartbeat import Unusable, seen, stamp
+from pool_sidecar.member.cloud import Cloud
+from pool_sidecar.member.member import Member
+
+# Seconds between two looks whether a heartbeat is due.
+EVERY: Final = 0.5
+
+
+def lease_path(node: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}"
+
+
+async def keep_lease(member: Member, cloud: Cloud) -> Never:
+    while True:
+        now = boottime()
+        if member.heartbeat.is_due(now) and cloud.is_there:
+            member.heartbeat.began(now)
+            await _look(member, cloud)
+        await asyncio.sleep(EVERY)
+
+
+async def _look(member: Member, cloud: Cloud) -> None:
+    lender = member.pool.via(boottime())
+    path = lease_path(member.config.node)
+    is_answered = True
+    try:
+        lease = await cloud.request("GET", path)
+        renewed = member.heartbeat.renewal(
+            seen(lease),
+            wall=time.time_ns() // 1000,
+            now=boottime(),
+            healthy_at=member.kubelet_at,
+        )
+        if renewed is not None:
+            lease["spec"]["renewTime"] = stamp(renewed)
+            await cloud.request("PUT", path, lease)
+            member.heartbeats += 1
+            logger.debug("heartbeat", extra=fields(via=lender or "own link"))
+    except Unreachable as error:
+        is_answered = False
+        _log(error)
+    except (Conflict, NotFound) as error:
+        # Kubelet was quicker, or has yet to make it.
+        logger.debug("no heartbeat", extra=fields(why=error))
+    except (ApiError, Unusable) as error:
+        _log(error)
+    else:
+        sparing.forget("heartbeat")
+        member.pool.borrowing.looked(lender, is_answered=True, now=boottime())
+        return
+    now = boottime()
+    member.heartbeat.failed(now)
+    member.pool.borrowing.looked(lender, is_answered=is_answered, now=now)
+    member.advance(now)
+
+
+def _log(error: Exception) -> None:
+    if sparing.allows("heartbeat"):
+        logger.warning("the node's Lease is not renewed", extra=fields(why=error))

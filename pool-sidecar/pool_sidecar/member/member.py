@@ -1,0 +1,178 @@
+"""The state of a member, and what its parts tell each other.
+
+Owns the machine (`core.pool`), the clients of all peers and the tunnels; makes no request itself.
+Guarantee: whoever asks is answered as of now (N8).
+"""
+
+import asyncio
+import uuid
+from collections.abc import Iterable
+from typing import Final
+
+from edge_sidecars.kubeapi import Credentials
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.values import BadInput
+from pool_sidecar.config.member_config import MemberConfig
+from pool_sidecar.core.announcements import Announcements, Situation
+from pool_sidecar.core.heartbeat import Heartbeat
+from pool_sidecar.core.lan_state import Claim, LanState
+from pool_sidecar.core.members import Directory
+from pool_sidecar.core.peers import STANDSTILL
+from pool_sidecar.core.pool import Pool
+from pool_sidecar.core.pool_member import Link, PoolMember
+from pool_sidecar.lan import tunnel
+from pool_sidecar.lan.certificate import Certificate
+from pool_sidecar.lan.client import PeerClient
+from pool_sidecar.lan.listener import LanListener
+from pool_sidecar.lan.local_proxy import LocalProxy
+
+# kubelet's healthz proves for so many seconds that it runs; it is asked each second.
+KUBELET_VALID: Final = 2.0
+HTTPS: Final = 443
+
+
+class Member:
+    def __init__(
+        self, config: MemberConfig, own: Certificate, token: str, *, server: tuple[str, int]
+    ) -> None:
+        self.config = config
+        self.own = own
+        self.pool = Pool(config.node, lends=config.lend)
+        self.heartbeat = Heartbeat()
+        self.announcements = Announcements()
+        self.clients: dict[str, PeerClient] = {}
+        self.listener = LanListener(self, own, config.limits, server=server)
+        self.proxy = LocalProxy(token, server, lender=self.lender, failed=self.lender_failed)
+        self.token = token
+        self.started_at = boottime()
+        self.kubelet_at: float | None = None
+        self.heartbeats = 0
+        self.is_listed = False
+        self._incarnation = str(uuid.uuid4())
+        self._link = Link.NONE, ""
+        self._changed = asyncio.Event()
+
+    @property
+    def directory(self) -> Directory:
+        return self.pool.directory
+
+    @property
+    def lack(self) -> str:
+        """Why it is not ready; "" where nothing is missing."""
+        if not self.is_listed:
+            return "the directory was not read yet"
+        if not self.directory.pool:
+            return f"node {self.config.node} is in no pool: label it"
+        return ""
+
+    def is_kubelet_ok(self, now: float) -> bool:
+        return self.kubelet_at is not None and now - self.kubelet_at <= KUBELET_VALID
+
+    def lends(self, now: float) -> bool:
+        return self.pool.lends(now)
+
+    def state(self, now: float) -> bytes:
+        claim = None
+        if self.pool.leads(now):
+            claim = Claim(self.pool.claim.transitions, self.pool.claim.remaining(now))
+        verdicts = {name: it.verdict for name, it in self.pool.peers.verdicts(now).items()}
+        return LanState(
+            self.config.node,
+            self._incarnation,
+            self.pool.link(now) if self.config.lend else _not_lent(self.pool.link(now)),
+            self.is_kubelet_ok(now),
+            claim,
+            verdicts,
+        ).encode()
+
+    def situation(self, now: float) -> Situation:
+        heard = self.pool.peers.heard(now)
+        peers = self.directory.peers
+        return Situation(
+            self.config.lan_addresses,
+            (self.own.certificate,),
+            self.pool.link(now),
+            self.pool.via(now),
+            self.pool.peers.verdicts(now),
+            any(set(it.state.verdicts) & {*peers, self.config.node} for it in heard),
+            {name for name, it in peers.items() if it.is_dead},
+        )
+
+    def follow(self, members: Iterable[PoolMember]) -> None:
+        """The directory changed."""
+        found = Directory.of(self.config.node, members)
+        self.is_listed = True
+        if found == self.directory:
+            return
+        self.pool.follow(found)
+        for name, client in tuple(self.clients.items()):
+            if found.peers.get(name) != client.peer:
+                client.close()
+                del self.clients[name]
+        for name, peer in found.peers.items():
+            if name not in self.clients:
+                self.clients[name] = PeerClient(peer, self.config.lan_port, self.own)
+        self.listener.trust(found)
+        logger.info("pool", extra=fields(name=found.pool or "none", peers=",".join(found.peers)))
+        self.advance(boottime())
+
+    def lender(self) -> PeerClient | None:
+        name = self.pool.via(boottime())
+        return self.clients.get(name)
+
+    def lender_failed(self, name: str) -> None:
+        now = boottime()
+        self.pool.borrowing.refused(name, now)
+        self.advance(now)
+
+    def advance(self, now: float) -> None:
+        """What follows from what was just observed."""
+        self.pool.advance(now)
+        link = self.pool.link(now), self.pool.via(now)
+        if link != self._link:
+            self._link = link
+            self.proxy.tunnels.reset_all(unless=lambda name: name == link[1])
+            logger.info("link", extra=fields(link=link[0].value, via=link[1] or "-"))
+            self.touch()
+
+    def touch(self) -> None:
+        """Wakes those who wait for a change."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changed(self, within: float) -> None:
+        """Returns after so many seconds at the latest."""
+        changed = self._changed
+        try:
+            async with asyncio.timeout(within):
+                await changed.wait()
+        except TimeoutError:
+            return
+
+    def stood_still(self, seconds: float) -> None:
+        """Called before anything that came meanwhile is read."""
+        if seconds > tunnel.STANDSTILL:
+            self.listener.tunnels.reset_all()
+            self.proxy.tunnels.reset_all()
+        if seconds > STANDSTILL:
+            logger.warning("this process stood still", extra=fields(seconds=seconds))
+            self.pool.stood_still()
+            self.kubelet_at = None
+
+
+def _not_lent(link: Link) -> Link:
+    """Own is an offer to lend."""
+    return Link.NONE if link is Link.OWN else link
+
+
+def server_of(credentials: Credentials) -> tuple[str, int]:
+    """Raises `BadInput` where a tunnel there would show the node's credential to a lender."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(credentials.server)
+    if parts.scheme != "https" or not parts.hostname:
+        raise BadInput(
+            f"the API server {credentials.server} is not https: a neighbour would see what is sent"
+        )
+    return parts.hostname, parts.port or HTTPS

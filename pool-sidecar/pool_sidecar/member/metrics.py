@@ -1,0 +1,42 @@
+"""The member's metrics, measured in the request that asks."""
+
+from collections.abc import Iterable
+
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.metrics import Metric, counter, gauge
+from pool_sidecar.core.pool import Role
+from pool_sidecar.core.pool_member import Link, Verdict
+from pool_sidecar.member.member import Member
+
+
+def measure(member: Member) -> Iterable[Metric]:
+    now = boottime()
+    pool = member.pool
+    role, link, via = pool.role(now), pool.link(now), pool.via(now)
+    standings = {name: pool.peers.standing(name, now) for name in member.directory.peers}
+    verdicts = [it.verdict for it in standings.values() if it is not None]
+    borrowers = member.listener.budget.borrowers
+    return (
+        gauge("pool_role", "1 for the present role.", _one_of(Role, role), label="role"),
+        gauge("pool_link", "1 for the present link.", _one_of(Link, link), label="link"),
+        gauge("pool_via", "1 for the lender; none on the own link.", _via(via), label="node"),
+        gauge("pool_borrowers", "Members that borrow this link now.", len(borrowers)),
+        counter(
+            "pool_lent_bytes_total", "Bytes passed on for others.", member.listener.tunnels.passed
+        ),
+        gauge(
+            "pool_member_verdict",
+            "Other members, by verdict.",
+            [(it.value, verdicts.count(it)) for it in Verdict],
+            label="verdict",
+        ),
+        counter("pool_heartbeats_total", "Renewals of this node's Lease.", member.heartbeats),
+    )
+
+
+def _one_of(kind: type[Role] | type[Link], present: Role | Link) -> list[tuple[str, float]]:
+    return [(it.value, float(it is present)) for it in kind]
+
+
+def _via(via: str) -> list[tuple[str, float]]:
+    return [(via, 1.0)] if via else []

@@ -1,0 +1,95 @@
+"""What a member asks on its own node, each second: the relay about the link, kubelet whether it
+runs, the elector whether this node leads.
+
+Guarantee: what does not answer counts as no: the link as down, kubelet as silent, nobody leads.
+"""
+
+import asyncio
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Never
+
+from edge_sidecars.kubeapi import ApiClient, ApiError, Plain, Unreachable
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.process import VERSION
+from pool_sidecar.core.lan_state import MAX_TERM, MAX_TRANSITIONS
+from pool_sidecar.member.member import Member
+
+# Seconds (pool.md 2).
+EVERY: Final = 1.0
+TIMEOUT: Final = 0.9
+# Bytes; a relay's /status names its streams.
+LONGEST: Final = 4 * 1024 * 1024
+
+
+def local_client(url: str) -> ApiClient:
+    """Of a process on this node."""
+    return ApiClient(Plain(url), user_agent=f"pool-sidecar/{VERSION}", max_body=LONGEST)
+
+
+async def follow_link(member: Member, relay: ApiClient) -> Never:
+    while True:
+        is_up = is_link_up(await _asked(relay, "/status", "the relay"))
+        now = boottime()
+        member.pool.own.observed(is_up=is_up, now=now)
+        member.heartbeat.link_observed(is_up=member.pool.own.is_up(now), now=now)
+        member.advance(now)
+        await asyncio.sleep(EVERY)
+
+
+async def follow_kubelet(member: Member, kubelet: ApiClient) -> Never:
+    while True:
+        asked_at = boottime()
+        try:
+            await kubelet.fetch("GET", "/healthz", timeout=TIMEOUT, pooled=True)
+            member.kubelet_at = asked_at
+        except (ApiError, Unreachable) as error:
+            _log("kubelet", error)
+        await asyncio.sleep(EVERY)
+
+
+async def follow_elector(member: Member, elector: ApiClient) -> Never:
+    while True:
+        asked_at = boottime()
+        found = claim(await _asked(elector, "/leader", "the elector"))
+        if found is None:
+            member.pool.claim.void()
+        else:
+            transitions, remaining = found
+            member.pool.claim.observed(transitions=transitions, valid_until=asked_at + remaining)
+        await asyncio.sleep(EVERY)
+
+
+def is_link_up(status: Mapping[str, Any]) -> bool:
+    """By a relay's /status document; not up unless it says so."""
+    match status:
+        case {"link": {"isUp": True}}:
+            return True
+    return False
+
+
+def claim(leader: Mapping[str, Any]) -> tuple[int, float] | None:
+    """leaseTransitions and seconds that are left, by an elector's /leader document."""
+    match leader:
+        case {
+            "isLeader": True,
+            "leaseTransitions": int(transitions),
+            "remainingSeconds": int() | float() as remaining,
+        } if math.isfinite(remaining) and 0 <= transitions <= MAX_TRANSITIONS:
+            return transitions, min(max(float(remaining), 0.0), MAX_TERM)
+    return None
+
+
+async def _asked(client: ApiClient, path: str, whom: str) -> Mapping[str, Any]:
+    """Empty where there is no answer."""
+    try:
+        return await client.request("GET", path, timeout=TIMEOUT, pooled=True)
+    except (ApiError, Unreachable) as error:
+        _log(whom, error)
+        return {}
+
+
+def _log(whom: str, error: ApiError | Unreachable) -> None:
+    if sparing.allows("probe", whom):
+        logger.warning("no answer on this node", extra=fields(of=whom, why=error))

@@ -1,0 +1,67 @@
+"""The documents of /status and /sources, computed in the request that asks."""
+
+from typing import Any, Final
+
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.process import VERSION
+from pool_sidecar.core.peers import STATE_VALID
+from pool_sidecar.core.pool_member import Verdict
+from pool_sidecar.member.member import Member
+
+Document = dict[str, Any]
+# Seconds for which a line of /sources holds.
+VALID: Final = STATE_VALID
+
+
+def sources(member: Member) -> Document:
+    """What the relay of this node goes by. No member has pool-scoped streams yet, so there is no
+    hub's cursor to name."""
+    now = boottime()
+    pool = member.pool
+    hub = pool.hub(now)
+    return {
+        "role": pool.role(now).value,
+        "candidate": pool.is_eligible(now),
+        "link": pool.link(now).value,
+        "hub": {"node": hub, "live": {}} if hub else None,
+        "detour": bool(pool.via(now)),
+        "peers": [{"node": it.state.node, "cursors": {}} for it in pool.peers.heard(now)],
+        "verdicts": {name: it.verdict.value for name, it in pool.peers.verdicts(now).items()},
+        "validSeconds": VALID,
+    }
+
+
+def status(member: Member) -> Document:
+    now = boottime()
+    pool = member.pool
+    return {
+        "version": VERSION,
+        "uptimeSeconds": round(now - member.started_at, 3),
+        "node": member.config.node,
+        "pool": member.directory.pool,
+        "isReady": not member.lack,
+        "lack": member.lack or None,
+        "role": pool.role(now).value,
+        "link": pool.link(now).value,
+        "via": pool.via(now),
+        "ownLink": pool.own.is_up(now),
+        "lends": pool.lends(now),
+        "kubelet": member.is_kubelet_ok(now),
+        "borrowers": sorted(member.listener.budget.borrowers),
+        "lentBytes": member.listener.tunnels.passed,
+        "heartbeats": member.heartbeats,
+        "peers": [_peer(member, name, now) for name in sorted(member.directory.peers)],
+    }
+
+
+def _peer(member: Member, name: str, now: float) -> Document:
+    standing = member.pool.peers.standing(name, now)
+    state = member.pool.peers.state(name, now)
+    verdict: Verdict | None = None if standing is None else standing.verdict
+    return {
+        "node": name,
+        "addresses": list(member.directory.peers[name].addresses),
+        "verdict": None if verdict is None else verdict.value,
+        "seconds": None if standing is None else round(now - standing.since, 3),
+        "link": None if state is None else state.link.value,
+    }

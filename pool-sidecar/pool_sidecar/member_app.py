@@ -1,0 +1,121 @@
+"""One process of the member: startup, running, shutdown, in this order.
+
+Owns signals and exit codes. Answers on loopback and on the LAN before anything else is reached.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from edge_sidecars.kubeapi import ApiClient, UnusableCredentials
+from edge_sidecars.kubeapi.credentials import read_token
+from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.options import is_bare
+from edge_sidecars.runtime.process import (
+    BAD_INPUT,
+    VERSION,
+    exit_on_bad_input,
+    freeze_gc,
+    install_signal_handlers,
+    raise_descriptor_limit,
+)
+from edge_sidecars.runtime.values import BadInput, describe_failure
+from pool_sidecar.config import PREFIX
+from pool_sidecar.config.member_config import MemberConfig, load, parser
+from pool_sidecar.lan.certificate import own_certificate, write_private
+from pool_sidecar.lan.standstill import GapSelector, keep_waking
+from pool_sidecar.member.announcing import announce
+from pool_sidecar.member.cloud import Cloud
+from pool_sidecar.member.directory import DirectoryFollower, RelayCredentials
+from pool_sidecar.member.heartbeats import keep_lease
+from pool_sidecar.member.member import Member, server_of
+from pool_sidecar.member.probes import follow_elector, follow_kubelet, follow_link, local_client
+from pool_sidecar.member.rounds import follow_peers
+from pool_sidecar.web.member_endpoints import listening
+
+# Seconds from the start: what was imported and loaded stays for good.
+FREEZE_GC_AFTER = 5.0
+TOKEN_BYTES = 32
+
+
+def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    if is_bare(parser(), arguments, environ, prefix=PREFIX, others=("NODE_NAME",)):
+        return BAD_INPUT
+    with exit_on_bad_input("pool-sidecar", UnusableCredentials):
+        config = load(arguments, environ)
+        setup(config.log_format, config.log_level)
+        selector = GapSelector()
+        # Not uvloop's: only this one tells of a gap before it reads.
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+            runner.run(_serve(config, selector))
+    return 0
+
+
+def _token(path: Path) -> str:
+    """Raises `BadInput`."""
+    try:
+        if not path.exists():
+            write_private(path, secrets.token_urlsafe(TOKEN_BYTES) + "\n")
+        return read_token(path)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"--token-file {path}: {describe_failure(error)}") from error
+
+
+async def _serve(config: MemberConfig, selector: GapSelector) -> None:
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    install_signal_handlers(loop, stopping.set, logger=logger)
+    raise_descriptor_limit()
+    credentials = Kubeconfig(config.node_kubeconfig, server=config.server)
+    own = own_certificate(config.data_dir, config.node)
+    member = Member(config, own, _token(config.token_path), server=server_of(credentials))
+    selector.on_gap = member.stood_still
+    keep_waking(loop)
+    async with AsyncExitStack() as stack:
+        local = listening(config.listen, member)
+        await local.open()
+        stack.push_async_callback(local.close)
+        member.listener.open(config.lan_addresses, config.lan_port)
+        stack.push_async_callback(member.listener.close)
+        await member.proxy.open(config.proxy_listen)
+        stack.callback(member.proxy.close)
+        cloud = Cloud(member, credentials)
+        directory = ApiClient(
+            RelayCredentials(config.relay, config.relay_token_file),
+            user_agent=f"pool-sidecar/{VERSION}",
+        )
+        status, kubelet = local_client(config.relay_status), local_client(config.kubelet)
+        elector = None if config.elector is None else local_client(config.elector)
+        stack.push_async_callback(cloud.close)
+        clients = (directory, status, kubelet, elector)
+        for client in (it for it in clients if it is not None):
+            stack.push_async_callback(client.close)
+        logger.info(
+            "member of a pool",
+            extra=fields(
+                node=config.node,
+                server=cloud.url,
+                lan=",".join(config.lan_addresses),
+                port=config.lan_port,
+                listen=local.bound,
+                proxy=member.proxy.bound,
+            ),
+        )
+        loop.call_later(FREEZE_GC_AFTER, freeze_gc)
+        async with asyncio.TaskGroup() as group:
+            works = [
+                DirectoryFollower(member, directory).run(),
+                follow_link(member, status),
+                follow_kubelet(member, kubelet),
+                follow_peers(member),
+                keep_lease(member, cloud),
+                announce(member, cloud),
+            ]
+            if elector is not None:
+                works.append(follow_elector(member, elector))
+            tasks = [group.create_task(work) for work in works]
+            await stopping.wait()
+            for task in tasks:
+                task.cancel()

@@ -1,0 +1,1 @@
+"""What both processes serve on loopback."""

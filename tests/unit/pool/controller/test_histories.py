@@ -1,0 +1,50 @@
+"""N3, (8) and the limits in drawn histories; and that each of them is seen to be broken."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.examples import examples
+from tests.unit.pool.controller.history import KINDS, NODES, Step, play
+from tests.unit.pool.controller.mutants import MUTANTS, make
+
+_SMALL = st.integers(0, 17)
+STEPS = st.lists(
+    st.builds(Step, st.integers(0, len(KINDS) - 1), _SMALL, st.integers(0, 255), _SMALL),
+    max_size=60,
+)
+# So many histories of so many steps find every mutant; the same ones each time.
+HISTORIES, LENGTH = 4000, 60
+
+
+@settings(max_examples=examples(1500), deadline=None)
+@given(STEPS, st.integers(0, 2))
+def test_unknown_is_kept_and_dead_is_rare_and_leaves_nothing_behind(
+    steps: list[Step], limit: int
+) -> None:
+    assert play(steps, limit=limit) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_fault_is_caught(name: str) -> None:
+    mutant = make(name)
+    chance = random.Random(7)
+    for number in range(HISTORIES):
+        if play(_history(chance), mutant, limit=number):
+            return
+    raise AssertionError(f"{HISTORIES} histories do not catch it")
+
+
+def _history(chance: random.Random) -> list[Step]:
+    """Mostly of one node that is lost and told of."""
+    target = chance.randrange(len(NODES))
+    steps = []
+    for _ in range(LENGTH):
+        node = target if chance.random() < 0.6 else chance.randrange(len(NODES))
+        kind = chance.choice(("lost", "all report", "run", "")) or chance.choice(KINDS)
+        mask = chance.choice((255, chance.randrange(256)))
+        steps.append(Step(KINDS.index(kind), node, mask, chance.randrange(18)))
+    return steps

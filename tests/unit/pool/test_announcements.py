@@ -1,0 +1,139 @@
+"""What a member writes of itself to the API, and when."""
+
+import itertools
+from collections.abc import Collection
+
+from pool_sidecar.core.announcements import (
+    HELD,
+    OFTEN,
+    OFTEN_FOR,
+    SELDOM,
+    Announcements,
+    CloudLink,
+    Situation,
+)
+from pool_sidecar.core.peers import Standing
+from pool_sidecar.core.pool_member import Link, MemberStatus, PeerVerdict, Report, Verdict
+
+SILENT = {"n2": Standing(Verdict.SILENT, 0.0)}
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\n"
+KNOWN = MemberStatus(("10.0.0.1",), (CERTIFICATE,), Link.OWN)
+
+
+def situation(
+    link: Link = Link.OWN,
+    *,
+    via: str = "",
+    verdicts: dict[str, Standing] | None = None,
+    is_trouble: bool = False,
+    judged: Collection[str] = (),
+) -> Situation:
+    return Situation(("10.0.0.1",), (CERTIFICATE,), link, via, verdicts or {}, is_trouble, judged)
+
+
+def written(it: Announcements, what: Situation, now: float, *, seconds: float) -> list[float]:
+    """When it writes a status in so many seconds from `now`."""
+    moments = []
+    for second in range(int(seconds)):
+        status = it.status(what, now + second)
+        if status is not None:
+            it.written(status, now + second)
+            moments.append(now + second)
+    return moments
+
+
+def known(status: MemberStatus = KNOWN) -> Announcements:
+    it = Announcements()
+    it.found(status)
+    return it
+
+
+def test_before_the_api_has_been_read_nothing_is_written() -> None:
+    assert Announcements().status(situation(), 0.0) is None
+
+
+def test_n7_all_well_a_known_member_writes_nothing() -> None:
+    it = known()
+    assert written(it, situation(), 0.0, seconds=3600) == []
+    assert it.condition(situation(), 3600.0) is None
+
+
+def test_a_new_member_says_where_it_is_at_once_and_how_it_is_linked_when_that_has_held() -> None:
+    it = known(MemberStatus())
+    assert written(it, situation(), 0.0, seconds=60) == [0.0, HELD]
+    assert it.status(situation(), 100.0) is None
+
+
+def test_a_link_is_announced_when_it_has_held_for_ten_seconds() -> None:
+    it = known()
+    cut = situation(Link.LENT, via="n3")
+    assert written(it, cut, 0.0, seconds=60) == [HELD]
+    assert it.condition(cut, 60.0) == CloudLink(False, "n3")
+    it.condition_written(CloudLink(False, "n3"))
+    assert it.condition(cut, 61.0) is None
+
+
+def test_a_link_that_flaps_is_not_announced() -> None:
+    it = known()
+    for second in range(300):
+        link = Link.OWN if second // 5 % 2 else Link.LENT
+        now = float(second)
+        assert it.status(situation(link, via="" if link is Link.OWN else "n3"), now) is None
+
+
+def test_after_a_start_the_condition_is_as_the_status_says() -> None:
+    it = known(MemberStatus(("10.0.0.1",), (CERTIFICATE,), Link.LENT, "n3"))
+    for second in range(12):
+        it.status(situation(), float(second))
+    assert it.condition(situation(), 12.0) == CloudLink(True)
+
+
+def test_a_report_comes_on_change_then_each_ten_seconds_then_each_minute() -> None:
+    it = known()
+    moments = written(it, situation(verdicts=SILENT), 0.0, seconds=OFTEN_FOR + 200)
+    assert moments[0] == 0.0
+    gaps = [later - before for before, later in itertools.pairwise(moments)]
+    often = [gap for moment, gap in zip(moments, gaps, strict=False) if moment < OFTEN_FOR - OFTEN]
+    assert set(often) == {OFTEN}
+    assert gaps[-1] == SELDOM
+
+
+def test_a_report_is_never_older_than_it_says_itself() -> None:
+    it = known()
+    told: Report | None = None
+    told_at = 0.0
+    for second in range(1200):
+        now = float(second)
+        status = it.status(situation(verdicts=SILENT), now)
+        if status is not None:
+            it.written(status, now)
+            told, told_at = status.report, now
+        assert told is not None
+        assert now - told_at <= told.every
+
+
+def test_who_hears_of_trouble_reports_that_it_sees_none() -> None:
+    it = known()
+    assert written(it, situation(is_trouble=True), 0.0, seconds=30) != []
+
+
+def test_once_all_that_it_names_are_judged_it_is_quiet() -> None:
+    it = known()
+    written(it, situation(verdicts=SILENT), 0.0, seconds=60)
+    judged = situation(verdicts=SILENT, judged={"n2"})
+    assert written(it, judged, 60.0, seconds=600) == []
+
+
+def test_when_all_are_well_again_one_last_report_is_empty() -> None:
+    before = Report(41, OFTEN, (PeerVerdict("n2", Verdict.SILENT, 47),))
+    it = known(MemberStatus(("10.0.0.1",), (CERTIFICATE,), Link.OWN, "", before))
+    moments = written(it, situation(), 100.0, seconds=600)
+    assert moments == [100.0]
+
+
+def test_the_sequence_goes_on_from_what_the_api_has() -> None:
+    before = Report(41, OFTEN, (PeerVerdict("n2", Verdict.SILENT, 47),))
+    it = known(MemberStatus(("10.0.0.1",), (CERTIFICATE,), Link.OWN, "", before))
+    status = it.status(situation(verdicts=SILENT), 100.0)
+    assert status is not None
+    assert status.report == Report(42, OFTEN, (PeerVerdict("n2", Verdict.SILENT, 100),))

@@ -1,0 +1,99 @@
+"""When the node's own Lease is looked at, and when it is written."""
+
+import pytest
+
+from pool_sidecar.core.heartbeat import (
+    FOLLOW_UP,
+    LOOK_EVERY,
+    MICRO,
+    Heartbeat,
+    LeaseSeen,
+    Unusable,
+    seen,
+    stamp,
+)
+
+WALL = 1_700_000_000 * MICRO
+
+
+def lease(age: float, *, wall: int = WALL) -> LeaseSeen:
+    return LeaseSeen("7", wall - int(age * MICRO))
+
+
+def test_n7_all_well_the_lease_is_not_even_read() -> None:
+    it = Heartbeat()
+    assert not it.is_due(0.0)
+    for now in range(100):
+        it.link_observed(is_up=True, now=float(now))
+        assert not it.is_due(float(now))
+
+
+def test_it_is_looked_at_while_the_link_is_down_and_a_minute_longer() -> None:
+    it = Heartbeat()
+    it.link_observed(is_up=True, now=0.0)
+    it.link_observed(is_up=False, now=1.0)
+    assert it.is_due(1.0)
+    it.began(1.0)
+    assert not it.is_due(1.0 + LOOK_EVERY - 0.1)
+    assert it.is_due(1.0 + LOOK_EVERY)
+    it.link_observed(is_up=True, now=20.0)
+    assert it.is_due(20.0)
+    assert it.is_active(20.0 + FOLLOW_UP)
+    assert not it.is_active(20.1 + FOLLOW_UP)
+
+
+def test_a_start_while_cut_looks_at_once() -> None:
+    it = Heartbeat()
+    it.link_observed(is_up=False, now=5.0)
+    assert it.is_due(5.0)
+
+
+def test_a_look_that_failed_is_repeated_sooner() -> None:
+    it = Heartbeat()
+    it.link_observed(is_up=False, now=0.0)
+    it.began(0.0)
+    it.failed(0.5)
+    assert it.is_due(2.5)
+
+
+@pytest.mark.parametrize(("age", "writes"), [(7.9, False), (8.1, True), (3600.0, True)])
+def test_what_kubelet_keeps_fresh_is_only_read(age: float, writes: bool) -> None:
+    found = Heartbeat().renewal(lease(age), wall=WALL, now=50.0, healthy_at=49.0)
+    assert found == (WALL if writes else None)
+
+
+@pytest.mark.parametrize("healthy_at", [None, 47.9, 50.1])
+def test_nothing_is_written_unless_kubelet_just_answered(healthy_at: float | None) -> None:
+    it = Heartbeat()
+    assert it.renewal(lease(60.0), wall=WALL, now=50.0, healthy_at=healthy_at) is None
+
+
+def test_a_clock_that_went_back_an_hour_still_makes_it_grow() -> None:
+    it = Heartbeat()
+    future = lease(-3600.0)
+    assert it.renewal(future, wall=WALL, now=50.0, healthy_at=50.0) is None
+    renewed = it.renewal(future, wall=WALL + 10 * MICRO, now=60.0, healthy_at=60.0)
+    assert renewed == future.renewed + 1
+
+
+def test_who_renews_meanwhile_is_not_raced() -> None:
+    it = Heartbeat()
+    assert it.renewal(lease(3.0), wall=WALL, now=50.0, healthy_at=50.0) is None
+    later = WALL + 10 * MICRO
+    assert it.renewal(lease(3.0, wall=later), wall=later, now=60.0, healthy_at=60.0) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-24T17:00:00.123456Z", "2026-11-24T17:00:00Z", "2026-11-24T18:00:00+01:00"]
+)
+def test_a_lease_is_read_as_it_is_written(text: str) -> None:
+    found = seen({"metadata": {"resourceVersion": "7"}, "spec": {"renewTime": text}})
+    again = {"metadata": {"resourceVersion": "7"}, "spec": {"renewTime": stamp(found.renewed)}}
+    assert seen(again) == found
+    assert stamp(found.renewed).endswith("Z")
+
+
+@pytest.mark.parametrize("renewed", ["yesterday", "2026-11-24T17:00:00", 7, None])
+def test_a_lease_that_kubelet_did_not_write_is_refused(renewed: object) -> None:
+    with pytest.raises(Unusable):
+        seen({"metadata": {"resourceVersion": "7"}, "spec": {"renewTime": renewed}})

@@ -1,0 +1,60 @@
+"""What the member is told, and what is refused how."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from edge_sidecars.runtime.values import BadInput
+from pool_sidecar.config.member_config import MemberConfig, load
+
+NODE = {"NODE_NAME": "n1", "HOST_IP": "10.0.0.1"}
+
+
+def loaded(*flags: str, environ: Mapping[str, str] | None = None) -> MemberConfig:
+    return load(flags, NODE | dict(environ or {}))
+
+
+def test_name_and_address_are_the_pods_own_unless_said_otherwise() -> None:
+    it = loaded()
+    assert (it.node, it.lan_addresses) == ("n1", ("10.0.0.1",))
+    it = loaded("--node=n2", "--lan-address=10.0.0.2", "--lan-address=fd00::2")
+    assert (it.node, it.lan_addresses) == ("n2", ("10.0.0.2", "fd00::2"))
+    assert it.token_path == it.data_dir / "token"
+
+
+def test_a_twin_says_the_same_as_its_flag() -> None:
+    assert loaded(environ={"POOL_LEND": "false"}).lend is False
+    assert loaded("--lend=true", environ={"POOL_LEND": "false"}).lend is True
+    assert loaded("--lend-rate=8Ki").limits.rate == 8192
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (["--lan-address=localhost"], "--lan-address 'localhost'"),
+        (["--lan-address=0.0.0.0"], "0.0.0.0"),
+        (["--lan-address=fe80::1%eth0"], "fe80"),
+        ([f"--lan-address=10.0.0.{number}" for number in range(1, 6)], "5 times"),
+        (["--lan-port=0"], "--lan-port 0"),
+        (["--lan-port=65536"], "--lan-port 65536"),
+        (["--listen=0.0.0.0:10553"], "127.0.0.1"),
+        (["--proxy-listen=:10554"], "127.0.0.1"),
+        (["--relay=https://127.0.0.1:10550"], "--relay"),
+        (["--lend-rate=1"], "--lend-rate 1"),
+        (["--lend-rate=2Mi"], "--lend-burst"),
+        (["--lend-connections=0"], "--lend-connections 0"),
+        (["--lend-connections=65"], "--lend-all-connections"),
+        (["--lend=maybe"], "--lend"),
+    ],
+)
+def test_bad_input_is_named(flags: list[str], names: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        loaded(*flags)
+    assert names in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("missing", ["NODE_NAME", "HOST_IP"])
+def test_without_a_name_or_an_address_the_remedy_is_named(missing: str) -> None:
+    with pytest.raises(BadInput, match=missing):
+        load([], {name: value for name, value in NODE.items() if name != missing})
