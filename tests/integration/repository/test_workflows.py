@@ -1,0 +1,34 @@
+"""GitHub's workflows: they are well formed, and what tests a change is `.ci/run` alone."""
+
+import subprocess
+
+import yaml
+
+from tests.unit.repository.checkout import ROOT
+from tools.harness.peers.actionlint import actionlint_binary
+
+WORKFLOWS = ROOT / ".github" / "workflows"
+
+
+def test_actionlint_finds_nothing() -> None:
+    files = sorted(WORKFLOWS.iterdir())
+    assert files
+    # Not its look at shell scripts and Python, which depends on what is installed.
+    command = [str(actionlint_binary()), "-shellcheck=", "-pyflakes=", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_a_change_is_tested_by_ci_run_and_nothing_else() -> None:
+    workflow = yaml.safe_load((WORKFLOWS / "ci.yml").read_text(encoding="utf-8"))
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    commands = [step["run"] for step in steps if "run" in step]
+    assert commands == ["sudo --preserve-env=CI bash .ci/run"]
+    assert {step["uses"] for step in steps if "uses" in step} == {"actions/checkout@v4"}
+
+
+def test_a_release_is_published_only_if_it_passes_the_same_tests() -> None:
+    workflow = yaml.safe_load((WORKFLOWS / "publish.yml").read_text(encoding="utf-8"))
+    jobs = workflow["jobs"]
+    assert jobs["ci"] == {"uses": "./.github/workflows/ci.yml"}
+    assert jobs["publish"]["needs"] == "ci"
