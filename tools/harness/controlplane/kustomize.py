@@ -24,9 +24,15 @@ class NotBuilt(Exception):
 
 def kustomize(folder: Path) -> list[Json]:
     """The objects, in their order. Raises `NotBuilt`."""
-    command = [require_program("kubectl"), "kustomize", str(folder)]
+    text = kustomize_text(folder, kubectl=require_program("kubectl"))
+    # libyaml's parser: CRDs are long.
+    return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
+
+
+def kustomize_text(folder: Path, *, kubectl: str) -> str:
+    """As it is printed. Raises `NotBuilt`."""
+    command = [kubectl, "kustomize", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     if done.returncode:
         raise NotBuilt(done.stderr)
-    # libyaml's parser: CRDs are long.
-    return list(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
+    return done.stdout

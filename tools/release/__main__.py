@@ -1,0 +1,55 @@
+"""`make release`: every overlay as one file of YAML, to be applied without kustomize.
+
+Writes dist/edge-sidecars-VERSION/NAME.yaml. Exit status: 0, or 2 for bad input (one line).
+"""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from edge_sidecars.runtime.parser import Parser
+from edge_sidecars.runtime.process import exit_on_bad_input
+from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.version import VERSION
+from tools.harness.controlplane.build import binary
+from tools.harness.controlplane.kustomize import NotBuilt, kustomize_text
+from tools.release.rendered import folders, with_registry
+
+ROOT = Path(__file__).parents[2]
+# A reference without its last part (distribution/reference, regexp.go).
+REGISTRY = re.compile(r"[a-z0-9][a-z0-9.-]*(:\d+)?(/[a-z0-9][a-z0-9._-]*)*/?")
+
+
+def main() -> int:
+    it = Parser(prog="make release", description=(__doc__ or "").splitlines()[0])
+    it.add_argument(
+        "--registry",
+        metavar="HOST/PATH",
+        default="",
+        help="where the images are pulled from; default: none is named",
+    )
+    with exit_on_bad_input("make release"):
+        registry = it.parse_args().registry
+        if registry and not REGISTRY.fullmatch(registry):
+            raise BadInput(
+                f"--registry {registry!r:.80} is no registry with a path: write it like "
+                "registry.example.com/edge"
+            )
+        target = ROOT / "dist" / f"edge-sidecars-{VERSION}"
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        kubectl = str(binary("kubectl"))
+        for name, folder in folders(ROOT / "manifests"):
+            try:
+                text = kustomize_text(folder, kubectl=kubectl)
+            except NotBuilt as error:
+                raise BadInput(f"{folder} cannot be rendered: {error}") from error
+            path = target / f"{name}.yaml"
+            path.write_text(with_registry(text, registry) if registry else text, encoding="utf-8")
+            print(path.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
