@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.unit.manifests.built import (
     MANIFESTS,
@@ -14,6 +15,7 @@ from tests.unit.manifests.built import (
     workload,
     write_kustomization,
 )
+from tests.unit.repository.checkout import fences
 from tools.harness.controlplane.kustomize import NotBuilt, kustomize
 
 ELECTOR = "elector-sidecar"
@@ -194,6 +196,48 @@ def test_a_component_without_a_workload_is_not_built(tmp_path: Path) -> None:
     folder = write_kustomization(tmp_path, [account], components=[ELECTOR])
     with pytest.raises(NotBuilt, match="apps"):
         kustomize(folder)
+
+
+@pytest.mark.parametrize("component", [ELECTOR, "relay-sidecar"])
+@pytest.mark.parametrize("kind", ["CronJob", "Job", "Pod"])
+def test_a_kind_that_a_component_does_not_know_is_not_built(
+    kind: str, component: str, tmp_path: Path
+) -> None:
+    """Silence would be a pod without its sidecar."""
+    pod: Json = workload(**ACCOUNT)["spec"]["template"]
+    other: Json = {**pod, "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop"}}
+    if kind == "Job":
+        other = {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": "shop"}}
+        other["spec"] = {"template": pod}
+    elif kind == "CronJob":
+        other = {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": "shop"}}
+        other["spec"] = {"schedule": "@daily", "jobTemplate": {"spec": {"template": pod}}}
+    folder = write_kustomization(tmp_path, [other], components=[component])
+    with pytest.raises(NotBuilt, match=r"nothing selected by .*apps/"):
+        kustomize(folder)
+
+
+@pytest.mark.parametrize(
+    ("title", "component", "container"),
+    [
+        ("Add the elector in five minutes", ELECTOR, "elector"),
+        ("Add the relay in five minutes", "relay-sidecar", "relay"),
+    ],
+)
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_the_documented_patch_reaches_every_kind_of_workload(
+    title: str, component: str, container: str, kind: str, tmp_path: Path
+) -> None:
+    blocks = [text for heading, _, text in fences("docs/manifests.md") if heading == title]
+    written = next(text for text in blocks if "kustomization.yaml <<" in text)
+    patches = yaml.safe_load(written.split("<<'EOF'\n")[1].split("\nEOF")[0])["patches"]
+    objects = [workload(kind, **ACCOUNT)]
+    without = kustomize(write_kustomization(tmp_path / "a", objects, components=[component]))
+    folder = write_kustomization(tmp_path / "b", objects, components=[component], patches=patches)
+    before, after = (
+        _container(named(it, kind, "shop"), container)["env"] for it in (without, kustomize(folder))
+    )
+    assert {it["name"] for it in after} > {it["name"] for it in before}
 
 
 def test_two_workloads_in_one_kustomization_are_not_built(tmp_path: Path) -> None:
