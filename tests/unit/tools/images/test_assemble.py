@@ -1,8 +1,11 @@
 """The table of the images names exactly what each component imports of the library."""
 
+import re
+
 import grimp
 import pytest
 
+from tests.unit.repository.checkout import document
 from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
 
 PACKAGES = [LIBRARY, *(it.package for it in COMPONENTS.values())]
@@ -28,3 +31,11 @@ def test_an_image_has_what_its_component_imports(
     named = {*COMPONENTS[component].library, *LEFT_OUT.get(component, ())}
     # The library's own modules import one another for the components that use them.
     assert named == imports[component]
+
+
+def test_the_build_context_has_what_the_dockerfile_copies() -> None:
+    copied = re.findall(
+        r"^COPY ([a-z-]+/[a-z_]+) packages/", document("tools/images/Dockerfile"), re.M
+    )
+    assert {it.package for it in COMPONENTS.values()} <= {it.split("/")[1] for it in copied}
+    assert {f"!{it}" for it in copied} <= set(document(".dockerignore").splitlines())
