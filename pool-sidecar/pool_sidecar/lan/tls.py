@@ -43,6 +43,10 @@ def _completed(
     context.verify_mode = ssl.CERT_REQUIRED
     # Python 3.13's default asks for extensions that a pinned certificate does not need.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # A certificate is believed because it is one of these, byte for byte. Else OpenSSL looks for
+    # its issuer by name and takes the first one: a member that publishes another one with the name
+    # of a neighbour, or a neighbour's new one, would keep that neighbour out.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     present(context, certificate.encode(), key.encode())
     for each in trusted:
         try:
