@@ -6,9 +6,20 @@ from its next connection on.
 """
 
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterable
+from typing import Final
 
 from edge_sidecars.kubeapi.credentials import present
+
+# Bytes that asyncio reads at once: a record of TLS. It takes them for each connection when that
+# begins, and by default 256 KiB: 40 MB in a pool of 64, and 80 for strangers that only connect.
+_READ: Final = 16 * 1024
+
+
+def limit_buffers() -> None:
+    """Of all TLS connections of this process, once at its start."""
+    SSLProtocol.max_size = _READ
 
 
 def listener_context(certificate: str, key: str, peers: Iterable[bytes]) -> ssl.SSLContext:

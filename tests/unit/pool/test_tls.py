@@ -1,6 +1,9 @@
 """Who gets through the handshake of two members."""
 
+import asyncio
 import ssl
+import tracemalloc
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import permutations
@@ -14,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pool_sidecar.core.members import common_name, to_der
 from pool_sidecar.lan.certificate import Certificate, own_certificate
-from pool_sidecar.lan.tls import client_context, listener_context
+from pool_sidecar.lan.tls import client_context, limit_buffers, listener_context
 
 
 def made(node: str) -> Certificate:
@@ -79,3 +82,34 @@ def test_a_certificate_that_only_has_the_name_of_a_member_is_refused() -> None:
     for trusted in ([], [to_der(made("n3").certificate)], [mimic("n0", "n3")]):
         with pytest.raises(ssl.SSLError):
             handshake(CLIENT, trusted)
+
+
+# Bytes that asyncio holds for one connection, the head's buffer and OpenSSL's own not among them.
+MOST = 64 * 1024
+CONNECTIONS = 16
+
+
+def test_a_stranger_that_only_connects_costs_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)  # put back afterwards
+    limit_buffers()
+    assert asyncio.run(_held_by_strangers()) < CONNECTIONS * MOST
+
+
+async def _held_by_strangers() -> int:
+    def protocol() -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader())
+
+    context = listener_context(SERVER.certificate, SERVER.key, ())
+    loop = asyncio.get_running_loop()
+    async with await loop.create_server(protocol, "127.0.0.1", 0, ssl=context) as server:
+        address = server.sockets[0].getsockname()
+        tracemalloc.start()
+        try:
+            strangers = [await asyncio.open_connection(*address) for _ in range(CONNECTIONS)]
+            await asyncio.sleep(0.05)  # they are accepted in this time, or cost nothing yet
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        for _, writer in strangers:
+            writer.close()
+    return held
