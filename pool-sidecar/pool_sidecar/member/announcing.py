@@ -41,14 +41,14 @@ async def _write(member: Member, cloud: Cloud) -> None:
     situation = member.situation(now)
     status = announcements.status(situation, now)
     condition = announcements.condition(situation, now)
-    if condition is not None:
-        body = condition_patch(condition, datetime.now(UTC))
-        await cloud.request("PATCH", f"/api/v1/nodes/{node}/status", body, content_type=STRATEGIC)
-        announcements.condition_written(condition)
     if status is not None:
         path = f"{PATH}/{node}/status"
         await cloud.request("PATCH", path, status_patch(status), content_type=MERGE)
         announcements.written(status, boottime())
+    if condition is not None:
+        body = condition_patch(condition, datetime.now(UTC))
+        await cloud.request("PATCH", f"/api/v1/nodes/{node}/status", body, content_type=STRATEGIC)
+        announcements.condition_written(condition)
 
 
 def condition_patch(condition: CloudLink, now: datetime) -> dict[str, Any]:
