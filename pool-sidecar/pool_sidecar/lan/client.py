@@ -41,10 +41,11 @@ class NoAnswer(Exception):
 
 
 class Refused(Exception):
-    """A lender's status other than 200."""
+    """A lender's status other than 200. `is_full`: the limit of its connections is reached."""
 
     def __init__(self, status: str) -> None:
         super().__init__(status)
+        self.is_full = status == str(HTTPStatus.TOO_MANY_REQUESTS.value)
 
 
 class _Attempt:
