@@ -225,6 +225,11 @@ class LanListener:
             why = "the API server is out of reach"
             stream.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
             return
+        if self._peer(stream) is None or not self._lender.lends(boottime()):
+            # It left the directory, or the link went, while the API server was dialled.
+            cloud.reset()
+            stream.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, "no link of its own"))
+            return
         if sparing.allows("lending", name):
             logger.info("lending the link", extra=fields(borrower=name))
         stream.writer.write(answer(HTTPStatus.OK))

@@ -127,6 +127,9 @@ class LocalProxy:
                     why = f"{name} lends no more connections"
                     break
                 continue
+            if self._lender() is not client:
+                far.reset()  # It is another one by now.
+                continue
             near.writer.write(answer(HTTPStatus.OK))
             await (self._own if is_own else self._guests).run(Tunnel(name, near, far))
             return

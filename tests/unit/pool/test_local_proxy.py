@@ -20,6 +20,8 @@ class Lender(PeerClient):
         self.peer = Peer("n3")
         self.open = 0
         self.port = 0
+        self.is_present = True
+        self.asked = asyncio.Event()
 
     async def repeat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -32,6 +34,7 @@ class Lender(PeerClient):
             writer.transport.abort()
 
     async def tunnel(self) -> Stream:
+        self.asked.set()
         await asyncio.sleep(0.02)  # Of a round trip; what was reset before is over.
         if self.open >= LIMIT:
             raise Refused("429")
@@ -41,10 +44,14 @@ class Lender(PeerClient):
 
 class Site:
     def __init__(self, lender: Lender) -> None:
+        self.lender = lender
         self.failed: list[str] = []
         self.clients: list[Client] = []
         self.proxy = LocalProxy(
-            TOKEN, ("api", 443), lender=lambda: lender, failed=self.failed.append
+            TOKEN,
+            ("api", 443),
+            lender=lambda: lender if lender.is_present else None,
+            failed=self.failed.append,
         )
 
     async def connect(self, token: str) -> "Client":
@@ -120,5 +127,15 @@ def test_one_heartbeat_does_not_make_room_for_another_one() -> None:
     async def run(site: Site) -> None:
         own = [await site.connect(site.proxy.own_token) for _ in range(LIMIT + 1)]
         assert [it.status for it in own] == ["200", "200", "503"]
+
+    on_site(run)
+
+
+def test_a_lender_that_is_the_one_no_more_while_it_is_asked_lends_nothing() -> None:
+    async def run(site: Site) -> None:
+        asking = asyncio.create_task(site.connect(TOKEN))
+        await site.lender.asked.wait()
+        site.lender.is_present = False
+        assert (await asking).status == "503"
 
     on_site(run)
