@@ -14,7 +14,7 @@ from pool_sidecar.core.members import Directory, Peer, to_der
 from pool_sidecar.core.pool_member import Link
 from pool_sidecar.lan.certificate import Certificate, own_certificate
 from pool_sidecar.lan.client import PeerClient, Refused
-from pool_sidecar.lan.listener import LanListener
+from pool_sidecar.lan.listener import MAX_CONNECTIONS, MAX_OF_HOST, LanListener
 
 
 class Lender:
@@ -108,4 +108,24 @@ def test_a_link_that_goes_while_the_api_server_is_dialled_is_not_lent(lender: Le
         assert listener.tunnels.names == set()
 
     lender.meanwhile = go
+    while_listening(lender, run)
+
+
+def test_strangers_from_many_addresses_take_no_place_from_a_member(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        strangers = []
+        for number in range(MAX_CONNECTIONS + MAX_OF_HOST):
+            sock = socket.socket()
+            strangers.append(sock)
+            sock.bind((f"127.0.0.{2 + number // MAX_OF_HOST}", 0))
+            sock.connect(("127.0.0.1", port))
+            await asyncio.sleep(0)  # It is accepted.
+        client = lender.client(port, lender.others)
+        try:
+            assert (await client.state()).node == "n1"
+        finally:
+            client.close()
+            for sock in strangers:
+                sock.close()
+
     while_listening(lender, run)
