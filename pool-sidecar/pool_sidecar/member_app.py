@@ -27,6 +27,7 @@ from pool_sidecar.config import PREFIX
 from pool_sidecar.config.member_config import MemberConfig, load, parser
 from pool_sidecar.lan.certificate import own_certificate, write_private
 from pool_sidecar.lan.standstill import GapSelector, keep_waking
+from pool_sidecar.lan.tls import limit_buffers
 from pool_sidecar.member.announcing import announce
 from pool_sidecar.member.cloud import Cloud
 from pool_sidecar.member.directory import DirectoryFollower, RelayCredentials
@@ -47,6 +48,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     with exit_on_bad_input("pool-sidecar", UnusableCredentials):
         config = load(arguments, environ)
         setup(config.log_format, config.log_level)
+        limit_buffers()
         selector = GapSelector()
         # Not uvloop's: only this one tells of a gap before it reads.
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:

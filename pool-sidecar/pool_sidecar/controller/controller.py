@@ -146,7 +146,7 @@ class Controller:
                 self.core.failed(command, boottime(), is_conflict=True, is_lost=False)
                 return False
         node = await self.writes.taint(command)
-        self.core.node_observed(node, boottime())
+        self.core.node_answered(node, boottime())
         return True
 
     def _tell(self, plan: Plan) -> None:

@@ -4,7 +4,9 @@ Guarantees: all well, it writes nothing (N7). A link is announced when it has be
 `HELD` seconds, so that flapping writes little. The report is written while this member, or one
 that it hears, sees a member that is not ALIVE: on change, then every 10 s for 5 minutes, then every
 60 s; not once all that it names are judged; and once more, empty, when all are well. `sequence`
-goes on from what the API has.
+goes on from what the API has. The status says that the link is the own one only while the condition
+is known to say so, and says that it is lent before the condition does: so a member that starts
+knows of each condition that it may have to take back.
 """
 
 from collections.abc import Collection, Mapping
@@ -52,7 +54,8 @@ class CloudLink:
 class Announcements:
     def __init__(self) -> None:
         self._written: MemberStatus | None = None
-        self._condition = CloudLink(True)
+        # None: not known.
+        self._condition: CloudLink | None = None
         self._link: tuple[Link, str] | None = None
         self._link_since = 0.0
         self._reported_at = 0.0
@@ -60,10 +63,9 @@ class Announcements:
         self._tried_at = -PAUSE
 
     def found(self, status: MemberStatus) -> None:
-        """What the API has of this member. After a start the condition is taken to be as the
-        status says, since both are written together."""
-        if self._written is None and status.link is not None:
-            self._condition = CloudLink(status.link is Link.OWN, status.via)
+        """What the API has of this member."""
+        if self._written is None and status.link is Link.OWN:
+            self._condition = CloudLink(True)
         self._written = status
 
     def status(self, it: Situation, now: float) -> MemberStatus | None:
@@ -72,6 +74,8 @@ class Announcements:
             return None
         told = self._written
         link, via = self._held_link(it, now)
+        if link is Link.OWN and self._condition != CloudLink(True):
+            link, via = told.link, told.via
         report = self._report(it, now)
         wanted = MemberStatus(it.addresses, it.certificates, link, via, report)
         if wanted == told:
@@ -85,6 +89,9 @@ class Announcements:
         if link is None or link is Link.NONE:
             return None
         wanted = CloudLink(link is Link.OWN, via)
+        told = self._written
+        if not wanted.is_up and (told is None or told.link is not Link.LENT):
+            return None
         return None if wanted == self._condition else wanted
 
     def written(self, status: MemberStatus, now: float) -> None:

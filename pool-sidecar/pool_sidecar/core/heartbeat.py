@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from edge_sidecars.runtime.backoff import exponential
+
 MICRO: Final = 1_000_000
 # Seconds; kubelet renews as often (nodeLeaseDurationSeconds 40, a quarter of it).
 LOOK_EVERY: Final = 10.0
@@ -19,7 +21,8 @@ STALE: Final = 8.0
 FOLLOW_UP: Final = 60.0
 # Seconds for which kubelet's /healthz counts.
 HEALTHY_FOR: Final = 2.0
-# Seconds after a look that failed.
+# Seconds after a look that failed, and between two looks however often the link changes; twice as
+# many each time that the API server refuses, up to LOOK_EVERY.
 RETRY: Final = 2.0
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,6 +43,8 @@ class LeaseSeen:
 class Heartbeat:
     def __init__(self) -> None:
         self._due = 0.0
+        self._looked_at = -RETRY
+        self._refusals = 0
         self._changed_at: float | None = None
         self._was_up: bool | None = None
         self._last: LeaseSeen | None = None
@@ -48,7 +53,7 @@ class Heartbeat:
         """Each second. A start counts as a change only where the link is down."""
         if is_up is not self._was_up and (self._was_up is not None or not is_up):
             self._changed_at = now
-            self._due = now
+            self._due = max(now, min(self._due, self._looked_at + RETRY))
         self._was_up = is_up
 
     def is_active(self, now: float) -> bool:
@@ -64,11 +69,18 @@ class Heartbeat:
 
     def began(self, now: float) -> None:
         """A look begins."""
+        self._looked_at = now
         self._due = now + LOOK_EVERY
 
-    def failed(self, now: float) -> None:
-        """No answer, or a conflict: the next one comes sooner."""
-        self._due = min(self._due, now + RETRY)
+    def succeeded(self) -> None:
+        """The look, and the write where there was one."""
+        self._refusals = 0
+
+    def failed(self, now: float, *, is_refused: bool) -> None:
+        """The next one comes sooner. `is_refused`: the API server answered."""
+        delay = exponential(self._refusals, first=RETRY, longest=LOOK_EVERY)
+        self._refusals = self._refusals + 1 if is_refused else 0
+        self._due = min(self._due, now + (delay if is_refused else RETRY))
 
     def renewal(
         self, lease: LeaseSeen, *, wall: int, now: float, healthy_at: float | None

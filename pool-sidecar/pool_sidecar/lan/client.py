@@ -41,14 +41,23 @@ class NoAnswer(Exception):
 
 
 class Refused(Exception):
-    """A lender's status other than 200."""
+    """A lender's status other than 200. `is_full`: the limit of its connections is reached."""
 
     def __init__(self, status: str) -> None:
         super().__init__(status)
+        self.is_full = status == str(HTTPStatus.TOO_MANY_REQUESTS.value)
+
+
+class _Attempt:
+    """`sign`: what a deadline that passes now says of the peer's host."""
+
+    def __init__(self) -> None:
+        self.sign = Sign.NONE
 
 
 class PeerClient:
-    """One peer's kept connection, on the address that answered last."""
+    """One peer's kept connection, on the address that answered last. A tunnel that fails leaves it
+    alone: what the peer's state says, the rounds find out."""
 
     def __init__(self, peer: Peer, port: int, own: Certificate) -> None:
         self.peer = peer
@@ -56,8 +65,6 @@ class PeerClient:
         self._own = own
         self._turn = 0
         self._kept: Stream | None = None
-        # What a deadline that passes now says of the peer's host.
-        self._sign = Sign.NONE
 
     def close(self) -> None:
         if self._kept is not None:
@@ -66,13 +73,13 @@ class PeerClient:
 
     async def state(self) -> LanState:
         """Raises `NoAnswer` within `ROUND_DEADLINE` seconds."""
-        self._sign = Sign.NONE
+        attempt = _Attempt()
         try:
             async with asyncio.timeout(ROUND_DEADLINE):
-                found = await self._state()
+                found = await self._state(attempt)
         except TimeoutError as error:
             self._next()
-            raise NoAnswer(self._sign, f"no answer within {ROUND_DEADLINE:g}s") from error
+            raise NoAnswer(attempt.sign, f"no answer within {ROUND_DEADLINE:g}s") from error
         except (OSError, BadHead, asyncio.IncompleteReadError, ValueError) as error:
             self._next()
             raise NoAnswer(Sign.HOST_LIVES, str(error)) from error
@@ -86,10 +93,10 @@ class PeerClient:
 
     async def tunnel(self) -> Stream:
         """A connection to the API server over this peer. Raises `NoAnswer`, `Refused`."""
-        self._sign = Sign.NONE
+        attempt = _Attempt()
         try:
             async with asyncio.timeout(CONNECT_DEADLINE):
-                stream = await self._open()
+                stream = await self._open(attempt)
                 try:
                     stream.writer.write(_request("CONNECT", "cloud:443"))
                     head = await _answer(stream)
@@ -99,16 +106,19 @@ class PeerClient:
                     stream.reset()
                     raise
         except TimeoutError as error:
-            self._next()
-            raise NoAnswer(self._sign, f"no answer within {CONNECT_DEADLINE:g}s") from error
+            self._turn += 1
+            raise NoAnswer(attempt.sign, f"no answer within {CONNECT_DEADLINE:g}s") from error
         except (OSError, BadHead) as error:
-            self._next()
+            self._turn += 1
             raise NoAnswer(Sign.HOST_LIVES, str(error)) from error
+        except NoAnswer:
+            self._turn += 1
+            raise
         return stream
 
-    async def _state(self) -> LanState:
+    async def _state(self, attempt: _Attempt) -> LanState:
         if self._kept is None:
-            self._kept = await self._open()
+            self._kept = await self._open(attempt)
         self._kept.writer.write(_request("GET", "/state"))
         head = await _answer(self._kept)
         size = head.headers.get("content-length", "")
@@ -118,7 +128,7 @@ class PeerClient:
             raise ValueError(f"a state of {size!r:.20} bytes: at most {MAX_STATE}")
         return LanState.decode(await self._kept.reader.readexactly(int(size)))
 
-    async def _open(self) -> Stream:
+    async def _open(self, attempt: _Attempt) -> Stream:
         """Raises `NoAnswer`, OSError."""
         addresses = self.peer.addresses
         if not addresses or not self.peer.certificates:
@@ -134,7 +144,7 @@ class PeerClient:
             except OSError as error:
                 sign = Sign.NONE if error.errno in _NO_SIGN else Sign.HOST_LIVES
                 raise NoAnswer(sign, str(error)) from error
-            self._sign = Sign.HOST_LIVES
+            attempt.sign = Sign.HOST_LIVES
             reader = asyncio.StreamReader(limit=MAX_HEAD)
             protocol = asyncio.StreamReaderProtocol(reader)
             transport, _ = await loop.create_connection(

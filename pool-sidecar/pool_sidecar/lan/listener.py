@@ -2,7 +2,8 @@
 
 Guarantees: who is not in the directory gets no further than the handshake, and who left it, not to
 the next request; connections, handshakes, heads and requests of each peer are bounded, so that a
-flood of the LAN is refused and never fills memory. All other targets than the API server are 403.
+flood of the LAN is refused and never fills memory. Strangers, from however many addresses, take no
+place from members. All other targets than the API server are 403.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import ssl
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Any, Final, Protocol
 
 from edge_sidecars.kubeapi.aiohttp_private import abort
@@ -33,6 +35,8 @@ BACKLOG: Final = 128
 # Connections, those in their handshake included: 64 members have one each for states, and borrow.
 MAX_CONNECTIONS: Final = 256
 MAX_OF_HOST: Final = 32
+# In their handshake, from addresses that are no member's.
+MAX_STRANGERS: Final = 64
 # Of one peer: requests a second (it makes one in two, and one for each tunnel), and at once.
 _REQUESTS: Final = Limits(rate=4, burst=40, connections=16, all_connections=MAX_CONNECTIONS)
 CLOUD: Final = "cloud"
@@ -64,12 +68,16 @@ class LanListener:
         self._context = listener_context(own.certificate, own.key, ())
         self._tasks: set[asyncio.Task[None]] = set()
         self._hosts: Counter[str] = Counter()
+        self._strangers = 0
+        self._known: frozenset[str] = frozenset()
         self._sockets: list[socket.socket] = []
 
     def trust(self, directory: Directory) -> None:
         """The directory changed: tunnels of those that left it end now."""
         certificates = directory.certificates
         self._context = listener_context(self._own.certificate, self._own.key, certificates)
+        addresses = (text for it in directory.peers.values() for text in it.addresses)
+        self._known = frozenset(str(ip_address(text)) for text in addresses)
         self.tunnels.reset_all(unless=directory.peers.__contains__)
 
     def open(self, addresses: Sequence[str], port: int) -> None:
@@ -114,38 +122,54 @@ class LanListener:
                 await asyncio.sleep(1.0)
                 continue
             host = str(at[0])
-            if self._hosts.total() >= MAX_CONNECTIONS or self._hosts[host] >= MAX_OF_HOST:
+            is_stranger = host not in self._known
+            if not self._has_place(host, is_stranger=is_stranger):
                 sock.close()
                 continue
             self._hosts[host] += 1
-            self._spawn(self._serve(sock, host))
+            self._strangers += is_stranger
+            self._spawn(self._serve(sock, host, is_stranger=is_stranger))
 
-    async def _serve(self, sock: socket.socket, host: str) -> None:
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=MAX_HEAD)
-        protocol = asyncio.StreamReaderProtocol(reader)
+    def _has_place(self, host: str, *, is_stranger: bool) -> bool:
+        if self._hosts.total() >= MAX_CONNECTIONS or self._hosts[host] >= MAX_OF_HOST:
+            return False
+        return not is_stranger or self._strangers < MAX_STRANGERS
+
+    async def _serve(self, sock: socket.socket, host: str, *, is_stranger: bool) -> None:
         try:
-            transport, _ = await loop.connect_accepted_socket(
-                lambda: protocol,
-                sock,
-                ssl=self._context,
-                ssl_handshake_timeout=HANDSHAKE,
-                ssl_shutdown_timeout=HANDSHAKE,
-            )
+            try:
+                writer, reader = await self._secured(sock)
+            finally:
+                self._strangers -= is_stranger
         except OSError as error:
             if sparing.allows("handshake", host):
                 logger.info("a handshake failed", extra=fields(host=host, why=error))
             sock.close()
             self._left(host)
             return
-        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         try:
             await self._answer_all(Stream(reader, writer))
         except (BadHead, OSError):
             pass  # Its sender's fault, or its end.
         finally:
-            abort(transport)
+            abort(writer.transport)
             self._left(host)
+
+    async def _secured(
+        self, sock: socket.socket
+    ) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
+        """Raises OSError where the handshake fails."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=MAX_HEAD)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.connect_accepted_socket(
+            lambda: protocol,
+            sock,
+            ssl=self._context,
+            ssl_handshake_timeout=HANDSHAKE,
+            ssl_shutdown_timeout=HANDSHAKE,
+        )
+        return asyncio.StreamWriter(transport, protocol, reader, loop), reader
 
     def _left(self, host: str) -> None:
         self._hosts[host] -= 1
@@ -224,6 +248,11 @@ class LanListener:
         except (OSError, TimeoutError):
             why = "the API server is out of reach"
             stream.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
+            return
+        if self._peer(stream) is None or not self._lender.lends(boottime()):
+            # It left the directory, or the link went, while the API server was dialled.
+            cloud.reset()
+            stream.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, "no link of its own"))
             return
         if sparing.allows("lending", name):
             logger.info("lending the link", extra=fields(borrower=name))

@@ -2,11 +2,14 @@
 
 Guarantees: only who knows the token gets through, and only to this node's API server; the bytes
 are TLS between the client and the API server, of which neither this process nor a lender sees more
-than sizes and times. A tunnel ends as soon as its lender is no longer the one of now.
+than sizes and times. A tunnel ends as soon as its lender is no longer the one of now. A lender that
+gives no more connections keeps those that it gave; where this process itself wants one, for the
+heartbeat, the newest of the others makes room.
 """
 
 import asyncio
 import hmac
+import secrets
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
@@ -39,10 +42,12 @@ class LocalProxy:
         failed: Callable[[str], None],
     ) -> None:
         self._token = f"Bearer {token}"
+        # Of this process alone.
+        self.own_token = secrets.token_urlsafe()
         self._server = server
         self._lender = lender
         self._failed = failed
-        self.tunnels = Tunnels()
+        self._own, self._guests = Tunnels(), Tunnels()
         self._open = 0
         self._serving: asyncio.Server | None = None
         self.bound: Address | None = None
@@ -60,8 +65,13 @@ class LocalProxy:
             ) from error
         self.bound = Address(address.host, self._serving.sockets[0].getsockname()[1])
 
+    def reset_all(self, *, unless: str = "") -> None:
+        """Ends the tunnels over all lenders but one."""
+        for tunnels in (self._own, self._guests):
+            tunnels.reset_all(unless=lambda name: name == unless)
+
     def close(self) -> None:
-        self.tunnels.reset_all()
+        self.reset_all()
         if self._serving is not None:
             self._serving.close()
 
@@ -86,8 +96,9 @@ class LocalProxy:
     async def _answer(self, near: Stream, head: Head) -> None:
         method, target, _ = head.first
         host, _, port = target.rpartition(":")
-        given = head.headers.get(AUTHORIZATION, "")
-        if not hmac.compare_digest(given.encode(), self._token.encode()):
+        given = head.headers.get(AUTHORIZATION, "").encode()
+        is_own = hmac.compare_digest(given, f"Bearer {self.own_token}".encode())
+        if not is_own and not hmac.compare_digest(given, self._token.encode()):
             why = "Proxy-Authorization lacks the token of --token-file"
             near.writer.write(refusal(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, why))
         elif method != "CONNECT" or (host.strip("[]").lower(), port) != (
@@ -97,9 +108,10 @@ class LocalProxy:
             why = f"there is CONNECT {self._server[0]}:{self._server[1]} only"
             near.writer.write(refusal(HTTPStatus.FORBIDDEN, why))
         else:
-            await self._borrow(near)
+            await self._borrow(near, is_own=is_own)
 
-    async def _borrow(self, near: Stream) -> None:
+    async def _borrow(self, near: Stream, *, is_own: bool) -> None:
+        why = "no neighbour lends its link"
         for _ in range(ATTEMPTS):
             client = self._lender()
             if client is None:
@@ -107,11 +119,22 @@ class LocalProxy:
             name = client.peer.name
             try:
                 far = await client.tunnel()
-            except (NoAnswer, Refused):
-                self._failed(name)
+            except (NoAnswer, Refused) as error:
+                is_used_up = isinstance(error, Refused) and error.is_full and self._uses(name)
+                if not is_used_up:
+                    self._failed(name)
+                elif not (is_own and self._guests.reset_newest(name)):
+                    why = f"{name} lends no more connections"
+                    break
+                continue
+            if self._lender() is not client:
+                far.reset()  # It is another one by now.
                 continue
             near.writer.write(answer(HTTPStatus.OK))
-            await self.tunnels.run(Tunnel(name, near, far))
+            await (self._own if is_own else self._guests).run(Tunnel(name, near, far))
             return
-        why = "no neighbour lends its link"
         near.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
+
+    def _uses(self, name: str) -> bool:
+        """Whether bytes pass over that lender: its limit is reached by this node itself."""
+        return name in self._own.names | self._guests.names

@@ -6,9 +6,20 @@ from its next connection on.
 """
 
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterable
+from typing import Final
 
 from edge_sidecars.kubeapi.credentials import present
+
+# Bytes that asyncio reads at once: a record of TLS. It takes them for each connection when that
+# begins, and by default 256 KiB: 40 MB in a pool of 64, and 80 for strangers that only connect.
+_READ: Final = 16 * 1024
+
+
+def limit_buffers() -> None:
+    """Of all TLS connections of this process, once at its start."""
+    SSLProtocol.max_size = _READ
 
 
 def listener_context(certificate: str, key: str, peers: Iterable[bytes]) -> ssl.SSLContext:
@@ -43,6 +54,10 @@ def _completed(
     context.verify_mode = ssl.CERT_REQUIRED
     # Python 3.13's default asks for extensions that a pinned certificate does not need.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # A certificate is believed because it is one of these, byte for byte. Else OpenSSL looks for
+    # its issuer by name and takes the first one: a member that publishes another one with the name
+    # of a neighbour, or a neighbour's new one, would keep that neighbour out.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     present(context, certificate.encode(), key.encode())
     for each in trusted:
         try:

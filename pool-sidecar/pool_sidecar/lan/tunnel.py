@@ -114,7 +114,8 @@ class Tunnels:
     """All of one kind."""
 
     def __init__(self) -> None:
-        self._open: set[Tunnel] = set()
+        # In the order in which they began.
+        self._open: dict[Tunnel, None] = {}
         self._passed = 0
 
     @property
@@ -127,11 +128,11 @@ class Tunnels:
         return {it.name for it in self._open}
 
     async def run(self, tunnel: Tunnel) -> None:
-        self._open.add(tunnel)
+        self._open[tunnel] = None
         try:
             await tunnel.run()
         finally:
-            self._open.discard(tunnel)
+            del self._open[tunnel]
             self._passed += tunnel.passed
 
     def reset_all(self, *, unless: Callable[[str], bool] = lambda name: False) -> None:
@@ -139,3 +140,10 @@ class Tunnels:
         for tunnel in tuple(self._open):
             if not unless(tunnel.name):
                 tunnel.reset()
+
+    def reset_newest(self, name: str) -> bool:
+        """Of those of that name; whether there is one."""
+        found = next((it for it in reversed(self._open) if it.name == name), None)
+        if found is not None:
+            found.reset()
+        return found is not None

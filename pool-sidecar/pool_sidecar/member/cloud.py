@@ -50,7 +50,7 @@ class Cloud:
         )
 
     def _proxy(self) -> ConnectProxy | None:
-        bound = self._member.proxy.bound
-        if bound is None or self._member.pool.link(boottime()) is not Link.LENT:
+        proxy = self._member.proxy
+        if proxy.bound is None or self._member.pool.link(boottime()) is not Link.LENT:
             return None
-        return ConnectProxy(f"http://{bound}", self._member.token)
+        return ConnectProxy(f"http://{proxy.bound}", proxy.own_token)

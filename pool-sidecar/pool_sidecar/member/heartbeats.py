@@ -59,10 +59,11 @@ async def _look(member: Member, cloud: Cloud) -> None:
         _log(error)
     else:
         sparing.forget("heartbeat")
+        member.heartbeat.succeeded()
         member.pool.borrowing.looked(lender, is_answered=True, now=boottime())
         return
     now = boottime()
-    member.heartbeat.failed(now)
+    member.heartbeat.failed(now, is_refused=is_answered)
     member.pool.borrowing.looked(lender, is_answered=is_answered, now=now)
     member.advance(now)
 

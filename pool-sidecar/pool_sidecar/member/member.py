@@ -132,7 +132,7 @@ class Member:
         link = self.pool.link(now), self.pool.via(now)
         if link != self._link:
             self._link = link
-            self.proxy.tunnels.reset_all(unless=lambda name: name == link[1])
+            self.proxy.reset_all(unless=link[1])
             logger.info("link", extra=fields(link=link[0].value, via=link[1] or "-"))
             self.touch()
 
@@ -154,7 +154,7 @@ class Member:
         """Called before anything that came meanwhile is read."""
         if seconds > tunnel.STANDSTILL:
             self.listener.tunnels.reset_all()
-            self.proxy.tunnels.reset_all()
+            self.proxy.reset_all()
         if seconds > STANDSTILL:
             logger.warning("this process stood still", extra=fields(seconds=seconds))
             self.pool.stood_still()

@@ -140,7 +140,7 @@ def test_n7_all_well_a_member_writes_nothing_once_it_is_known(nodes: Nodes) -> N
     assert versions() == before, path
     for node in nodes.values():
         assert node.member.status()["heartbeats"] == 0
-        assert node.cloud_link == ("", "")
+        assert node.cloud_link == ("True", "")
 
 
 def test_a_member_that_starts_while_it_is_cut_knows_its_neighbours(nodes: Nodes) -> None:

@@ -32,13 +32,16 @@ def situation(
 
 
 def written(it: Announcements, what: Situation, now: float, *, seconds: float) -> list[float]:
-    """When it writes a status in so many seconds from `now`."""
+    """When it writes a status in so many seconds from `now`; conditions are written, too."""
     moments = []
     for second in range(int(seconds)):
         status = it.status(what, now + second)
+        condition = it.condition(what, now + second)
         if status is not None:
             it.written(status, now + second)
             moments.append(now + second)
+        if condition is not None:
+            it.condition_written(condition)
     return moments
 
 
@@ -60,17 +63,22 @@ def test_n7_all_well_a_known_member_writes_nothing() -> None:
 
 def test_a_new_member_says_where_it_is_at_once_and_how_it_is_linked_when_that_has_held() -> None:
     it = known(MemberStatus())
-    assert written(it, situation(), 0.0, seconds=60) == [0.0, HELD]
+    # The Node's condition, of which nothing is known, comes first.
+    assert written(it, situation(), 0.0, seconds=60) == [0.0, HELD + 1]
     assert it.status(situation(), 100.0) is None
 
 
 def test_a_link_is_announced_when_it_has_held_for_ten_seconds() -> None:
     it = known()
     cut = situation(Link.LENT, via="n3")
-    assert written(it, cut, 0.0, seconds=60) == [HELD]
-    assert it.condition(cut, 60.0) == CloudLink(False, "n3")
+    assert written(it, cut, 0.0, seconds=10) == []
+    status = it.status(cut, HELD)
+    assert status is not None
+    assert (status.link, status.via) == (Link.LENT, "n3")
+    it.written(status, HELD)
+    assert it.condition(cut, HELD) == CloudLink(False, "n3")
     it.condition_written(CloudLink(False, "n3"))
-    assert it.condition(cut, 61.0) is None
+    assert it.condition(cut, HELD + 1) is None
 
 
 def test_a_link_that_flaps_is_not_announced() -> None:
@@ -81,11 +89,38 @@ def test_a_link_that_flaps_is_not_announced() -> None:
         assert it.status(situation(link, via="" if link is Link.OWN else "n3"), now) is None
 
 
-def test_after_a_start_the_condition_is_as_the_status_says() -> None:
-    it = known(MemberStatus(("10.0.0.1",), (CERTIFICATE,), Link.LENT, "n3"))
-    for second in range(12):
-        it.status(situation(), float(second))
-    assert it.condition(situation(), 12.0) == CloudLink(True)
+def test_a_member_that_ends_between_its_two_writes_takes_the_condition_back_when_it_starts() -> (
+    None
+):
+    """Else the node keeps the taint `cut`."""
+    cut = situation(Link.LENT, via="n3")
+    situations = [situation()] * 15 + [cut] * 15 + [situation()] * 15
+    for crash_at in range(1, 2 * len(situations)):
+        status, condition = MemberStatus(("10.0.0.1",), (CERTIFICATE,)), CloudLink(True)
+        it, steps = known(status), 0
+        for second, what in enumerate([*situations, *[situation()] * 15]):
+            wanted = it.status(what, float(second))
+            if wanted is not None:
+                status = wanted
+                it.written(wanted, float(second))
+            steps += 1
+            if steps == crash_at:
+                it = known(status)
+            told = it.condition(what, float(second))
+            if told is not None:
+                condition = told
+                it.condition_written(told)
+            steps += 1
+            if steps == crash_at:
+                it = known(status)
+        assert condition == CloudLink(True)
+        assert status.link is Link.OWN
+
+
+def test_a_node_that_joins_while_an_old_condition_is_there_takes_it_back() -> None:
+    it = known(MemberStatus())
+    it.condition(situation(), 0.0)
+    assert it.condition(situation(), HELD) == CloudLink(True)
 
 
 def test_a_report_comes_on_change_then_each_ten_seconds_then_each_minute() -> None:

@@ -6,6 +6,7 @@ from pool_sidecar.core.heartbeat import (
     FOLLOW_UP,
     LOOK_EVERY,
     MICRO,
+    RETRY,
     Heartbeat,
     LeaseSeen,
     Unusable,
@@ -52,8 +53,49 @@ def test_a_look_that_failed_is_repeated_sooner() -> None:
     it = Heartbeat()
     it.link_observed(is_up=False, now=0.0)
     it.began(0.0)
-    it.failed(0.5)
+    it.failed(0.5, is_refused=False)
     assert it.is_due(2.5)
+
+
+def looks(it: Heartbeat, seconds: int, *, is_refused: bool) -> int:
+    """How many there are, each of which fails."""
+    count = 0
+    for half in range(2 * seconds):
+        now = half / 2
+        if it.is_due(now):
+            it.began(now)
+            it.failed(now, is_refused=is_refused)
+            count += 1
+    return count
+
+
+def test_an_api_server_that_refuses_is_asked_no_more_often_than_one_that_answers() -> None:
+    it = Heartbeat()
+    it.link_observed(is_up=False, now=0.0)
+    assert looks(it, 600, is_refused=True) <= 600 / LOOK_EVERY + 3
+
+
+def test_after_one_refusal_the_next_look_comes_soon_and_again_after_a_look_that_succeeded() -> None:
+    it = Heartbeat()
+    it.link_observed(is_up=False, now=0.0)
+    for at in (0.0, 10.0, 20.0):
+        it.began(at)
+        it.failed(at, is_refused=True)
+        assert it.is_due(at + RETRY)
+        it.succeeded()
+
+
+def test_a_link_that_flaps_does_not_make_looks() -> None:
+    it = Heartbeat()
+    count = 0
+    for half in range(600):
+        now = half / 2
+        it.link_observed(is_up=half % 2 == 0, now=now)
+        if it.is_due(now):
+            it.began(now)
+            it.succeeded()
+            count += 1
+    assert count <= 300 / RETRY + 1
 
 
 @pytest.mark.parametrize(("age", "writes"), [(7.9, False), (8.1, True), (3600.0, True)])

@@ -223,7 +223,7 @@ class World:
         reaches = self._hears(node.name, lender) if lender else True
         is_lent = not lender or carrier.pool.lends(now)
         if not (reaches and carrier.runs(now) and is_lent and carrier.link):
-            node.heartbeat.failed(now)
+            node.heartbeat.failed(now, is_refused=False)
             node.pool.borrowing.looked(lender, is_answered=False, now=now)
             node.pool.advance(now)
             return

@@ -9,11 +9,12 @@ another one ended; there is one command at a time for an object, and a failed on
 seconds on CLOCK_BOOTTIME, and come in.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from edge_sidecars.runtime.backoff import exponential
 from pool_sidecar.core.controller.conditions import (
     SetConditions,
     not_reachable,
@@ -49,6 +50,10 @@ GAP: Final = 5.0
 # brought the newer state.
 REST_AFTER_CONFLICT: Final = 1.0
 REST_AFTER_FAILURE: Final = 5.0
+# Each failure in a row doubles the rest of a PoolMember, so that an API server which refuses those
+# of ten thousand nodes is not asked a thousand times a second. Taints do not wait: each second that
+# `dead` stays on a node that is back may cost its pods.
+LONGEST_REST: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,8 @@ class PoolController:
         self._missing = {"nodes", "poolmembers"}
         self._under_way: set[Target] = set()
         self._rests_until: dict[Target, float] = {}
+        # Of PoolMembers: failures in a row, but for conflicts.
+        self._failures: Counter[Target] = Counter()
         # Those that rest until a newer state of the object comes.
         self._outdated: set[Target] = set()
         self._looked_at = now
@@ -159,7 +166,7 @@ class PoolController:
         self._missing.discard("nodes")
 
     def node_observed(self, node: NodeState, now: float) -> None:
-        """By a watch, or in an answer to a write; the older of two changes nothing."""
+        """By a watch; the older of two changes nothing."""
         before = self._index.nodes.get(node.name)
         if before is not None and before.uid == node.uid:
             if before.resource_version >= node.resource_version:
@@ -173,10 +180,18 @@ class PoolController:
         if before is not None and before.pool != node.pool:
             self._touch(before)
 
+    def node_answered(self, node: NodeState, now: float) -> None:
+        """In an answer, which may be older than the end of the Node: only a watch or a list brings
+        one that is not known."""
+        known = self._index.nodes.get(node.name)
+        if known is not None and known.uid == node.uid:
+            self.node_observed(node, now)
+
     def node_deleted(self, name: str) -> None:
         node = self._index.nodes.get(name)
         if node is not None:
             self._memory.deleted(node)
+            self._forget(("node", name))
             self._index.remove(node)
             self._touch(node)
             self._strays.add(name)
@@ -197,6 +212,7 @@ class PoolController:
     def member_deleted(self, name: str) -> None:
         member = self._index.members.pop(name, None)
         self._freshness.deleted(name)
+        self._forget(("poolmember", name))
         if member is not None:
             self._touch_member(member)
 
@@ -216,6 +232,12 @@ class PoolController:
         if target in self._outdated:
             self._outdated.discard(target)
             self._rests_until.pop(target, None)
+
+    def _forget(self, target: Target) -> None:
+        """The object is gone; one of its name is another one."""
+        self._failures.pop(target, None)
+        self._rests_until.pop(target, None)
+        self._outdated.discard(target)
 
     def _touch(self, node: NodeState) -> None:
         pool = pool_of(node)
@@ -268,28 +290,39 @@ class PoolController:
 
     def is_confirmed(self, command: TaintNode, nodes: Iterable[NodeState], now: float) -> bool:
         """Whether `dead` is right by all Nodes of the pool as they were just read: which there are,
-        and are Ready, may be older in what was observed. They count as observed."""
+        are Ready, and are dead by another controller's word, may be older in what was observed.
+        They count as observed."""
         found = {it.name: it for it in nodes}
-        for node in found.values():
-            self.node_observed(node, now)
         judged = found.get(command.name)
+        is_news = any(it.is_dead and not self._is_known_dead(it) for it in found.values())
+        for node in found.values():
+            self.node_answered(node, now)
         if judged is None or judged.resource_version != command.node.resource_version:
             return False
         present = admitted(pool_of(judged), found.values(), self._index.members)
-        return self._witnesses(present, now).opinion(judged.name).is_gone
+        return not is_news and self._witnesses(present, now).opinion(judged.name).is_gone
+
+    def _is_known_dead(self, node: NodeState) -> bool:
+        known = self._index.nodes.get(node.name)
+        return known is not None and known.is_dead
 
     def performed(self, command: Command) -> None:
         """It was applied: what it made of the object comes by the watch, or was observed."""
         self._under_way.discard(_target(command))
+        self._failures.pop(_target(command), None)
         self._look_again(command)
 
     def failed(self, command: Command, now: float, *, is_conflict: bool, is_lost: bool) -> None:
         """`is_lost`: it may have been applied; else it certainly was not."""
-        self._under_way.discard(_target(command))
-        rest = REST_AFTER_CONFLICT if is_conflict else REST_AFTER_FAILURE
-        self._rests_until[_target(command)] = now + rest
+        target, rest = _target(command), REST_AFTER_FAILURE
+        self._under_way.discard(target)
         if is_conflict:
-            self._outdated.add(_target(command))
+            self._outdated.add(target)
+            rest = REST_AFTER_CONFLICT
+        elif not isinstance(command, TaintNode):
+            rest = exponential(self._failures[target], first=rest, longest=LONGEST_REST)
+            self._failures[target] += 1
+        self._rests_until[target] = now + rest
         self._look_again(command)
         if isinstance(command, TaintNode) and command.marks_dead and not is_lost:
             self._memory.refused(command.node)

@@ -1,8 +1,11 @@
 """The controller of pools, situation by situation, in virtual time."""
 
+from dataclasses import replace
+
 import pytest
 
 from pool_sidecar.core.controller.conditions import ADMITTED, NOT_REACHABLE
+from pool_sidecar.core.controller.pool_controller import LONGEST_REST, REST_AFTER_FAILURE
 from pool_sidecar.core.controller.taints import MaxDead, TaintPolicy
 from pool_sidecar.core.pool_member import PeerVerdict, Verdict
 from tests.unit.pool.controller.samples import POOL, silent
@@ -79,8 +82,6 @@ def test_a_node_that_the_cloud_hears_is_never_dead_whoever_says_so(world: World)
 
 
 def test_a_node_that_was_never_heard_by_the_cloud_is_not_dead(world: World) -> None:
-    from dataclasses import replace
-
     world.put_node(
         replace(world.nodes["n5"], ready="Unknown", ready_reason="NodeStatusNeverUpdated")
     )
@@ -305,6 +306,55 @@ def test_a_conflict_costs_a_second_and_not_the_turn_of_the_pool(world: World) ->
     assert _dead(world) == {"n5"}
 
 
+def test_an_api_server_that_refuses_everything_is_asked_ever_less_often(world: World) -> None:
+    world.move("n5", "")
+    tries = 0
+    for _ in range(600):
+        world.now += 1
+        for command in world.controller.plan(world.now).commands:
+            world.controller.failed(command, world.now, is_conflict=False, is_lost=False)
+            tries += 1
+    assert 0 < tries <= 600 / LONGEST_REST + 4
+
+
+def test_a_taint_that_is_to_go_is_tried_again_soon_however_often_it_failed(world: World) -> None:
+    world.set_ready("n5", "Unknown")
+    _all_say(world, "n1", "n2", "n3")
+    world.run(12)
+    world.fate = "not sent"
+    world.set_ready("n5", "True")
+    world.run(300)
+    world.fate = "ok"
+    world.run(REST_AFTER_FAILURE + 1)
+    assert _dead(world) == set()
+
+
+def test_a_node_that_another_controller_has_just_marked_counts(world: World) -> None:
+    """It led before: what it wrote last has not come by the watch yet."""
+    for name in ("n5", "n4"):
+        world.set_ready(name, "Unknown")
+        world.run(12)
+    world.break_watch()
+    marked = world.nodes["n4"]
+    world.put_node(replace(marked, taints=marked.with_taints(dead=True, cut=False)))
+    world.is_watching = True
+    for _ in range(4):
+        for name in ("n1", "n2", "n3"):
+            world.report(name, silent("n5"), silent("n4"))
+        world.run(5)
+    assert _dead(world) == {"n4"}
+
+
+def test_an_answer_does_not_bring_back_a_node_that_is_gone(world: World) -> None:
+    gone = world.nodes["n5"]
+    world.remove_node("n5")
+    world.run(2)
+    world.controller.node_answered(gone, world.now)
+    world.run(2)
+    assert world.controller.node("n5") is None
+    assert world.controller.plan(world.now).commands == ()
+
+
 # ── cut ──
 
 
@@ -340,8 +390,6 @@ def test_without_taints_for_it_none_comes_and_those_that_are_there_go(world: Wor
 
 
 def test_foreign_taints_are_kept_as_they_are(world: World) -> None:
-    from dataclasses import replace
-
     foreign = {"key": "example.com/x", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
     world.put_node(replace(world.nodes["n5"], taints=(foreign,)))
     world.set_ready("n5", "Unknown")
@@ -391,8 +439,6 @@ def test_a_node_that_moves_is_a_new_member_about_which_nothing_was_said(world: W
 
 
 def test_a_node_of_the_same_name_is_another_one(world: World) -> None:
-    from dataclasses import replace
-
     before = world.members["n5"].uid
     world.put_node(replace(world.nodes["n5"], uid="another"))
     world.run(2)
@@ -451,8 +497,6 @@ def test_a_name_that_is_none_makes_no_member_and_is_told(name: str) -> None:
 
 
 def test_may_lead_follows_the_node(world: World) -> None:
-    from dataclasses import replace
-
     world.put_node(replace(world.nodes["n1"], may_lead=True))
     world.run(1)
     assert world.members["n1"].may_lead

@@ -1,0 +1,131 @@
+"""What a member lets its peers have, over real connections on this machine."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pool_sidecar.core.budget import Limits
+from pool_sidecar.core.lan_state import LanState
+from pool_sidecar.core.members import Directory, Peer, to_der
+from pool_sidecar.core.pool_member import Link
+from pool_sidecar.lan.certificate import Certificate, own_certificate
+from pool_sidecar.lan.client import PeerClient, Refused
+from pool_sidecar.lan.listener import MAX_CONNECTIONS, MAX_OF_HOST, LanListener
+
+
+class Lender:
+    """Node n1, which knows n2."""
+
+    def __init__(self, folder: Path) -> None:
+        self.own = own_certificate(folder / "n1", "n1")
+        self.others = own_certificate(folder / "n2", "n2")
+        other = Peer("n2", ("127.0.0.1",), (to_der(self.others.certificate),))
+        self.known = Directory("n1", "pool", peers={"n2": other})
+        self.directory = self.known
+        # What becomes true while the API server is dialled.
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.is_lending = True
+
+    def state(self, now: float) -> bytes:
+        return LanState("n1", "1", Link.OWN, True).encode()
+
+    def lends(self, now: float) -> bool:
+        asked, meanwhile = self.is_lending, self.meanwhile
+        meanwhile()
+        return asked
+
+    def client(self, port: int, own: Certificate) -> PeerClient:
+        return PeerClient(Peer("n1", ("127.0.0.1",), (to_der(self.own.certificate),)), port, own)
+
+
+@pytest.fixture
+def lender(tmp_path: Path) -> Lender:
+    return Lender(tmp_path)
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def while_listening(lender: Lender, run: Callable[[LanListener, int], Awaitable[None]]) -> None:
+    async def in_loop() -> None:
+        async def cloud(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(cloud, "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()
+        listener = LanListener(lender, lender.own, Limits(), server=address)
+        listener.trust(lender.directory)
+        port = free_port()
+        listener.open(["127.0.0.1"], port)
+        try:
+            await run(listener, port)
+        finally:
+            await listener.close()
+            server.close()
+
+    asyncio.run(in_loop())
+
+
+def test_a_peer_that_asks_for_a_tunnel_gets_one(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        stream = await lender.client(port, lender.others).tunnel()
+        assert listener.tunnels.names == {"n2"}
+        stream.reset()
+
+    while_listening(lender, run)
+
+
+def test_who_leaves_the_directory_while_the_api_server_is_dialled_gets_no_tunnel(
+    lender: Lender,
+) -> None:
+    def leave() -> None:
+        lender.directory = replace(lender.known, peers={})
+
+    async def run(listener: LanListener, port: int) -> None:
+        with pytest.raises(Refused):
+            await lender.client(port, lender.others).tunnel()
+        assert listener.tunnels.names == set()
+
+    lender.meanwhile = leave
+    while_listening(lender, run)
+
+
+def test_a_link_that_goes_while_the_api_server_is_dialled_is_not_lent(lender: Lender) -> None:
+    def go() -> None:
+        lender.is_lending = False
+
+    async def run(listener: LanListener, port: int) -> None:
+        with pytest.raises(Refused):
+            await lender.client(port, lender.others).tunnel()
+        assert listener.tunnels.names == set()
+
+    lender.meanwhile = go
+    while_listening(lender, run)
+
+
+def test_strangers_from_many_addresses_take_no_place_from_a_member(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        strangers = []
+        for number in range(MAX_CONNECTIONS + MAX_OF_HOST):
+            sock = socket.socket()
+            strangers.append(sock)
+            sock.bind((f"127.0.0.{2 + number // MAX_OF_HOST}", 0))
+            sock.connect(("127.0.0.1", port))
+            await asyncio.sleep(0)  # It is accepted.
+        client = lender.client(port, lender.others)
+        try:
+            assert (await client.state()).node == "n1"
+        finally:
+            client.close()
+            for sock in strangers:
+                sock.close()
+
+    while_listening(lender, run)

@@ -1,0 +1,141 @@
+"""The proxy on loopback, over real connections on this machine; the lender is made up."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from edge_sidecars.runtime.values import Address
+from pool_sidecar.core.members import Peer
+from pool_sidecar.lan.client import PeerClient, Refused
+from pool_sidecar.lan.local_proxy import LocalProxy
+from pool_sidecar.lan.tunnel import Stream
+
+TOKEN = "of the relay"
+LIMIT = 2
+
+
+class Lender(PeerClient):
+    """Lends `LIMIT` connections, which lead to one that repeats what it reads."""
+
+    def __init__(self) -> None:
+        self.peer = Peer("n3")
+        self.open = 0
+        self.port = 0
+        self.is_present = True
+        self.asked = asyncio.Event()
+
+    async def repeat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while piece := await reader.read(100):
+                writer.write(piece)
+        except OSError:
+            pass  # It was reset.
+        finally:
+            self.open -= 1
+            writer.transport.abort()
+
+    async def tunnel(self) -> Stream:
+        self.asked.set()
+        await asyncio.sleep(0.02)  # Of a round trip; what was reset before is over.
+        if self.open >= LIMIT:
+            raise Refused("429")
+        self.open += 1
+        return Stream(*await asyncio.open_connection("127.0.0.1", self.port))
+
+
+class Site:
+    def __init__(self, lender: Lender) -> None:
+        self.lender = lender
+        self.failed: list[str] = []
+        self.clients: list[Client] = []
+        self.proxy = LocalProxy(
+            TOKEN,
+            ("api", 443),
+            lender=lambda: lender if lender.is_present else None,
+            failed=self.failed.append,
+        )
+
+    async def connect(self, token: str) -> "Client":
+        assert self.proxy.bound is not None
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.proxy.bound.port))
+        self.clients.append(client)
+        client.writer.write(
+            f"CONNECT api:443 HTTP/1.1\r\nProxy-Authorization: Bearer {token}\r\n\r\n".encode()
+        )
+        head = await client.reader.readuntil(b"\r\n\r\n")
+        client.status = head.split()[1].decode()
+        return client
+
+
+class Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.status = ""
+
+    async def is_open(self) -> bool:
+        try:
+            self.writer.write(b"x")
+            return await self.reader.read(1) == b"x"
+        except OSError:
+            return False
+
+
+def on_site(run: Callable[[Site], Awaitable[None]]) -> None:
+    async def in_loop() -> None:
+        lender = Lender()
+        server = await asyncio.start_server(lender.repeat, "127.0.0.1", 0)
+        lender.port = server.sockets[0].getsockname()[1]
+        site = Site(lender)
+        await site.proxy.open(Address("127.0.0.1", 0))
+        try:
+            await run(site)
+        finally:
+            for client in site.clients:
+                client.writer.transport.abort()
+            site.proxy.close()
+            server.close()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            if others:
+                await asyncio.wait(others, timeout=5.0)
+
+    asyncio.run(in_loop())
+
+
+def test_a_lender_that_gives_no_more_keeps_what_it_gave() -> None:
+    async def run(site: Site) -> None:
+        given = [await site.connect(TOKEN) for _ in range(LIMIT)]
+        refused = await site.connect(TOKEN)
+        assert (refused.status, site.failed) == ("503", [])
+        assert b"n3 lends no more" in await refused.reader.read()
+        for each in given:
+            assert await each.is_open()
+
+    on_site(run)
+
+
+def test_for_the_heartbeat_the_newest_of_the_others_makes_room() -> None:
+    async def run(site: Site) -> None:
+        given = [await site.connect(TOKEN) for _ in range(LIMIT)]
+        own = await site.connect(site.proxy.own_token)
+        assert (own.status, site.failed) == ("200", [])
+        assert [await each.is_open() for each in (*given, own)] == [True, False, True]
+
+    on_site(run)
+
+
+def test_one_heartbeat_does_not_make_room_for_another_one() -> None:
+    async def run(site: Site) -> None:
+        own = [await site.connect(site.proxy.own_token) for _ in range(LIMIT + 1)]
+        assert [it.status for it in own] == ["200", "200", "503"]
+
+    on_site(run)
+
+
+def test_a_lender_that_is_the_one_no_more_while_it_is_asked_lends_nothing() -> None:
+    async def run(site: Site) -> None:
+        asking = asyncio.create_task(site.connect(TOKEN))
+        await site.lender.asked.wait()
+        site.lender.is_present = False
+        assert (await asking).status == "503"
+
+    on_site(run)
