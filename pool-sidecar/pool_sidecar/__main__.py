@@ -1,4 +1,4 @@
-"""Starts pool-sidecar: the member by default, or `controller`, `livez`, `status`.
+"""Starts pool-sidecar: `run` (the member) by default, or `controller`, `livez`, `status`.
 
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
 """
@@ -14,7 +14,14 @@ def main() -> None:
         "controller": "pool_sidecar.controller_app",
         "status": "pool_sidecar.status_command",
     }
-    start("pool-sidecar", "pool_sidecar.member_app", commands, extra="pool", listen=_listen)
+    start(
+        "pool-sidecar",
+        "pool_sidecar.member_app",
+        commands,
+        extra="pool",
+        listen=_listen,
+        variables=("POOL_LISTEN",),
+    )
 
 
 def _listen(environ: Mapping[str, str]) -> str:

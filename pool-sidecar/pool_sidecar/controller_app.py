@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from edge_sidecars.kubeapi import ApiClient, Credentials, InCluster, Plain, UnusableCredentials
+from edge_sidecars.runtime.environment import warn_of_unknown_variables
 from edge_sidecars.runtime.log import logger, setup
 from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
@@ -38,6 +39,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     with exit_on_bad_input("pool-sidecar controller", UnusableCredentials):
         config = load(arguments, environ)
         setup(config.log_format, config.log_level)
+        warn_of_unknown_variables(parser(), environ, prefix=CONTROLLER_PREFIX)
         instance = environ.get("POD_NAME") or socket.gethostname()
         asyncio.run(_serve(config, instance))
     return 0

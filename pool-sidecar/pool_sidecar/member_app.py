@@ -12,6 +12,7 @@ from pathlib import Path
 from edge_sidecars.kubeapi import ApiClient, UnusableCredentials
 from edge_sidecars.kubeapi.credentials import read_token
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+from edge_sidecars.runtime.environment import warn_of_unknown_variables
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
@@ -48,6 +49,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     with exit_on_bad_input("pool-sidecar", UnusableCredentials):
         config = load(arguments, environ)
         setup(config.log_format, config.log_level)
+        warn_of_unknown_variables(parser(), environ, prefix=PREFIX)
         limit_buffers()
         selector = GapSelector()
         # Not uvloop's: only this one tells of a gap before it reads.
@@ -63,15 +65,33 @@ def _token(path: Path) -> str:
             write_private(path, secrets.token_urlsafe(TOKEN_BYTES) + "\n")
         return read_token(path)
     except (OSError, ValueError) as error:
-        raise BadInput(f"--token-file {path}: {describe_failure(error)}") from error
+        raise BadInput(
+            f"--token-file {path}: {describe_failure(error)}; remove it, or name another file"
+        ) from error
+
+
+def _check_files(config: MemberConfig) -> None:
+    """Those that are opened later. Raises `BadInput`."""
+    path = config.relay_token_file
+    if path is not None:
+        try:
+            read_token(path)
+        except (OSError, ValueError) as error:
+            why = describe_failure(error)
+            raise BadInput(f"--relay-token-file {path}: {why}; name a token's file") from error
+    path = config.lease_file
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise BadInput(f"--lease-file {path}: name a file in a folder that is there")
 
 
 async def _serve(config: MemberConfig, selector: GapSelector) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     install_signal_handlers(loop, stopping.set, logger=logger)
     raise_descriptor_limit()
-    credentials = Kubeconfig(config.node_kubeconfig, server=config.server)
+    path = config.node_kubeconfig
+    credentials = Kubeconfig(path, server=config.server, flag="--node-kubeconfig")
     own = own_certificate(config.data_dir, config.node)
+    _check_files(config)
     member = Member(config, own, _token(config.token_path), server=server_of(credentials))
     selector.on_gap = member.stood_still
     keep_waking(loop)

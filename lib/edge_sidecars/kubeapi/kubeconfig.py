@@ -51,11 +51,16 @@ class _User(NamedTuple):
 class Kubeconfig:
     """A context of a kubeconfig, or of several with a colon between; default: the current one.
 
-    Raises `UnusableCredentials` naming the file.
+    Raises `UnusableCredentials` naming the file, and the flag from which it came.
     """
 
     def __init__(
-        self, path: Path, *, server: str | None = None, context: str | None = None
+        self,
+        path: Path,
+        *,
+        server: str | None = None,
+        context: str | None = None,
+        flag: str = "--kubeconfig",
     ) -> None:
         self._paths = kubeconfig_paths(path)
         self._name = context
@@ -69,7 +74,7 @@ class Kubeconfig:
         except (OSError, ValueError) as error:
             check = "" if isinstance(error, MissingPackage) else "; `kubectl config view` checks it"
             why = describe_failure(error)
-            raise UnusableCredentials(f"--kubeconfig {path}: {why}{check}") from error
+            raise UnusableCredentials(f"{flag} {path}: {why}{check}") from error
         self._name = found.name
         self.server = (server or found.server).rstrip("/")
         self._fixed_server = found.server if server is None else None

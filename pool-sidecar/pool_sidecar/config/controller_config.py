@@ -132,7 +132,9 @@ def parser() -> Parser:
 def load(arguments: Sequence[str], environ: Mapping[str, str]) -> ControllerConfig:
     """Raises `BadInput`."""
     given = vars(parser().parse_args(arguments))
-    values = option_values(ControllerConfig, Options(given, environ, prefix=CONTROLLER_PREFIX))
-    if values["server"] is None and values["kubeconfig"] is None:
-        values["server"] = api_server(environ, remedy="name a --kubeconfig or a --server")
-    return ControllerConfig(**values)
+    options = Options(given, environ, prefix=CONTROLLER_PREFIX)
+    with options.naming_variables():
+        values = option_values(ControllerConfig, options)
+        if values["server"] is None and values["kubeconfig"] is None:
+            values["server"] = api_server(environ, remedy="name a --kubeconfig or a --server")
+        return ControllerConfig(**values)

@@ -34,14 +34,16 @@ def lan_address(text: str) -> str:
     except ValueError:
         found = None
     if found is None or "%" in text or found.is_unspecified or found.is_multicast:
-        raise BadInput(f"{text!r:.80} is not an address of this node that its neighbours can reach")
+        raise BadInput(
+            f"{text!r:.80} is no address where neighbours reach this node: write it like 10.0.7.14"
+        )
     return str(found)
 
 
 def loopback_url(text: str) -> str:
     """Asked in the clear, as it is on this machine."""
     if not url(text).startswith("http:"):
-        raise BadInput(f"{text!r:.80}: it is asked over http, on this machine")
+        raise BadInput(f"{text!r:.80}: it is asked over http, like http://127.0.0.1:10550")
     return text.rstrip("/")
 
 
@@ -150,6 +152,10 @@ class MemberConfig:
             )
         if not 0 < self.lan_port <= 65535:
             raise BadInput(f"--lan-port {self.lan_port}: neighbours need a port from 1 to 65535")
+        if self.listen.port and self.listen == self.proxy_listen:
+            raise BadInput(
+                f"--proxy-listen {self.proxy_listen} is --listen too: choose another port"
+            )
         if self.lend_rate < MIN_RATE:
             raise BadInput(
                 f"--lend-rate {self.lend_rate} is too little for a heartbeat: at least {MIN_RATE}, "
@@ -176,6 +182,10 @@ class MemberConfig:
         return self.token_file or self.data_dir / "token"
 
 
+# Of no use without --lend.
+_LENDING: Final = ("lend_rate", "lend_burst", "lend_connections", "lend_all_connections")
+
+
 def parser() -> Parser:
     """Raises `BadInput` from `parse_args`."""
     return command_line(
@@ -183,17 +193,21 @@ def parser() -> Parser:
         prog="pool-sidecar",
         description="One node of a pool: lends its link to neighbours that are cut off, borrows "
         "theirs while it is, and keeps this node's heartbeat meanwhile.",
-        epilog="Sub-commands: `pool-sidecar controller` (in the cloud), `pool-sidecar status`. "
-        f"Every flag has an env twin, {PREFIX}<FLAG>.",
+        epilog="Sub-commands: `pool-sidecar run` (default), `pool-sidecar controller` (in the "
+        "cloud), `pool-sidecar status` (role, link, lender, verdicts), `pool-sidecar livez` (exit "
+        f"0 only if it answers). Every flag has an env twin, {PREFIX}<FLAG>; one that may be "
+        "repeated takes several values with spaces between.",
     )
 
 
 def load(arguments: Sequence[str], environ: Mapping[str, str]) -> MemberConfig:
     """Raises `BadInput`."""
     given = vars(parser().parse_args(arguments))
-    values = option_values(MemberConfig, Options(given, environ, prefix=PREFIX))
-    values["node"] = values["node"] or environ.get("NODE_NAME", "")
-    host = environ.get("HOST_IP", "")
-    if not values["lan_addresses"] and host:
-        values["lan_addresses"] = (lan_address(host),)
-    return MemberConfig(**values)
+    others = {"node": "NODE_NAME", "lan_address": "HOST_IP"}
+    options = Options(given, environ, prefix=PREFIX, others=others)
+    with options.naming_variables():
+        config = MemberConfig(**option_values(MemberConfig, options))
+        told = next(options.among(*_LENDING), None)
+        if told is not None and not config.lend:
+            raise BadInput(f"{told}: with --lend false nothing is lent: drop one")
+    return config

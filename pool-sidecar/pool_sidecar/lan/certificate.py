@@ -34,7 +34,7 @@ def own_certificate(folder: Path, node: str) -> Certificate:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = path.read_text(encoding="ascii") if path.exists() else ""
     except (OSError, ValueError) as error:
-        raise BadInput(f"--data-dir {folder}: {describe_failure(error)}") from error
+        raise _unusable(folder, error) from error
     found = _parsed(kept, node)
     if found is not None:
         return found
@@ -44,8 +44,12 @@ def own_certificate(folder: Path, node: str) -> Certificate:
     try:
         write_private(path, made.certificate + made.key)
     except OSError as error:
-        raise BadInput(f"--data-dir {folder}: {describe_failure(error)}") from error
+        raise _unusable(folder, error) from error
     return made
+
+
+def _unusable(folder: Path, error: OSError | ValueError) -> BadInput:
+    return BadInput(f"--data-dir {folder}: {describe_failure(error)}; name a folder to write to")
 
 
 def write_private(path: Path, text: str) -> None:

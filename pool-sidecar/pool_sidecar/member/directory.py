@@ -1,7 +1,7 @@
 """The directory: this node's PoolMember by name, then those of its pool, through its relay.
 
 The relay has both on its disk: a member that starts while the node is cut off knows its neighbours.
-Also writes the name of the pool's Lease for the elector of this node.
+The elector of this node learns the name of the pool's Lease from what is found here.
 """
 
 import asyncio
@@ -13,14 +13,13 @@ from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.kubeapi.credentials import Plain, WatchedFiles, read_token
 from edge_sidecars.kubeapi.errors import Unreachable
 from edge_sidecars.kubeapi.reflector import reflect
-from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.values import describe_failure
 from pool_sidecar.core.pool_member import PATH, POOL_LABEL, PoolMember
+from pool_sidecar.member.lease_name import keep_lease_named
 from pool_sidecar.member.member import Member
 
 # Seconds between two attempts; a relay starts beside this process.
 LONGEST_DELAY: Final = 4.0
-LEASE_PREFIX: Final = "pool-"
 
 
 class RelayCredentials(Plain):
@@ -71,7 +70,8 @@ class DirectoryFollower:
     def __init__(self, member: Member, relay: ApiClient) -> None:
         self._member = member
         self._relay = relay
-        self._pool = ""
+        # None: not known yet. The file of an earlier process stays until then.
+        self._pool: str | None = None
         self._own_changed = asyncio.Event()
 
     async def run(self) -> Never:
@@ -80,12 +80,14 @@ class DirectoryFollower:
             while True:
                 self._own_changed.clear()
                 pool = self._pool
-                following = group.create_task(self._follow_pool(pool)) if pool else None
+                works = [] if pool is None else [group.create_task(self._name_lease(pool))]
+                if pool:
+                    works.append(group.create_task(self._follow_pool(pool)))
                 while self._pool == pool:
                     await self._own_changed.wait()
                     self._own_changed.clear()
-                if following is not None:
-                    following.cancel()
+                for work in works:
+                    work.cancel()
 
     async def _follow_own(self) -> None:
         name = self._member.config.node
@@ -93,9 +95,13 @@ class DirectoryFollower:
         await self._reflect(_Members(self._found_own), params)
 
     async def _follow_pool(self, pool: str) -> None:
-        self._write_lease_name(pool)
         params = {"labelSelector": f"{POOL_LABEL}={pool}"}
         await self._reflect(_Members(self._member.follow), params)
+
+    async def _name_lease(self, pool: str) -> None:
+        path = self._member.config.lease_file
+        if path is not None:
+            await keep_lease_named(path, pool)
 
     async def _reflect(self, sink: _Members, params: dict[str, str]) -> None:
         await reflect(
@@ -116,15 +122,3 @@ class DirectoryFollower:
         if not self._pool:
             self._member.follow(())
         self._own_changed.set()
-
-    def _write_lease_name(self, pool: str) -> None:
-        path = self._member.config.lease_file
-        if path is None:
-            return
-        try:
-            new = path.with_name(f".{path.name}.new")
-            new.write_text(f"{LEASE_PREFIX}{pool}\n", encoding="ascii")
-            new.rename(path)
-        except OSError as error:
-            why = describe_failure(error)
-            logger.warning("the Lease's name cannot be written", extra=fields(file=path, why=why))

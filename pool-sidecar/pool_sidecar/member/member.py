@@ -173,6 +173,7 @@ def server_of(credentials: Credentials) -> tuple[str, int]:
     parts = urlsplit(credentials.server)
     if parts.scheme != "https" or not parts.hostname:
         raise BadInput(
-            f"the API server {credentials.server} is not https: a neighbour would see what is sent"
+            f"the API server {credentials.server} is not https: a neighbour would see what is "
+            "sent; name an https --server"
         )
     return parts.hostname, parts.port or HTTPS

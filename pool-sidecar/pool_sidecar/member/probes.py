@@ -50,9 +50,11 @@ async def follow_kubelet(member: Member, kubelet: ApiClient) -> Never:
 
 
 async def follow_elector(member: Member, elector: ApiClient) -> Never:
+    """Where this node may lead: elsewhere none runs."""
     while True:
         asked_at = boottime()
-        found = claim(await _asked(elector, "/leader", "the elector"))
+        may_lead = member.directory.may_lead
+        found = claim(await _asked(elector, "/leader", "the elector")) if may_lead else None
         if found is None:
             member.pool.claim.void()
         else:

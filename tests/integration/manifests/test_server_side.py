@@ -54,13 +54,14 @@ def _apply(plane: ControlPlane, folder: Path, *more: str) -> "subprocess.Complet
 def plane(control_plane: ControlPlane) -> ControlPlane:
     """With the namespaces that manifests name, since a dry run makes none."""
     sedna_kinds.install(control_plane)
-    for name in ("sedna", "monitoring"):
+    for name in ("sedna", "monitoring", "edge-pool"):
         control_plane.admin.post("/api/v1/namespaces", {"metadata": {"name": name}})
     return control_plane
 
 
 @pytest.mark.parametrize(
-    "name", [*(f"overlays/{it}" for it in (*OVERLAYS, "node")), "flow-control", "election-policy"]
+    "name",
+    [*(f"overlays/{it}" for it in (*OVERLAYS, "node", "pool")), "flow-control", "election-policy"],
 )
 def test_an_overlay_is_taken_field_by_field(plane: ControlPlane, name: str) -> None:
     done = _apply(plane, MANIFESTS / name)

@@ -231,3 +231,24 @@ def _lease_spec(name: str) -> Json:
 
 def _micro(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def token_of_pod(plane: ControlPlane, account: str, node: str) -> str:
+    """As kubelet projects it, with the node's name among its claims."""
+    pods = "/api/v1/namespaces/edge-pool/pods"
+    name = f"{account}-{node}"
+    spec = {
+        "nodeName": node,
+        "serviceAccountName": account,
+        "containers": [{"name": "main", "image": "example.com/x:1"}],
+    }
+    answer = plane.admin.post(pods, {"metadata": {"name": name}, "spec": spec})
+    if answer[0] != HTTPStatus.CONFLICT:
+        expect(answer)
+    uid = expect(plane.admin.get(f"{pods}/{name}"))["metadata"]["uid"]
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
+    path = f"/api/v1/namespaces/edge-pool/serviceaccounts/{account}/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    answer = plane.admin.post(path, {**body, "spec": {"boundObjectRef": bound}})
+    token: str = expect(answer)["status"]["token"]
+    return token

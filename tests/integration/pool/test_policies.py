@@ -17,7 +17,7 @@ from pool_sidecar.core.controller.node_state import (
 from pool_sidecar.core.pool_member import API_VERSION, KIND, PATH, POOL_LABEL
 from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
-from tests.integration.pool.nodes import node_client
+from tests.integration.pool.nodes import node_client, token_of_pod
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import AdminClient, Json, Told
 from tools.harness.controlplane.cluster import ControlPlane
@@ -124,7 +124,7 @@ def test_a_member_without_a_certificate_writes_by_the_node_of_its_token(cluster:
     rules = [{"apiGroups": ["pool.edge-sidecars.io"], "resources": ["poolmembers/status"]}]
     rules = [{**it, "verbs": ["patch"]} for it in rules]
     plane.kubeconfig_for("edge-pool", "pool-member", [], cluster_rules=rules)
-    member = plane.client(_token_of_pod(plane, "pool-member", "left"))
+    member = plane.client(token_of_pod(plane, "pool-member", "left"))
     assert _report(member, "left")[0] == HTTPStatus.OK
     assert _report(member, "right")[0] == FORBIDDEN
     elsewhere = plane.client(plane.new_token("edge-pool", "pool-member"))
@@ -261,7 +261,7 @@ def test_a_candidate_holds_a_pools_lease_in_the_name_of_its_own_node_only(
     cluster: Cluster,
 ) -> None:
     plane = cluster.plane
-    candidate = plane.client(_token_of_pod(plane, "pool-candidate", "left"))
+    candidate = plane.client(token_of_pod(plane, "pool-candidate", "left"))
     for holder in ("left_1234", "left", ""):
         name = f"pool-of-{len(holder)}"
         assert candidate.post(LEASES, _lease(name, holder))[0] == HTTPStatus.CREATED
@@ -280,7 +280,7 @@ def test_a_candidate_writes_neither_the_controllers_lease_nor_without_a_node(
     cluster: Cluster,
 ) -> None:
     plane = cluster.plane
-    candidate = plane.client(_token_of_pod(plane, "pool-candidate", "left"))
+    candidate = plane.client(token_of_pod(plane, "pool-candidate", "left"))
     said = "candidates write only Leases named pool-…, not controller"
     lease = expect(candidate.get(f"{LEASES}/controller"))
     lease["spec"]["holderIdentity"] = "left_1"
@@ -291,27 +291,6 @@ def test_a_candidate_writes_neither_the_controllers_lease_nor_without_a_node(
 
 def test_a_kubelet_writes_no_lease_of_a_pool(cluster: Cluster) -> None:
     assert cluster.nodes["left"].post(LEASES, _lease("pool-k", "left"))[0] == FORBIDDEN
-
-
-def _token_of_pod(plane: ControlPlane, account: str, node: str) -> str:
-    """As kubelet projects it, with the node's name among its claims."""
-    pods = "/api/v1/namespaces/edge-pool/pods"
-    name = f"{account}-{node}"
-    spec = {
-        "nodeName": node,
-        "serviceAccountName": account,
-        "containers": [{"name": "main", "image": "example.com/x:1"}],
-    }
-    answer = plane.admin.post(pods, {"metadata": {"name": name}, "spec": spec})
-    if answer[0] != HTTPStatus.CONFLICT:
-        expect(answer)
-    uid = expect(plane.admin.get(f"{pods}/{name}"))["metadata"]["uid"]
-    bound = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
-    path = f"/api/v1/namespaces/edge-pool/serviceaccounts/{account}/token"
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-    answer = plane.admin.post(path, {**body, "spec": {"boundObjectRef": bound}})
-    token: str = expect(answer)["status"]["token"]
-    return token
 
 
 def _lease(name: str, holder: str) -> Json:

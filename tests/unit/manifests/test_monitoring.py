@@ -15,13 +15,15 @@ from tools.docs import prometheus_rule
 from tools.harness.controlplane.kustomize import kustomize
 
 FOLDER = MANIFESTS / "monitoring"
-METRIC = re.compile(r"\b(?:leader_election|elector|relay|gm|lc)_[a-z_]+\b")
+METRIC = re.compile(r"\b(?:leader_election|elector|relay|gm|lc|pool)_[a-z_]+\b")
 # Where each program says which metrics it has.
 SOURCES = (
     "elector-sidecar/elector_sidecar/metrics.py",
     "relay-sidecar/relay_sidecar/telemetry/metrics.py",
     "gm/gm/telemetry/metrics.py",
     "lc/lc/status.py",
+    "pool-sidecar/pool_sidecar/member/metrics.py",
+    "pool-sidecar/pool_sidecar/controller/metrics.py",
 )
 
 
@@ -82,6 +84,18 @@ def test_each_panel_says_what_it_shows_and_follows_the_variables() -> None:
             assert target["expr"].count('namespace=~"$namespace"') == len(metrics)
             electors = [it for it in metrics if it.startswith(("elector_", "leader_election_"))]
             assert target["expr"].count('name=~"$lease"') == len(electors)
+
+
+def test_each_program_has_panels_and_none_covers_another() -> None:
+    panels = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))["panels"]
+    named = {it for panel in panels for it in METRIC.findall(str(panel["targets"]))}
+    assert {it.partition("_")[0] for it in named} == {"leader", "elector", "relay", "gm", "pool"}
+    assert {
+        *("pool_role", "pool_link", "pool_borrowers", "pool_member_verdict"),
+        *("pool_controller_dead_nodes", "pool_controller_cut_nodes", "pool_controller_cannot_tell"),
+    } <= named
+    assert len({it["id"] for it in panels}) == len(panels)
+    assert len({(it["gridPos"]["x"], it["gridPos"]["y"]) for it in panels}) == len(panels)
 
 
 def test_the_operators_objects_have_the_same_rules_and_ports(tmp_path: Path) -> None:

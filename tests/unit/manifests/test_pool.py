@@ -2,15 +2,29 @@
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+import elector_sidecar.config
 import elector_sidecar.config.config
 import pool_sidecar.config.controller_config
+import pool_sidecar.config.member_config
+import relay_sidecar.config
 import relay_sidecar.config.config
+from edge_sidecars.runtime.options import flag
+from edge_sidecars.runtime.values import address
+from elector_sidecar.config.config import Config as ElectorConfig
+from pool_sidecar.config.member_config import MemberConfig
 from pool_sidecar.core import pool_member
 from pool_sidecar.core.controller.guards import POLICIES, lack
-from pool_sidecar.core.controller.node_state import CUT, DEAD, DEFAULT_POOL_LABEL
+from pool_sidecar.core.controller.node_state import (
+    CUT,
+    DEAD,
+    DEFAULT_POOL_LABEL,
+    MAY_LEAD_NODE_LABEL,
+)
+from relay_sidecar.config.config import Config as RelayConfig
 from tests.unit.manifests.built import (
     WORKLOADS,
     Json,
@@ -26,14 +40,40 @@ from tools.harness.controlplane.kustomize import kustomize
 PARSERS = {
     "ELECTOR_": elector_sidecar.config.config.parser,
     "RELAY_": relay_sidecar.config.config.parser,
+    # Before POOL_, which it begins with.
     "POOL_CONTROLLER_": pool_sidecar.config.controller_config.parser,
+    "POOL_": pool_sidecar.config.member_config.parser,
 }
 VALIDATING = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+# What the downward API says.
+POD = {
+    "spec.nodeName": "n1",
+    "status.hostIP": "192.0.2.1",
+    "metadata.name": "pod-1",
+    "metadata.namespace": "edge-pool",
+}
+
+
+class Node(NamedTuple):
+    """What the processes on a node of a pool that may lead are told."""
+
+    member: MemberConfig
+    relay: RelayConfig
+    elector: ElectorConfig
 
 
 @pytest.fixture(scope="module")
 def objects() -> tuple[Json, ...]:
     return overlay("pool")
+
+
+@pytest.fixture(scope="module")
+def node(objects: tuple[Json, ...]) -> Node:
+    return Node(
+        pool_sidecar.config.member_config.load([], _environ(objects, "member")),
+        relay_sidecar.config.config.load([], _environ(objects, "relay")),
+        elector_sidecar.config.config.load([], _environ(objects, "elector"), hostname="host"),
+    )
 
 
 def test_everything_of_a_namespace_is_in_edge_pool_but_events_on_nodes(
@@ -76,19 +116,17 @@ def test_whatever_pods_refer_to_is_there(objects: tuple[Json, ...]) -> None:
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
-@pytest.mark.parametrize("prefix", PARSERS)
-def test_variables_are_twins_of_flags(objects: tuple[Json, ...], prefix: str) -> None:
-    options = PARSERS[prefix]()._option_string_actions
-    names = {
-        variable["name"]
-        for it in of_kind(objects, *WORKLOADS)
-        for container in containers(it)
-        for variable in container.get("env", ())
-        if variable["name"].startswith(prefix)
-    }
-    assert names
-    for name in names:
-        assert f"--{name.removeprefix(prefix).lower().replace('_', '-')}" in options, name
+def test_variables_are_twins_of_flags(objects: tuple[Json, ...]) -> None:
+    found = set()
+    for it in of_kind(objects, *WORKLOADS):
+        for variable in (each for c in containers(it) for each in c.get("env", ())):
+            name = variable["name"]
+            prefix = next((prefix for prefix in PARSERS if name.startswith(prefix)), "")
+            if prefix:
+                found.add(prefix)
+                options = PARSERS[prefix]()._option_string_actions
+                assert flag(name.removeprefix(prefix).lower()) in options, name
+    assert found == PARSERS.keys()
 
 
 def test_the_controller_finds_the_policies_of_this_overlay_in_force(
@@ -133,12 +171,85 @@ def test_the_controller_is_not_where_its_pools_are(objects: tuple[Json, ...]) ->
     assert term["matchExpressions"] == [{"key": DEFAULT_POOL_LABEL, "operator": "DoesNotExist"}]
 
 
-def test_a_member_stays_whatever_taint_its_node_has(objects: tuple[Json, ...]) -> None:
-    spec = named(objects, "DaemonSet", "pool-member")["spec"]["template"]["spec"]
+@pytest.mark.parametrize("name", ["pool-member", "pool-candidate"])
+def test_what_is_on_nodes_stays_whatever_taint_its_node_has(
+    objects: tuple[Json, ...], name: str
+) -> None:
+    spec = _pod(objects, name)
     assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert spec["hostNetwork"]
     affinity = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     (term,) = affinity["nodeSelectorTerms"]
-    assert term["matchExpressions"] == [{"key": DEFAULT_POOL_LABEL, "operator": "Exists"}]
+    wanted: list[Json] = [{"key": DEFAULT_POOL_LABEL, "operator": "Exists"}]
+    if name == "pool-candidate":
+        wanted.append({"key": MAY_LEAD_NODE_LABEL, "operator": "In", "values": ["true"]})
+    assert term["matchExpressions"] == wanted
+
+
+def test_the_three_processes_of_a_node_find_each_other(node: Node) -> None:
+    member, relay, elector = node
+    assert (member.node, member.lan_addresses) == (POD["spec.nodeName"], (POD["status.hostIP"],))
+    assert relay.listen is not None
+    assert member.relay == relay.listen.url
+    assert member.relay_status == relay.status_listen.url
+    assert relay.asks_callers
+    assert member.relay_token_file is not None
+    assert elector.listen is not None
+    assert member.elector == elector.listen.url
+    assert elector.health_url == f"{member.listen.url}/eligible"
+    assert elector.drain_url == f"{member.listen.url}/drain"
+    assert elector.lease_file == member.lease_file
+    assert elector.identity == POD["spec.nodeName"]
+    assert elector.namespace == POD["metadata.namespace"]
+    assert (elector.lease_duration, elector.renew_interval) == (20, 5)
+
+
+def test_none_of_them_takes_the_port_of_another_relay_or_elector_on_the_node(node: Node) -> None:
+    """Such as LC's relay, or that of the node itself."""
+    member, relay, elector = node
+    listeners = (member.listen, member.proxy_listen, relay.status_listen)
+    ports = {member.lan_port, *(it.port for it in listeners)}
+    ports |= {it.port for it in (relay.listen, elector.listen) if it is not None}
+    assert len(ports) == 6
+    usual = (relay_sidecar.config.DEFAULT_STATUS_LISTEN, elector_sidecar.config.DEFAULT_LISTEN)
+    assert not ports & {10550, *(address(it).port for it in usual)}
+
+
+def test_each_path_that_a_container_is_told_is_mounted_and_only_its_own_can_be_written(
+    objects: tuple[Json, ...],
+) -> None:
+    member, candidate = _pod(objects, "pool-member"), _pod(objects, "pool-candidate")
+    assert _mounts(member, "member") == {
+        "/var/lib/pool-sidecar": ("/var/lib/pool-sidecar", False),
+        "/etc/kubernetes": ("/etc/kubernetes", True),
+        "/var/lib/kubelet/pki": ("/var/lib/kubelet/pki", True),
+    }
+    assert _mounts(member, "relay") == {
+        "/var/lib/relay-sidecar": ("/var/lib/pool-sidecar/relay", False)
+    }
+    assert _mounts(candidate, "elector") == {
+        "/var/lib/pool-sidecar": ("/var/lib/pool-sidecar", True)
+    }
+
+
+def test_only_those_are_root_who_read_what_is_roots(objects: tuple[Json, ...]) -> None:
+    users = {
+        container["name"]: container["securityContext"]["runAsUser"]
+        for it in of_kind(objects, "DaemonSet")
+        for container in containers(it)
+    }
+    assert users == {"member": 0, "relay": 0, "elector": 65532}
+
+
+def test_whatever_runs_has_probes_requests_and_a_limit_of_memory(
+    objects: tuple[Json, ...],
+) -> None:
+    for it in of_kind(objects, *WORKLOADS):
+        for container in containers(it):
+            assert "livenessProbe" in container, container["name"]
+            assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+            assert container["resources"]["limits"].keys() == {"memory"}
+        assert "readinessProbe" in it["spec"]["template"]["spec"]["containers"][0]
 
 
 def test_the_crd_has_the_bounds_of_the_source(objects: tuple[Json, ...]) -> None:
@@ -191,6 +302,35 @@ def test_other_seconds_come_by_a_patch_of_ones_own(tmp_path: Path) -> None:
         tmp_path, workload(), patches=[{"target": {"kind": "Deployment"}, "patch": patch}]
     )
     assert built[1]["tolerationSeconds"] == 5
+
+
+def _pod(objects: tuple[Json, ...], name: str) -> Json:
+    pod: Json = named(objects, "DaemonSet", name)["spec"]["template"]["spec"]
+    return pod
+
+
+def _environ(objects: tuple[Json, ...], name: str) -> dict[str, str]:
+    """Of a container of a DaemonSet, in a pod."""
+    daemons = of_kind(objects, "DaemonSet")
+    (found,) = [it for each in daemons for it in containers(each) if it["name"] == name]
+    return {"KUBERNETES_SERVICE_HOST": "192.0.2.99"} | {
+        it["name"]: POD[it["valueFrom"]["fieldRef"]["fieldPath"]]
+        if "valueFrom" in it
+        else it["value"]
+        for it in found["env"]
+    }
+
+
+def _mounts(pod: Json, name: str) -> dict[str, tuple[str, bool]]:
+    """Folders of the node by path, and whether they are read only."""
+    volumes = {it["name"]: it["hostPath"]["path"] for it in pod["volumes"]}
+    (container,) = [
+        it for it in (*pod.get("initContainers", ()), *pod["containers"]) if it["name"] == name
+    ]
+    return {
+        it["mountPath"]: (volumes[it["name"]], it.get("readOnly", False))
+        for it in container["volumeMounts"]
+    }
 
 
 def _kept(folder: Path, body: Json, **more: object) -> list[Json]:

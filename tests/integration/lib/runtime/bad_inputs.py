@@ -33,19 +33,35 @@ def prepare(folder: Path) -> None:
     (folder / "empty").write_text("", encoding="utf-8")
     (folder / "latin").write_bytes(b"\xff\xfe")
     (folder / "text").write_text("no certificate\n", encoding="utf-8")
-    kubeconfig = {
-        "clusters": [{"name": "c", "cluster": {"server": "ftp://example"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
-        "current-context": "c",
-    }
-    (folder / "ftp").write_text(json.dumps(kubeconfig), encoding="utf-8")
+    _write_kubeconfig(folder / "ftp", "ftp://example")
+    _write_kubeconfig(folder / "http", "http://127.0.0.1:1")
+    _write_kubeconfig(folder / "https", "https://127.0.0.1:1")
+    _write_kubeconfig(
+        folder / "without-certificate",
+        "https://127.0.0.1:1",
+        {"client-certificate": "/nowhere/kubelet.pem", "client-key": "/nowhere/kubelet.pem"},
+    )
     (folder / "folder").mkdir()
     # What is a file is no folder to write to, also for root.
     (folder / "file").write_text("", encoding="utf-8")
 
 
+def _write_kubeconfig(path: Path, server: str, user: Mapping[str, str] | None = None) -> None:
+    kubeconfig = {
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    path.write_text(json.dumps(kubeconfig), encoding="utf-8")
+
+
 _RUN = "elector-sidecar --lease l --namespace n --server http://127.0.0.1:1"
 _RELAY = "relay-sidecar --server http://127.0.0.1:1 --data-dir memory"
+_OF_NODE = "pool-sidecar --node n --lan-address 127.0.0.1"
+_MEMBER = f"{_OF_NODE} --node-kubeconfig {{tmp}}/https --data-dir {{tmp}}/pool"
+_ANYWHERE = "--listen 127.0.0.1:0 --proxy-listen 127.0.0.1:0"
+_CONTROLLER = "pool-sidecar controller --server http://127.0.0.1:1"
 _LC = "sedna-lc --root {tmp}/folder --node n --gm-address 127.0.0.1:1"
 
 ELECTOR = (
@@ -217,6 +233,78 @@ LC = (
     BadInput("sedna-lc status --url http://", ("'http://'", "like http://")),
 )
 
+POOL = (
+    BadInput("pool-sidecar", ("POOL_", "--help")),
+    BadInput("pool-sidecar rnu", ("'rnu'", "did you mean run?")),
+    BadInput("pool-sidecar contoller", ("'contoller'", "did you mean controller?")),
+    BadInput("pool-sidecar run --nod n", ("--nod", "did you mean --node?")),
+    BadInput("pool-sidecar --lan-address 127.0.0.1", ("--node", "NODE_NAME")),
+    BadInput("pool-sidecar --node n", ("--lan-address", "HOST_IP")),
+    BadInput(_OF_NODE, ("--node-kubeconfig /etc/kubernetes/kubelet.conf", "kubectl config view")),
+    BadInput(f"{_OF_NODE} --node-kubeconfig {{tmp}}/yaml", ("--node-kubeconfig {tmp}/yaml",)),
+    BadInput(f"{_OF_NODE} --node-kubeconfig {{tmp}}/folder", ("--node-kubeconfig {tmp}/folder",)),
+    BadInput(f"{_OF_NODE} --node-kubeconfig {{tmp}}/http", ("http://127.0.0.1:1", "https")),
+    BadInput(
+        f"{_OF_NODE} --node-kubeconfig {{tmp}}/without-certificate",
+        ("{tmp}/without-certificate", "/nowhere/kubelet.pem"),
+    ),
+    BadInput(f"{_MEMBER} --server http://h", ("http://h", "--server")),
+    BadInput(f"{_MEMBER} --server api:6443", ("'api:6443'", "like http://")),
+    BadInput(f"{_MEMBER} --lan-address localhost", ("'localhost'", "like 10.0.7.14")),
+    BadInput(f"{_MEMBER} --lan-port 70000", ("70000", "from 1 to 65535")),
+    BadInput(f"{_MEMBER} --listen 0.0.0.0:10553", ("'0.0.0.0:10553'", "use 127.0.0.1")),
+    BadInput(f"{_MEMBER} --listen 127.0.0.1:{{port}}", ("127.0.0.1:{port}", "choose")),
+    BadInput(
+        f"{_MEMBER} --listen 127.0.0.1:0 --proxy-listen 127.0.0.1:{{port}}",
+        ("127.0.0.1:{port}", "--proxy-listen"),
+    ),
+    BadInput(f"{_MEMBER} {_ANYWHERE} --lan-port {{port}}", ("port {port}", "--lan-port")),
+    # TEST-NET-1: no machine has it.
+    BadInput(
+        f"pool-sidecar --node n --lan-address 192.0.2.7 {_ANYWHERE} "
+        "--node-kubeconfig {tmp}/https --data-dir {tmp}/pool",
+        ("192.0.2.7", "--lan-address"),
+    ),
+    BadInput(
+        f"{_MEMBER} --listen 127.0.0.1:10553 --proxy-listen 127.0.0.1:10553",
+        ("--proxy-listen 127.0.0.1:10553", "choose another port"),
+    ),
+    BadInput(f"{_MEMBER} --relay https://h", ("'https://h'", "like http://")),
+    BadInput(f"{_MEMBER} --kubelet 10248", ("'10248'", "like http://")),
+    BadInput(f"{_MEMBER} --elector unix:/e", ("'unix:/e'", "like http://")),
+    BadInput(f"{_MEMBER} --data-dir {{tmp}}/file", ("--data-dir {tmp}/file", "a folder")),
+    BadInput(f"{_MEMBER} --token-file {{tmp}}/empty", ("{tmp}/empty", "another file")),
+    BadInput(f"{_MEMBER} --relay-token-file {{tmp}}/absent", ("{tmp}/absent", "name a token's")),
+    BadInput(f"{_MEMBER} --lease-file {{tmp}}/absent/lease", ("{tmp}/absent/lease", "a folder")),
+    BadInput(f"{_MEMBER} --lend false --lend-rate 1Mi", ("--lend-rate 1Mi", "drop one")),
+    BadInput(f"{_MEMBER} --lend-rate 2Mi", ("2097152", "--lend-burst")),
+    BadInput(f"{_MEMBER} --lend-connections 0", ("0", "at least 1")),
+    BadInput(_MEMBER, ("POOL_LAN_PORT", "0"), {"POOL_LAN_PORT": "0"}),
+    BadInput("pool-sidecar --node n", ("HOST_IP", "'x'"), {"HOST_IP": "x"}),
+    BadInput("pool-sidecar controller", ("POOL_CONTROLLER_", "--help")),
+    BadInput("pool-sidecar controller --listen 127.0.0.1:0", ("--kubeconfig", "--server")),
+    BadInput(f"{_CONTROLLER} --max-dead 0", ("0", "write 1 or more")),
+    BadInput(f"{_CONTROLLER} --max-dead 2/1", ("'2/1'", "like 1/3")),
+    BadInput(_CONTROLLER, ("POOL_CONTROLLER_MAX_DEAD", "'x'"), {"POOL_CONTROLLER_MAX_DEAD": "x"}),
+    BadInput(f"{_CONTROLLER} --max-daed 1", ("--max-daed", "did you mean --max-dead?")),
+    BadInput(f"{_CONTROLLER} --pool-label a/b/c", ("'a/b/c'", "like example.com/pool")),
+    BadInput(f"{_CONTROLLER} --taint-cut yes", ("'yes'", "on, off")),
+    BadInput(f"{_CONTROLLER} --elector https://h", ("https://h", "over http")),
+    BadInput(f"{_CONTROLLER} --elector 4040", ("'4040'", "like http://")),
+    BadInput(f"{_CONTROLLER} --listen 127.0.0.1:{{port}}", ("127.0.0.1:{port}", "choose")),
+    BadInput(f"{_CONTROLLER} --request-timeout 1ms", ("0.001s", "0.1s at least")),
+    BadInput(f"{_CONTROLLER} --kubeconfig {{tmp}}/absent", ("{tmp}/absent", "kubectl config view")),
+    BadInput(
+        "pool-sidecar controller --server https://h --service-account-dir {tmp}/absent",
+        ("{tmp}/absent", "--kubeconfig"),
+    ),
+    BadInput("pool-sidecar status --url 10553", ("'10553'", "like http://")),
+    BadInput("pool-sidecar status --output xml", ("'xml'", "json")),
+    BadInput("pool-sidecar status", ("POOL_LISTEN", "'x'"), {"POOL_LISTEN": "x"}),
+    BadInput("pool-sidecar livez", ("POOL_LISTEN", "'x'"), {"POOL_LISTEN": "x"}),
+    BadInput("pool-sidecar livez --timeout soon", ("'soon'", "like 2s")),
+)
+
 TOOLS = (
     BadInput("demo --mode actve", ("'actve'", "active")),
     BadInput("demo --pause soon", ("'soon'", "--help")),
@@ -227,4 +315,4 @@ TOOLS = (
     BadInput("images --only kube", ("'kube'", "elector")),
 )
 
-ALL = (*ELECTOR, *RELAY, *GM, *LC, *TOOLS)
+ALL = (*ELECTOR, *RELAY, *GM, *LC, *POOL, *TOOLS)

@@ -19,6 +19,7 @@ PACKAGES = {
     "relay-sidecar": "relay_sidecar",
     "sedna-gm": "gm",
     "sedna-lc": "lc",
+    "pool-sidecar": "pool_sidecar",
 }
 ROOT = Path(__file__).parents[4]
 # Seconds; one that is taken for good input runs on.

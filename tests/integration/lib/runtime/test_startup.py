@@ -25,7 +25,9 @@ TIMEOUT = 30.0
 STANDSTILL = 0.05
 
 
-@pytest.mark.parametrize("program", ["elector-sidecar", "relay-sidecar", "gm", "lc"])
+@pytest.mark.parametrize(
+    "program", ["elector-sidecar", "relay-sidecar", "pool-sidecar", "gm", "lc"]
+)
 def test_the_first_process_of_a_container_ends_by_a_signal_before_it_has_begun(
     program: str,
 ) -> None:
@@ -47,6 +49,7 @@ OF_EXTRAS = ("google", "grpc", "kubernetes", "minio", "msgspec", "re2", "uvloop"
         ("relay_sidecar", "", "relay"),
         ("relay_sidecar", "kubeconfig", None),
         ("relay_sidecar", "status", None),
+        ("pool_sidecar", "status", None),
         ("gm", "", "gm"),
         ("gm", "status", None),
         ("lc", "", "lc"),
@@ -100,7 +103,9 @@ def children(pid: int) -> list[int]:
         return []
 
 
-@pytest.mark.parametrize("program", ["elector_sidecar", "relay_sidecar", "gm", "lc"])
+@pytest.mark.parametrize(
+    "program", ["elector_sidecar", "relay_sidecar", "pool_sidecar", "gm", "lc"]
+)
 def test_nothing_is_read_at_a_start_that_nobody_needs(program: str) -> None:
     code = "\n".join(
         [

@@ -1,0 +1,43 @@
+"""The name of the pool's Lease, in the file from which the elector of this node has it.
+
+Guarantees: the file holds a whole name or is not there; what says the right thing already is not
+written again; an elector that runs as another user can read it.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.values import describe_failure
+
+PREFIX: Final = "pool-"
+MODE: Final = 0o644
+# Seconds; a disk that is full now may not be then.
+RETRY_AFTER: Final = 10.0
+
+
+def name_lease(path: Path, pool: str) -> None:
+    """`pool`: "" where the node is in none. Raises OSError."""
+    if not pool:
+        path.unlink(missing_ok=True)
+        return
+    content = f"{PREFIX}{pool}\n".encode()
+    if path.exists() and path.read_bytes() == content:
+        return
+    new = path.with_name(f".{path.name}.new")
+    new.write_bytes(content)
+    new.chmod(MODE)
+    new.rename(path)
+
+
+async def keep_lease_named(path: Path, pool: str) -> None:
+    """Ends when the file says so."""
+    while True:
+        try:
+            name_lease(path, pool)
+            return
+        except OSError as error:
+            why = describe_failure(error)
+            logger.warning("the Lease's name cannot be written", extra=fields(file=path, why=why))
+            await asyncio.sleep(RETRY_AFTER)
