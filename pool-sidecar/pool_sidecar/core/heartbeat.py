@@ -17,6 +17,9 @@ MICRO: Final = 1_000_000
 LOOK_EVERY: Final = 10.0
 # Seconds; one that is older by this node's clock, kubelet did not renew in its turn.
 STALE: Final = 8.0
+# Seconds by which one may be ahead of this node's clock: one that is further was written before the
+# clock was set back, and tells nothing of its age.
+AHEAD: Final = 1.0
 # Seconds after the own link changed: kubelet's HTTP/2 may need 45 to drop a dead connection.
 FOLLOW_UP: Final = 60.0
 # Seconds for which kubelet's /healthz counts.
@@ -87,7 +90,8 @@ class Heartbeat:
     ) -> int | None:
         """The renewTime to write, in microseconds; None: nothing is to be written."""
         last, self._last = self._last, lease
-        is_stale = wall - lease.renewed > STALE * MICRO
+        age = (wall - lease.renewed) / MICRO
+        is_stale = age > STALE or age < -AHEAD
         stands = last is not None and last.renewed == lease.renewed
         is_healthy = healthy_at is not None and 0 <= now - healthy_at <= HEALTHY_FOR
         if not (is_healthy and (is_stale or stands)):

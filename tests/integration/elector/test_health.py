@@ -167,10 +167,9 @@ def test_a_failing_main_that_does_not_drain_is_followed_when_the_lease_expires(
 def test_a_failing_main_without_a_drain_url_is_followed_a_lease_after_its_last_check(
     fleet: Fleet, health: int
 ) -> None:
-    """Whatever --drain-timeout is: it is for a main that can say that it has stopped."""
     fleet.create_empty_lease()
     with MainServer() as first, MainServer() as second:
-        one = add(fleet, first, "--drain-timeout", "60s")
+        one = add(fleet, first)
         wait_for(one.is_leader, timeout=20, what="the lead")
         other = add(fleet, second)
         with Observer([one, other]) as observer:
