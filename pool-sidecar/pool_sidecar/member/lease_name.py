@@ -45,7 +45,9 @@ async def keep_lease_named(path: Path, pool: Callable[[], str | None]) -> Never:
                 await asyncio.to_thread(name_lease, path, wanted)
                 named = wanted
             except OSError as error:
-                detail = fields(file=path, why=describe_failure(error))
-                logger.warning("the Lease's name cannot be written", extra=detail)
+                logger.warning(
+                    "the Lease's name cannot be written",
+                    extra=fields(file=path, why=describe_failure(error)),
+                )
                 await asyncio.sleep(RETRY_AFTER)
         await asyncio.sleep(INTERVAL)
