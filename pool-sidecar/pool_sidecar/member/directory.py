@@ -70,24 +70,25 @@ class DirectoryFollower:
     def __init__(self, member: Member, relay: ApiClient) -> None:
         self._member = member
         self._relay = relay
-        # None: not known yet. The file of an earlier process stays until then.
+        # None: not known yet.
         self._pool: str | None = None
         self._own_changed = asyncio.Event()
 
     async def run(self) -> Never:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_own())
+            lease_file = self._member.config.lease_file
+            if lease_file is not None:
+                group.create_task(keep_lease_named(lease_file, lambda: self._pool))
             while True:
                 self._own_changed.clear()
                 pool = self._pool
-                works = [] if pool is None else [group.create_task(self._name_lease(pool))]
-                if pool:
-                    works.append(group.create_task(self._follow_pool(pool)))
+                following = group.create_task(self._follow_pool(pool)) if pool else None
                 while self._pool == pool:
                     await self._own_changed.wait()
                     self._own_changed.clear()
-                for work in works:
-                    work.cancel()
+                if following is not None:
+                    following.cancel()
 
     async def _follow_own(self) -> None:
         name = self._member.config.node
@@ -97,11 +98,6 @@ class DirectoryFollower:
     async def _follow_pool(self, pool: str) -> None:
         params = {"labelSelector": f"{POOL_LABEL}={pool}"}
         await self._reflect(_Members(self._member.follow), params)
-
-    async def _name_lease(self, pool: str) -> None:
-        path = self._member.config.lease_file
-        if path is not None:
-            await keep_lease_named(path, pool)
 
     async def _reflect(self, sink: _Members, params: dict[str, str]) -> None:
         await reflect(

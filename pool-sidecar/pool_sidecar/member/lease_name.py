@@ -1,18 +1,22 @@
 """The name of the pool's Lease, in the file from which the elector of this node has it.
 
 Guarantees: the file holds a whole name or is not there; what says the right thing already is not
-written again; an elector that runs as another user can read it.
+written again; an elector that runs as another user can read it; a disk that hangs stops nothing
+else.
 """
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Never
 
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.values import describe_failure
 
 PREFIX: Final = "pool-"
 MODE: Final = 0o644
+# Seconds; the elector looks as often.
+INTERVAL: Final = 1.0
 # Seconds; a disk that is full now may not be then.
 RETRY_AFTER: Final = 10.0
 
@@ -31,13 +35,19 @@ def name_lease(path: Path, pool: str) -> None:
     new.rename(path)
 
 
-async def keep_lease_named(path: Path, pool: str) -> None:
-    """Ends when the file says so."""
+async def keep_lease_named(path: Path, pool: Callable[[], str | None]) -> Never:
+    """`pool`: as for `name_lease`; None while it is not known, when the file stays as it is."""
+    named: str | None = None
     while True:
-        try:
-            name_lease(path, pool)
-            return
-        except OSError as error:
-            why = describe_failure(error)
-            logger.warning("the Lease's name cannot be written", extra=fields(file=path, why=why))
-            await asyncio.sleep(RETRY_AFTER)
+        wanted = pool()
+        if wanted is not None and wanted != named:
+            try:
+                await asyncio.to_thread(name_lease, path, wanted)
+                named = wanted
+            except OSError as error:
+                logger.warning(
+                    "the Lease's name cannot be written",
+                    extra=fields(file=path, why=describe_failure(error)),
+                )
+                await asyncio.sleep(RETRY_AFTER)
+        await asyncio.sleep(INTERVAL)

@@ -119,7 +119,7 @@ def test_a_candidate_leads_the_pool_in_which_its_node_is_and_leaves_it_in_order(
     site.move(None)
     until(lambda: site.holder("yard") == "", what="it leaves that one, too", timeout=TIMEOUT)
     until(lambda: site.role == "Follower", what="it leads nothing", timeout=TIMEOUT)
-    assert not site.lease_file.exists()
+    until(lambda: not site.lease_file.exists(), what="no Lease is named")
     unready = HTTPStatus.SERVICE_UNAVAILABLE
     until(lambda: site.candidate.readyz() == unready, what="it waits for a name")
 
