@@ -35,11 +35,6 @@ MUTANTS = {
     "silent for a moment": ("witness", "return told.seconds >= SILENT_FOR", "return True"),
     "degraded like silent": ("witness", "DEGRADED_FOR: Final = 300", "DEGRADED_FOR: Final = 40"),
     "no third": ("witness", "self.ready * 3 >= self.size", "True"),
-    "fresh after a start": (
-        "witness",
-        "is_change = before is not None and before.uid == member.uid",
-        "is_change = before is None or before.uid == member.uid",
-    ),
     "fresh by a list": (
         "witness",
         "counts = is_change and not is_listed and now >= self._blind_until",
@@ -76,8 +71,8 @@ MUTANTS = {
     ),
     "not confirmed": (
         "pool_controller",
-        "return self._witnesses(present, now).opinion(judged.name).is_gone",
-        "return True",
+        "return not is_news and self._witnesses(present, now).opinion(judged.name).is_gone",
+        "return not is_news",
     ),
     "taints stay behind": (
         "pool_controller",
