@@ -62,6 +62,7 @@ class LanListener:
         self._lender = lender
         self._own = own
         self._server = server
+        self._piece = limits.piece
         self.budget = Budget(limits)
         self.tunnels = Tunnels()
         self._requests = Budget(_REQUESTS)
@@ -261,7 +262,7 @@ class LanListener:
         def spend(size: int) -> float:
             return self.budget.spend(name, size, boottime())
 
-        await self.tunnels.run(Tunnel(name, stream, cloud, spend))
+        await self.tunnels.run(Tunnel(name, stream, cloud, spend, piece=self._piece))
 
 
 def _has_body(head: Head) -> bool:

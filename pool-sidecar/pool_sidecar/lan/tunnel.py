@@ -55,12 +55,21 @@ class Stream:
 
 
 class Tunnel:
-    """`name`: of the member at the other end."""
+    """`name`: of the member at the other end. `piece`: bytes that wait for `spend` at once."""
 
-    def __init__(self, name: str, near: Stream, far: Stream, spend: Spend | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        near: Stream,
+        far: Stream,
+        spend: Spend | None = None,
+        *,
+        piece: int = PIECE,
+    ) -> None:
         self.name = name
         self._ends = near, far
         self._spend = spend
+        self._piece = min(piece, PIECE)
         self._is_reset = False
         self.passed = 0
 
@@ -99,7 +108,7 @@ class Tunnel:
 
     async def _pump(self, source: Stream, target: Stream) -> None:
         """Raises OSError where either end broke."""
-        while piece := await source.reader.read(PIECE):
+        while piece := await source.reader.read(self._piece):
             delay = 0.0 if self._spend is None else self._spend(len(piece))
             if delay > 0:
                 await asyncio.sleep(delay)
