@@ -1,7 +1,8 @@
 """Bytes between two connections, and what ends them.
 
 Guarantees: a tunnel is reset when either side left bytes unacknowledged for `USER_TIMEOUT` seconds,
-or `reset` was called: nothing that waits in it is sent on, and nothing is stored. One whose end
+or `reset` was called: nothing that waits in it is sent on, and nothing is stored. A sender that is
+held back is not taken for one that vanished, and little of what it sent waits here. One whose end
 closed in order passes on what that end had said. TLS cannot be half closed: both ends go.
 Where its owner's loop stood still, `Tunnels.reset_all` is called before a byte is read.
 """
@@ -23,6 +24,10 @@ PIECE: Final = 16 * 1024
 # Seconds of silence before the kernel asks whether the peer is there, between two questions, and
 # how many: a stream of events may be silent for minutes.
 KEEPALIVE: Final = (10, 5, 3)
+# Bytes that the kernel takes from a sender that is held back. It would take megabytes, and then let
+# nothing in until a sixteenth of them is read: by then the sender's USER_TIMEOUT is over. A LAN and
+# loopback are as fast with these.
+RECEIVE: Final = 64 * 1024
 
 # How long these many bytes more have to wait, in seconds.
 Spend = Callable[[int], float]
@@ -47,6 +52,11 @@ class Stream:
         ):
             self._sock.setsockopt(*option)
 
+    def hold_little(self) -> None:
+        """Of an end whose bytes may have to wait."""
+        with suppress(OSError):  # It is gone already.
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)
+
     def reset(self) -> None:
         """What the kernel has yet to send is thrown away as well."""
         with suppress(OSError):  # It is gone already.
@@ -67,6 +77,7 @@ class Tunnel:
         piece: int = PIECE,
     ) -> None:
         self.name = name
+        near.hold_little()
         self._ends = near, far
         self._spend = spend
         self._piece = min(piece, PIECE)

@@ -15,7 +15,7 @@ from pool_sidecar.core.pool_member import Link
 from pool_sidecar.lan.certificate import Certificate, own_certificate
 from pool_sidecar.lan.client import PeerClient, Refused
 from pool_sidecar.lan.listener import MAX_CONNECTIONS, MAX_OF_HOST, LanListener
-
+from pool_sidecar.lan.tunnel import RECEIVE
 
 LIMITS = Limits()
 
@@ -118,6 +118,24 @@ def test_a_tunnel_takes_no_more_at_once_than_the_budget_lets_pass_soon(
     monkeypatch.setattr(Budget, "spend", recorded)
     while_listening(lender, run, limits=limits)
     assert max(sizes) <= limits.piece
+
+
+def test_of_a_sender_that_is_held_back_little_waits_in_the_kernel(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        stream = await lender.client(port, lender.others).tunnel()
+        sizes = [
+            writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            for writer in near_ends(listener)
+        ]
+        stream.reset()
+        # Linux counts its own overhead, too, and doubles what was asked for.
+        assert sizes == [2 * RECEIVE]
+
+    while_listening(lender, run)
+
+
+def near_ends(listener: LanListener) -> list[asyncio.StreamWriter]:
+    return [it._ends[0].writer for it in listener.tunnels._open]
 
 
 def test_who_leaves_the_directory_while_the_api_server_is_dialled_gets_no_tunnel(
