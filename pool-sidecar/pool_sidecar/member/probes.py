@@ -82,8 +82,8 @@ def claim(leader: Mapping[str, Any]) -> tuple[int, float] | None:
             "isLeader": True,
             "leaseTransitions": int(transitions),
             "remainingSeconds": int() | float() as remaining,
-        } if math.isfinite(remaining) and 0 <= transitions <= MAX_TRANSITIONS:
-            return transitions, min(max(float(remaining), 0.0), MAX_TERM)
+        } if -math.inf < remaining < math.inf and 0 <= transitions <= MAX_TRANSITIONS:
+            return transitions, float(min(max(remaining, 0.0), MAX_TERM))
     return None
 
 
