@@ -34,13 +34,15 @@ Spend = Callable[[int], float]
 
 
 class Stream:
-    """One end: what asyncio gives for a connection."""
+    """One end: what asyncio gives for a connection. Raises OSError where that is lost already."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
         # A transport that was lost does not name it any more.
         self._sock = writer.get_extra_info("socket")
+        if self._sock is None:
+            raise ConnectionResetError("the connection is lost")
         idle, interval, count = KEEPALIVE
         for option in (
             (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
