@@ -122,6 +122,8 @@ class LanListener:
                 logger.warning("no connection can be accepted", extra=fields(why=error))
                 await asyncio.sleep(1.0)
                 continue
+            # A connection that waits already is there at once: those of a flood, without a pause.
+            await asyncio.sleep(0)
             host = str(at[0])
             is_stranger = host not in self._known
             if not self._has_place(host, is_stranger=is_stranger):

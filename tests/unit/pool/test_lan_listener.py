@@ -14,7 +14,7 @@ from pool_sidecar.core.members import Directory, Peer, to_der
 from pool_sidecar.core.pool_member import Link
 from pool_sidecar.lan.certificate import Certificate, own_certificate
 from pool_sidecar.lan.client import PeerClient, Refused
-from pool_sidecar.lan.listener import MAX_CONNECTIONS, MAX_OF_HOST, LanListener
+from pool_sidecar.lan.listener import BACKLOG, MAX_CONNECTIONS, MAX_OF_HOST, LanListener
 from pool_sidecar.lan.tunnel import RECEIVE
 
 LIMITS = Limits()
@@ -184,3 +184,32 @@ def test_strangers_from_many_addresses_take_no_place_from_a_member(lender: Lende
                 sock.close()
 
     while_listening(lender, run)
+
+
+def test_a_flood_of_connections_leaves_turns_of_the_loop_to_everything_else(
+    lender: Lender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = [0]
+    seen: list[int] = []
+    all_seen = asyncio.Event()
+
+    def tick() -> None:
+        turns[0] += 1
+        asyncio.get_running_loop().call_soon(tick)
+
+    def refuse(listener: LanListener, host: str, *, is_stranger: bool) -> bool:
+        seen.append(turns[0])
+        if len(seen) == BACKLOG:
+            all_seen.set()
+        return False
+
+    async def run(listener: LanListener, port: int) -> None:
+        strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(BACKLOG)]
+        tick()
+        await all_seen.wait()
+        for sock in strangers:
+            sock.close()
+
+    monkeypatch.setattr(LanListener, "_has_place", refuse)
+    while_listening(lender, run)
+    assert len(set(seen)) == BACKLOG
