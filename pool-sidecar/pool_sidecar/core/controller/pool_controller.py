@@ -297,10 +297,10 @@ class PoolController:
         is_news = any(it.is_dead and not self._is_known_dead(it) for it in found.values())
         for node in found.values():
             self.node_answered(node, now)
-        if judged is None or judged.resource_version != command.node.resource_version:
+        if judged is None or judged.resource_version != command.node.resource_version or is_news:
             return False
         present = admitted(pool_of(judged), found.values(), self._index.members)
-        return not is_news and self._witnesses(present, now).opinion(judged.name).is_gone
+        return self._witnesses(present, now).opinion(judged.name).is_gone
 
     def _is_known_dead(self, node: NodeState) -> bool:
         known = self._index.nodes.get(node.name)
