@@ -20,6 +20,13 @@ class Limits:
     connections: int = 8
     all_connections: int = 64
 
+    @property
+    def piece(self) -> int:
+        """Bytes that each direction of a connection may have in the lender's hands. All that a
+        borrower may have there pass within 2 s, so that a heartbeat, which is one piece or two,
+        does not outlive its node by more than that budget (pool.md 1, N2)."""
+        return max(self.rate // self.connections, 1)
+
 
 class _Bucket:
     def __init__(self, limits: Limits, now: float) -> None:

@@ -51,6 +51,8 @@ class Heartbeat:
         self._changed_at: float | None = None
         self._was_up: bool | None = None
         self._last: LeaseSeen | None = None
+        # When its renewTime was first seen.
+        self._last_since = 0.0
 
     def link_observed(self, *, is_up: bool, now: float) -> None:
         """Each second. A start counts as a change only where the link is down."""
@@ -90,9 +92,12 @@ class Heartbeat:
     ) -> int | None:
         """The renewTime to write, in microseconds; None: nothing is to be written."""
         last, self._last = self._last, lease
+        if last is None or last.renewed != lease.renewed:
+            self._last_since = now
         age = (wall - lease.renewed) / MICRO
         is_stale = age > STALE or age < -AHEAD
-        stands = last is not None and last.renewed == lease.renewed
+        # Two looks may come soon after each other.
+        stands = now - self._last_since > STALE
         is_healthy = healthy_at is not None and 0 <= now - healthy_at <= HEALTHY_FOR
         if not (is_healthy and (is_stale or stands)):
             return None

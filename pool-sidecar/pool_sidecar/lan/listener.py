@@ -62,6 +62,7 @@ class LanListener:
         self._lender = lender
         self._own = own
         self._server = server
+        self._piece = limits.piece
         self.budget = Budget(limits)
         self.tunnels = Tunnels()
         self._requests = Budget(_REQUESTS)
@@ -121,6 +122,8 @@ class LanListener:
                 logger.warning("no connection can be accepted", extra=fields(why=error))
                 await asyncio.sleep(1.0)
                 continue
+            # A connection that waits already is there at once: those of a flood, without a pause.
+            await asyncio.sleep(0)
             host = str(at[0])
             is_stranger = host not in self._known
             if not self._has_place(host, is_stranger=is_stranger):
@@ -261,7 +264,7 @@ class LanListener:
         def spend(size: int) -> float:
             return self.budget.spend(name, size, boottime())
 
-        await self.tunnels.run(Tunnel(name, stream, cloud, spend))
+        await self.tunnels.run(Tunnel(name, stream, cloud, spend, piece=self._piece))
 
 
 def _has_body(head: Head) -> bool:

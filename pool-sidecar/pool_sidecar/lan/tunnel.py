@@ -1,7 +1,8 @@
 """Bytes between two connections, and what ends them.
 
 Guarantees: a tunnel is reset when either side left bytes unacknowledged for `USER_TIMEOUT` seconds,
-or `reset` was called: nothing that waits in it is sent on, and nothing is stored. One whose end
+or `reset` was called: nothing that waits in it is sent on, and nothing is stored. A sender that is
+held back is not taken for one that vanished, and little of what it sent waits here. One whose end
 closed in order passes on what that end had said. TLS cannot be half closed: both ends go.
 Where its owner's loop stood still, `Tunnels.reset_all` is called before a byte is read.
 """
@@ -23,19 +24,25 @@ PIECE: Final = 16 * 1024
 # Seconds of silence before the kernel asks whether the peer is there, between two questions, and
 # how many: a stream of events may be silent for minutes.
 KEEPALIVE: Final = (10, 5, 3)
+# Bytes that the kernel takes from a sender that is held back. It would take megabytes, and then let
+# nothing in until a sixteenth of them is read: by then the sender's USER_TIMEOUT is over. A LAN and
+# loopback are as fast with these.
+RECEIVE: Final = 64 * 1024
 
 # How long these many bytes more have to wait, in seconds.
 Spend = Callable[[int], float]
 
 
 class Stream:
-    """One end: what asyncio gives for a connection."""
+    """One end: what asyncio gives for a connection. Raises OSError where that is lost already."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
         # A transport that was lost does not name it any more.
         self._sock = writer.get_extra_info("socket")
+        if self._sock is None:
+            raise ConnectionResetError("the connection is lost")
         idle, interval, count = KEEPALIVE
         for option in (
             (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -47,6 +54,11 @@ class Stream:
         ):
             self._sock.setsockopt(*option)
 
+    def hold_little(self) -> None:
+        """Of an end whose bytes may have to wait."""
+        with suppress(OSError):  # It is gone already.
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)
+
     def reset(self) -> None:
         """What the kernel has yet to send is thrown away as well."""
         with suppress(OSError):  # It is gone already.
@@ -55,12 +67,22 @@ class Stream:
 
 
 class Tunnel:
-    """`name`: of the member at the other end."""
+    """`name`: of the member at the other end. `piece`: bytes that wait for `spend` at once."""
 
-    def __init__(self, name: str, near: Stream, far: Stream, spend: Spend | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        near: Stream,
+        far: Stream,
+        spend: Spend | None = None,
+        *,
+        piece: int = PIECE,
+    ) -> None:
         self.name = name
+        near.hold_little()
         self._ends = near, far
         self._spend = spend
+        self._piece = min(piece, PIECE)
         self._is_reset = False
         self.passed = 0
 
@@ -99,7 +121,7 @@ class Tunnel:
 
     async def _pump(self, source: Stream, target: Stream) -> None:
         """Raises OSError where either end broke."""
-        while piece := await source.reader.read(PIECE):
+        while piece := await source.reader.read(self._piece):
             delay = 0.0 if self._spend is None else self._spend(len(piece))
             if delay > 0:
                 await asyncio.sleep(delay)

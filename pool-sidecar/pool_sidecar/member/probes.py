@@ -14,6 +14,7 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.process import VERSION
 from pool_sidecar.core.lan_state import MAX_TERM, MAX_TRANSITIONS
+from pool_sidecar.core.peers import STANDSTILL
 from pool_sidecar.member.member import Member
 
 # Seconds (pool.md 2).
@@ -30,8 +31,11 @@ def local_client(url: str) -> ApiClient:
 
 async def follow_link(member: Member, relay: ApiClient) -> Never:
     while True:
+        asked_at = boottime()
         is_up = is_link_up(await _asked(relay, "/status", "the relay"))
         now = boottime()
+        # On a suspended machine no deadline runs: what it answered before is no answer.
+        is_up = is_up and now - asked_at <= STANDSTILL
         member.pool.own.observed(is_up=is_up, now=now)
         member.heartbeat.link_observed(is_up=member.pool.own.is_up(now), now=now)
         member.advance(now)
@@ -78,8 +82,8 @@ def claim(leader: Mapping[str, Any]) -> tuple[int, float] | None:
             "isLeader": True,
             "leaseTransitions": int(transitions),
             "remainingSeconds": int() | float() as remaining,
-        } if math.isfinite(remaining) and 0 <= transitions <= MAX_TRANSITIONS:
-            return transitions, min(max(float(remaining), 0.0), MAX_TERM)
+        } if -math.inf < remaining < math.inf and 0 <= transitions <= MAX_TRANSITIONS:
+            return transitions, float(min(max(remaining, 0.0), MAX_TERM))
     return None
 
 

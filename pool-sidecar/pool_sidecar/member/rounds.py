@@ -1,6 +1,8 @@
 """The rounds of `GET /state`: each peer every 2 s, none waits for another.
 
-Guarantee: what a round learnt is told in the turn of the loop in which it ended.
+Guarantee: what a round learnt is told in the turn of the loop in which it ended; one that this
+process stood still in, or slept through on a suspended machine whose deadlines do not run, has
+learnt nothing (N8).
 """
 
 import asyncio
@@ -8,7 +10,8 @@ from typing import Final, Never
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from pool_sidecar.core.peers import ROUND
+from pool_sidecar.core.lan_state import LanState
+from pool_sidecar.core.peers import ROUND, STANDSTILL
 from pool_sidecar.core.pool_member import Verdict
 from pool_sidecar.lan.client import NoAnswer, PeerClient
 from pool_sidecar.member.member import Member
@@ -37,15 +40,20 @@ async def _follow(member: Member, client: PeerClient) -> None:
     before: Verdict | None = None
     while True:
         began = boottime()
+        found: LanState | NoAnswer
         try:
-            state = await client.state()
+            found = await client.state()
         except NoAnswer as error:
-            now = boottime()
-            member.pool.peers.failed(name, error.sign, now)
-            logger.debug("no state", extra=fields(peer=name, why=error))
+            found = error
+        now = boottime()
+        if now - began > STANDSTILL:
+            # The answer, or that there was none, is of before.
+            client.close()
+        elif isinstance(found, NoAnswer):
+            member.pool.peers.failed(name, found.sign, now)
+            logger.debug("no state", extra=fields(peer=name, why=found))
         else:
-            now = boottime()
-            member.pool.peers.answered(name, state, now)
+            member.pool.peers.answered(name, found, now)
         member.advance(now)
         standing = member.pool.peers.standing(name, now)
         verdict = None if standing is None else standing.verdict

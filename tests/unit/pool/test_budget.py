@@ -62,3 +62,22 @@ def test_no_more_than_burst_and_rate_ever_pass(pieces: list[tuple[int, float]]) 
         now += pause + it.spend("a", size, now + pause)
         passed += size
         assert passed <= LIMITS.burst + LIMITS.rate * now + 1
+
+
+@given(st.integers(4096, 10**7), st.integers(1, 64), st.lists(st.integers(0, 127), max_size=200))
+def test_n2_no_piece_waits_long_whatever_the_borrower_sends_besides(
+    rate: int, connections: int, order: list[int]
+) -> None:
+    """Each direction of each connection has one piece at a time in the lender's hands."""
+    limits = Limits(rate, rate, connections, connections)
+    it = Budget(limits)
+    it.admit("a", 0.0)
+    it.spend("a", rate, 0.0)  # The burst is gone.
+    passes_at = dict.fromkeys(range(2 * connections), 0.0)
+    now = 0.0
+    for number in [*passes_at, *order]:
+        which = number % len(passes_at)
+        now = max(now, passes_at[which])
+        delay = it.spend("a", limits.piece, now)
+        assert delay <= 2.0 + 1e-6
+        passes_at[which] = now + delay

@@ -129,6 +129,18 @@ def test_who_renews_meanwhile_is_not_raced() -> None:
     assert it.renewal(lease(3.0, wall=later), wall=later, now=60.0, healthy_at=60.0) is None
 
 
+def test_a_lease_that_kubelet_keeps_fresh_is_not_written_however_often_it_is_looked_at() -> None:
+    """As where the link flaps: kubelet renews each ten seconds, and is looked at each two."""
+    it = Heartbeat()
+    for now in range(0, 60, 2):
+        wall = WALL + now * MICRO
+        renewed = WALL + now // 10 * 10 * MICRO
+        found = it.renewal(
+            LeaseSeen("7", renewed), wall=wall, now=float(now), healthy_at=float(now)
+        )
+        assert found is None
+
+
 @pytest.mark.parametrize(
     "text", ["2026-11-24T17:00:00.123456Z", "2026-11-24T17:00:00Z", "2026-11-24T18:00:00+01:00"]
 )

@@ -15,6 +15,7 @@ from pool_sidecar.lan.certificate import Certificate, own_certificate
 from pool_sidecar.lan.client import NoAnswer, PeerClient
 from pool_sidecar.lan.http_head import BadHead, answer, read_head
 from pool_sidecar.lan.tls import listener_context
+from pool_sidecar.lan.tunnel import Stream
 
 STATE = LanState("n2", "1", Link.OWN, True)
 
@@ -82,5 +83,19 @@ def test_a_tunnel_that_fails_says_nothing_of_a_round_that_is_under_way(
             neighbour.may_answer.set()
             assert await round_under_way == STATE
             assert neighbour.connections == 2  # of the rounds, and of the tunnel
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_is_lost_before_it_is_used_is_an_oserror() -> None:
+    async def run() -> None:
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        # As asyncio's TLS has it.
+        writer.get_extra_info = lambda name, default=None: default  # type: ignore[method-assign]
+        with pytest.raises(OSError, match="lost"):
+            Stream(reader, writer)
+        writer.transport.abort()
+        server.close()
 
     asyncio.run(run())

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from pool_sidecar.core.budget import Limits
+from pool_sidecar.core.budget import Budget, Limits
 from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.members import Directory, Peer, to_der
 from pool_sidecar.core.pool_member import Link
 from pool_sidecar.lan.certificate import Certificate, own_certificate
 from pool_sidecar.lan.client import PeerClient, Refused
-from pool_sidecar.lan.listener import MAX_CONNECTIONS, MAX_OF_HOST, LanListener
+from pool_sidecar.lan.listener import BACKLOG, MAX_CONNECTIONS, MAX_OF_HOST, LanListener
+from pool_sidecar.lan.tunnel import RECEIVE
+
+LIMITS = Limits()
 
 
 class Lender:
@@ -53,7 +56,12 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-def while_listening(lender: Lender, run: Callable[[LanListener, int], Awaitable[None]]) -> None:
+def while_listening(
+    lender: Lender,
+    run: Callable[[LanListener, int], Awaitable[None]],
+    *,
+    limits: Limits = LIMITS,
+) -> None:
     async def in_loop() -> None:
         async def cloud(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
@@ -61,7 +69,7 @@ def while_listening(lender: Lender, run: Callable[[LanListener, int], Awaitable[
 
         server = await asyncio.start_server(cloud, "127.0.0.1", 0)
         address = server.sockets[0].getsockname()
-        listener = LanListener(lender, lender.own, Limits(), server=address)
+        listener = LanListener(lender, lender.own, limits, server=address)
         listener.trust(lender.directory)
         port = free_port()
         listener.open(["127.0.0.1"], port)
@@ -81,6 +89,53 @@ def test_a_peer_that_asks_for_a_tunnel_gets_one(lender: Lender) -> None:
         stream.reset()
 
     while_listening(lender, run)
+
+
+def test_a_tunnel_takes_no_more_at_once_than_the_budget_lets_pass_soon(
+    lender: Lender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(rate=8192, connections=8)
+    sizes: list[int] = []
+    spend = Budget.spend
+
+    def recorded(budget: Budget, borrower: str, size: int, now: float) -> float:
+        if budget is lent[0]:
+            sizes.append(size)
+            if sum(sizes) >= 50_000:
+                all_passed.set()
+        return spend(budget, borrower, size, now)
+
+    lent: list[Budget] = []
+    all_passed = asyncio.Event()
+
+    async def run(listener: LanListener, port: int) -> None:
+        lent.append(listener.budget)
+        stream = await lender.client(port, lender.others).tunnel()
+        stream.writer.write(b"x" * 50_000)
+        await all_passed.wait()
+        stream.reset()
+
+    monkeypatch.setattr(Budget, "spend", recorded)
+    while_listening(lender, run, limits=limits)
+    assert max(sizes) <= limits.piece
+
+
+def test_of_a_sender_that_is_held_back_little_waits_in_the_kernel(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        stream = await lender.client(port, lender.others).tunnel()
+        sizes = [
+            writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            for writer in near_ends(listener)
+        ]
+        stream.reset()
+        # Linux counts its own overhead, too, and doubles what was asked for.
+        assert sizes == [2 * RECEIVE]
+
+    while_listening(lender, run)
+
+
+def near_ends(listener: LanListener) -> list[asyncio.StreamWriter]:
+    return [it._ends[0].writer for it in listener.tunnels._open]
 
 
 def test_who_leaves_the_directory_while_the_api_server_is_dialled_gets_no_tunnel(
@@ -129,3 +184,32 @@ def test_strangers_from_many_addresses_take_no_place_from_a_member(lender: Lende
                 sock.close()
 
     while_listening(lender, run)
+
+
+def test_a_flood_of_connections_leaves_turns_of_the_loop_to_everything_else(
+    lender: Lender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = [0]
+    seen: list[int] = []
+    all_seen = asyncio.Event()
+
+    def tick() -> None:
+        turns[0] += 1
+        asyncio.get_running_loop().call_soon(tick)
+
+    def refuse(listener: LanListener, host: str, *, is_stranger: bool) -> bool:
+        seen.append(turns[0])
+        if len(seen) == BACKLOG:
+            all_seen.set()
+        return False
+
+    async def run(listener: LanListener, port: int) -> None:
+        strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(BACKLOG)]
+        tick()
+        await all_seen.wait()
+        for sock in strangers:
+            sock.close()
+
+    monkeypatch.setattr(LanListener, "_has_place", refuse)
+    while_listening(lender, run)
+    assert len(set(seen)) == BACKLOG

@@ -1,6 +1,7 @@
 """What members tell each other."""
 
 import json
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -43,6 +44,10 @@ def test_a_state_arrives_as_it_was_sent(state: LanState) -> None:
         {"leads": {"transitions": True, "remainingSeconds": 1}},
         {"leads": {"transitions": -1, "remainingSeconds": 1}},
         {"leads": {"transitions": 1, "remainingSeconds": 1e9}},
+        {"leads": {"transitions": 1, "remainingSeconds": 10**400}},
+        {"leads": {"transitions": 1, "remainingSeconds": float("nan")}},
+        {"leads": {"transitions": 1, "remainingSeconds": float("inf")}},
+        {"leads": {"transitions": 10**400, "remainingSeconds": 1}},
         {"leads": {"transitions": 1}},
         {"verdicts": []},
         {"verdicts": {"n2": "Gone"}},
@@ -60,6 +65,21 @@ def test_what_is_wrong_in_one_field_is_no_state(change: dict[str, object]) -> No
 def test_what_is_no_state_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         LanState.decode(raw)
+
+
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
+leaves |= st.sampled_from([10**400, -(10**400), "n2", "Own", "Silent"])
+keys = st.sampled_from([*GOOD, "leads", "verdicts", "transitions", "remainingSeconds", "n2"])
+anything = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner), max_leaves=9
+)
+
+
+@given(st.dictionaries(keys, anything))
+def test_whatever_a_peer_sends_is_a_state_or_a_valueerror(change: dict[str, object]) -> None:
+    """Any other error would end this process, and those of all members that hear it."""
+    with suppress(ValueError):
+        LanState.decode(json.dumps(GOOD | change).encode())
 
 
 def test_what_is_not_known_yet_is_passed_over() -> None:

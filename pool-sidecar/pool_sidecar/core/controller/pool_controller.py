@@ -9,6 +9,7 @@ another one ended; there is one command at a time for an object, and a failed on
 seconds on CLOCK_BOOTTIME, and come in.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +43,7 @@ from pool_sidecar.core.controller.taints import (
     without_taints,
 )
 from pool_sidecar.core.controller.witness import Freshness, Member, Witnesses
-from pool_sidecar.core.pool_member import PoolMember
+from pool_sidecar.core.pool_member import PeerVerdict, PoolMember
 
 # Seconds; a loop that stands still for longer than this knows no report's age.
 GAP: Final = 5.0
@@ -297,10 +298,10 @@ class PoolController:
         is_news = any(it.is_dead and not self._is_known_dead(it) for it in found.values())
         for node in found.values():
             self.node_answered(node, now)
-        if judged is None or judged.resource_version != command.node.resource_version:
+        if judged is None or judged.resource_version != command.node.resource_version or is_news:
             return False
         present = admitted(pool_of(judged), found.values(), self._index.members)
-        return not is_news and self._witnesses(present, now).opinion(judged.name).is_gone
+        return self._witnesses(present, now).opinion(judged.name).is_gone
 
     def _is_known_dead(self, node: NodeState) -> bool:
         known = self._index.nodes.get(node.name)
@@ -345,7 +346,11 @@ class PoolController:
         return Plan(tuple(commands), found.undecided, (), no_place)
 
     def _witnesses(self, present: Sequence[Member], now: float) -> Witnesses:
-        return Witnesses(present, lambda it: self._freshness.is_fresh(it, now))
+        return Witnesses(present, lambda it: self._freshness.is_fresh(it, now), self._has_heard)
+
+    def _has_heard(self, member: PoolMember, told: PeerVerdict) -> bool:
+        ready_at = self._memory.ready_at.get(told.node, -math.inf)
+        return self._freshness.begins(member, told) >= ready_at
 
     def _conditions(
         self,

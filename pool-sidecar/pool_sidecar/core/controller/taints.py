@@ -99,6 +99,8 @@ class TaintMemory:
     started: float
     lost_since: dict[str, float] = field(default_factory=dict)
     cut_since: dict[str, float] = field(default_factory=dict)
+    # When a Node was last seen to become Ready.
+    ready_at: dict[str, float] = field(default_factory=dict)
     # By pool; a pool that is not here counts from the start.
     marked_at: dict[str, float] = field(default_factory=dict)
     # Marks that were sent, and have neither been seen nor refused, by Node.
@@ -107,6 +109,8 @@ class TaintMemory:
     def observed(self, node: NodeState, before: NodeState | None, now: float) -> None:
         _keep(self.lost_since, node.name, now, while_true=node.is_lost)
         _keep(self.cut_since, node.name, now, while_true=node.cloud_link == "False")
+        if before is not None and node.is_ready and not before.is_ready:
+            self.ready_at[node.name] = now
         mark = self.marking.get(node.name)
         if mark is not None and mark.version < node.resource_version:
             del self.marking[node.name]
@@ -114,7 +118,7 @@ class TaintMemory:
             self.marked_at[pool_of(node)] = now
 
     def deleted(self, node: NodeState) -> None:
-        for memory in (self.lost_since, self.cut_since, self.marking):
+        for memory in (self.lost_since, self.cut_since, self.ready_at, self.marking):
             memory.pop(node.name, None)
 
     def sent(self, node: NodeState, now: float) -> None:

@@ -2,9 +2,10 @@
 
 Guarantees: a node is gone only where more than half of the other members whose Nodes are Ready say
 so, counted over those that are Ready and not over those that report; a vote that is missing, late,
-or of a member that never heard the node keeps it. Where fewer than a third of the pool is Ready the
-site has the trouble and not the node. Ages are measured from when this process saw a report change:
-no two clocks are compared, and after a start no report is fresh until it was seen to change.
+or of a member that never heard the node, or not since that became Ready, keeps it. Where fewer than
+a third of the pool is Ready the site has the trouble and not the node. Ages are measured from when
+this process saw a report change: no two clocks are compared, and after a start no report is fresh
+until it was seen to change.
 Times are seconds of one clock, and come in.
 """
 
@@ -72,6 +73,10 @@ class Freshness:
             name: _Seen(it.uid, it.sequence, it.every, -math.inf) for name, it in self._seen.items()
         }
 
+    def begins(self, member: PoolMember, told: PeerVerdict) -> float:
+        """When it began to be as its report says. Of a report that is fresh."""
+        return self._seen[member.name].changed_at - told.seconds
+
     def is_fresh(self, member: PoolMember, now: float) -> bool:
         seen = self._seen.get(member.name)
         if seen is None or seen.uid != member.uid:
@@ -116,9 +121,15 @@ class Opinion:
 
 
 class Witnesses:
-    """What the Ready members of one pool say, each node among them."""
+    """What the Ready members of one pool say, each node among them. `has_heard`: whether a member
+    whose report is fresh has heard the node since that became Ready."""
 
-    def __init__(self, members: Sequence[Member], is_fresh: Callable[[PoolMember], bool]) -> None:
+    def __init__(
+        self,
+        members: Sequence[Member],
+        is_fresh: Callable[[PoolMember], bool],
+        has_heard: Callable[[PoolMember, PeerVerdict], bool],
+    ) -> None:
         self._size = len(members)
         self._ready = {node.name for node, _ in members if node.is_ready}
         self._votes: Counter[str] = Counter()
@@ -131,7 +142,7 @@ class Witnesses:
             for told in report.verdicts:
                 if told.node == node.name:
                     continue
-                if fresh and _is_vote(told):
+                if fresh and _is_vote(told) and has_heard(member, told):
                     self._votes[told.node] += 1
                 elif told.verdict is Verdict.NEVER_HEARD:
                     self._strangers[told.node].append(node.name)

@@ -110,6 +110,30 @@ def test_how_long_it_must_have_been_so(
     assert _dead(world) == ({"n5"} if is_dead else set())
 
 
+def test_a_node_that_no_member_has_heard_since_it_is_ready_is_kept(world: World) -> None:
+    """Its host came back with port 10555 closed; then its link is cut."""
+    world.set_ready("n5", "Unknown")
+    world.run(30)
+    world.set_ready("n5", "True")
+    world.run(600)
+    world.set_ready("n5", "Unknown")
+    for second in range(0, 60, 10):
+        _all_say(world, "n1", "n2", "n3", "n4", seconds=630 + second)
+        world.run(10)
+    assert _dead(world) == set()
+
+
+def test_a_node_that_was_heard_since_it_is_ready_is_dead_when_it_falls_silent(world: World) -> None:
+    world.set_ready("n5", "Unknown")
+    world.run(30)
+    world.set_ready("n5", "True")
+    world.run(600)
+    world.set_ready("n5", "Unknown")
+    _all_say(world, "n1", "n2", "n3", seconds=590)
+    world.run(12)
+    assert _dead(world) == {"n5"}
+
+
 def test_a_third_of_the_pool_must_be_ready(world: World) -> None:
     """The site has the trouble, not the node."""
     for name in ("n2", "n3", "n4", "n5"):
