@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 import pytest
+import yaml
 
 from edge_sidecars.runtime.options import declared, flag
 from elector_sidecar.config.config import Config as ElectorConfig
@@ -339,6 +340,17 @@ def test_the_electors_port_for_the_main_can_be_moved(site: Injected) -> None:
 def test_a_relay_of_another_kind_is_refused(site: Injected) -> None:
     said = site.refusal({RELAY: "yes"})
     assert said.startswith(f'the label {RELAY}: "yes" is not possible: choose kubeconfig')
+
+
+@pytest.mark.parametrize("kind", ["kube-proxy", "kube-flannel"])
+def test_pods_of_a_nodes_own_relay_are_left_alone(site: Injected, kind: str) -> None:
+    """The label of overlays/node is older, and its selector cannot change."""
+    path = MANIFESTS / f"overlays/node/{kind}/daemonset.yaml"
+    labels = yaml.safe_load(path.read_text())["spec"]["template"]["metadata"]["labels"]
+    assert RELAY in labels
+    where = dataclasses.replace(site, namespace=site.plane.create_namespace("free"))
+    assert names(where.pod(labels, hostNetwork=True)) == []
+    assert where.refusal(labels).startswith(f'the label {RELAY}: "true" is not possible')
 
 
 def test_what_annotations_may_say_are_flags_that_exist(site: Injected) -> None:
