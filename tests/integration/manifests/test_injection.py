@@ -129,6 +129,16 @@ def test_a_bare_pod_gets_its_sidecars_before_its_own_init_containers(site: Injec
     assert _mounts(pod, "migrate")[TOKEN_PATH] == "in-cluster"
 
 
+@pytest.mark.parametrize("labels", [{ELECTOR: "shop"}, {RELAY: "in-cluster"}])
+def test_mirrors_of_static_pods_are_left_alone(site: Injected, labels: Json) -> None:
+    """Another spec than that of the file is refused, and kubelet's pod is not seen any more."""
+    where = dataclasses.replace(site, namespace=site.plane.create_namespace("free"))
+    annotations = {f"kubernetes.io/config.{it}": "file" for it in ("mirror", "source")}
+    spec = {"nodeName": "edge-1", "hostNetwork": True}
+    mirrors = [where.pod(it, annotations, **spec) for it in ({}, labels)]
+    assert mirrors[0]["spec"] == mirrors[1]["spec"]
+
+
 def test_a_pod_without_a_label_is_as_it_was_also_where_a_policy_is_broken(site: Injected) -> None:
     plain = site.pod({})
     assert names(plain) == []
