@@ -158,6 +158,27 @@ def test_a_pod_without_a_label_is_as_it_was_also_where_a_policy_is_broken(site: 
     until(lambda: site.ask({ELECTOR: "shop"})[0] == HTTPStatus.CREATED, what="the policy again")
 
 
+@pytest.mark.parametrize(
+    ("kind", "labels"), [("elector", {ELECTOR: "shop"}), ("relay", {RELAY: "kubeconfig"})]
+)
+def test_a_pod_that_asks_for_a_sidecar_never_runs_without_one(
+    site: Injected, kind: str, labels: Json
+) -> None:
+    """Each API server of a control plane takes up the policies at its own time, and a binding may
+    be deleted."""
+    bindings = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+    kept = expect(site.plane.admin.get(f"{bindings}/{kind}.edge-sidecars.io"))
+    expect(site.plane.admin.delete(f"{bindings}/{kind}.edge-sidecars.io"))
+    try:
+        until(lambda: site.ask(labels)[0] >= 400, what="the binding is gone")
+        assert site.refusal(labels).startswith(f"no {kind} was added: MutatingAdmissionPolicy")
+        assert names(site.pod({})) == []
+    finally:
+        metadata = {"name": kept["metadata"]["name"]}
+        expect(site.plane.admin.post(bindings, {"metadata": metadata, "spec": kept["spec"]}))
+    until(lambda: site.ask(labels)[0] == HTTPStatus.CREATED, what="the binding again")
+
+
 # ── what they look like ──
 
 
