@@ -139,6 +139,20 @@ def test_mirrors_of_static_pods_are_left_alone(site: Injected, labels: Json) -> 
     assert mirrors[0]["spec"] == mirrors[1]["spec"]
 
 
+@pytest.mark.parametrize("mode", ["in-cluster", "kubeconfig"])
+def test_the_order_of_containers_is_not_that_of_the_policies(site: Injected, mode: str) -> None:
+    """Which the API server draws: here the relay's policy has had its turn, and the elector's has
+    not."""
+    relayed = site.pod({RELAY: mode})
+    spec = {it: relayed["spec"][it] for it in ("initContainers", "volumes")}
+    pod = site.pod({ELECTOR: "shop", RELAY: mode}, containers=relayed["spec"]["containers"], **spec)
+    assert names(pod) == [*names(relayed), "elector"]
+    # Others of the pod, whatever comes after them.
+    spec["initContainers"] = [{**MAIN, "name": "migrate"}, *spec["initContainers"]]
+    pod = site.pod({ELECTOR: "shop", RELAY: mode}, containers=relayed["spec"]["containers"], **spec)
+    assert names(pod) == ["elector", "migrate", *names(relayed)]
+
+
 def test_a_pod_without_a_label_is_as_it_was_also_where_a_policy_is_broken(site: Injected) -> None:
     plain = site.pod({})
     assert names(plain) == []
