@@ -1,5 +1,7 @@
 """`--lease-file`: the Lease's name comes later, changes, goes; leading follows it in order (P6)."""
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,5 +112,27 @@ def test_sigterm_ends_it_also_while_it_waits_for_a_name(
     fleet: Fleet, file: Path, port: int
 ) -> None:
     pod = started(fleet, file, port)
+    pod.terminate()
+    assert pod.wait() == 0
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_disk_that_hangs_stops_neither_renewal_nor_the_end(
+    fleet: Fleet, file: Path, port: int, is_named: bool
+) -> None:
+    """A named pipe that nobody writes: its open(2) does not return."""
+    if is_named:
+        file.write_text("pool-a")
+    else:
+        os.mkfifo(file)
+    pod = started(fleet, file, port)
+    if is_named:
+        wait_for(lambda: leads(fleet, pod, "pool-a"), timeout=PATIENCE, what="the lead")
+        os.mkfifo(file.with_suffix(".pipe"))
+        file.with_suffix(".pipe").rename(file)
+        until = time.monotonic() + 2 * FAST_DURATION
+        while time.monotonic() < until:
+            assert pod.is_leader()
+            time.sleep(0.1)
     pod.terminate()
     assert pod.wait() == 0
