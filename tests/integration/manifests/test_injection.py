@@ -376,6 +376,11 @@ def test_the_electors_port_for_the_main_can_be_moved(site: Injected) -> None:
     main = {**MAIN, "ports": [{"containerPort": 4040}]}
     moved = {ELECTOR_FLAGS: "--listen=127.0.0.1:4050"}
     assert names(site.pod({ELECTOR: "shop"}, moved, containers=[main])) == ["elector"]
+    main["ports"] = [{"containerPort": 4050}]
+    said = site.refusal({ELECTOR: "shop"}, moved, containers=[main])
+    assert said.startswith("the container main declares port 4050 or 4041")
+    socket = {ELECTOR_FLAGS: "--listen=unix:/run/elector/socket"}
+    assert names(site.pod({ELECTOR: "shop"}, socket, containers=[main])) == ["elector"]
 
 
 def test_a_relay_of_another_kind_is_refused(site: Injected) -> None:
