@@ -56,7 +56,7 @@ LONGEST_ANSWER = 8 * 1024 * 1024
 KEPT_PERIODS = 2.0
 # Long polls and streams of clients from outside of the pod: kubelet and Prometheus open none.
 MAX_REMOTE_WAITS = 16
-# Seconds from the first answer: a released Lease is taken by then, and nobody waits for us.
+# Seconds from the start: a released Lease is taken by then, and nobody waits for us.
 FREEZE_GC_AFTER = 2.0
 
 
@@ -95,6 +95,8 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
 
 async def _serve(config: Config, credentials: Credentials) -> None:
     """Until SIGTERM. With `--lease-file`, for one Lease after the other."""
+    # Once: what is frozen and given up later is never freed.
+    asyncio.get_running_loop().call_later(FREEZE_GC_AFTER, freeze_gc)
     if config.lease_file is None:
         await _contend(config, credentials)
         return
@@ -108,7 +110,7 @@ async def _serve(config: Config, credentials: Credentials) -> None:
 async def _named(config: Config, lease_file: LeaseFile, stopping: asyncio.Event) -> str:
     """The Lease's name; "" after SIGTERM. Answers HTTP until then."""
     install_signal_handlers(asyncio.get_running_loop(), stopping.set, logger=logger)
-    handler = UnnamedLease(lambda: lease_file.reason).handle
+    handler = UnnamedLease(lambda: lease_file.reason or f"{lease_file.path} is read again").handle
     async with AsyncExitStack() as stack:
         listeners = _bound(config, (handler, handler, handler))
         stack.push_async_callback(_close, listeners)
@@ -158,7 +160,6 @@ async def _contend(
             await listener.open()
         _log_start(config, identity, server.url, listeners)
         notifiers = await _notifiers(stack, config, elector, server, main)
-        loop.call_later(FREEZE_GC_AFTER, freeze_gc)
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(check_listener(listeners[0].bound, elector.listener_checked)),

@@ -92,12 +92,15 @@ def _grant(options: Options, given: Mapping[str, object]) -> Grant:
     rules = [*(_SHARDS if is_sharded else _one_leader(lease)), _EVENTS]
     if given["leader_label"]:
         rules.append(_LEADER_LABEL)
+    account = Account(name=_account(options), namespace=where)
     return Grant(
         name=f"{lease}-elector",
-        account=Account(name=_account(options), namespace=where),
+        account=account,
         rules=rules,
         namespace=where,
         labels=LABELS,
+        # Another account may contend for the Lease too: applied, its subjects would replace ours.
+        binding=f"{lease}-elector:{account.name}",
         binding_labels={ELECTION: lease} if is_sharded else {},
     )
 

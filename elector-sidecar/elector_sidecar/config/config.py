@@ -227,6 +227,11 @@ class Config:
                 "--lease-file and --release-on-term exclude each other: the main still runs when "
                 f"{self.lease_file} names another Lease; use --drain-url"
             )
+        if self.lease_file is not None and self.shards is not None:
+            raise BadInput(
+                f"--lease-file {self.lease_file} and --shards exclude each other: a table has one "
+                "name; use --lease"
+            )
         if self.health_failures < 1:
             raise BadInput(f"--health-failures {self.health_failures} must be at least 1")
         if self.health_interval <= 0:

@@ -41,14 +41,16 @@ class Account:
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """Rules for one account. `namespace` None: in all of them. `binding_labels`: beside `labels`,
-    which both objects have."""
+    """Rules for one account. `namespace` None: in all of them. `binding`: the binding's name, where
+    other accounts may have the same role. `binding_labels`: beside `labels`, which both objects
+    have."""
 
     name: str
     account: Account
     rules: Sequence[Rule]
     namespace: str | None = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    binding: str = ""
     binding_labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -78,7 +80,7 @@ def manifest(grants: Iterable[Grant]) -> str:
 
 def _role(it: Grant) -> str:
     kind = "ClusterRole" if it.namespace is None else "Role"
-    return f"{_head(it, kind, it.labels)}rules:\n{''.join(map(_rule, it.rules))}"
+    return f"{_head(it, it.name, kind, it.labels)}rules:\n{''.join(map(_rule, it.rules))}"
 
 
 def _rule(it: Rule) -> str:
@@ -94,22 +96,23 @@ def _rule(it: Rule) -> str:
 
 def _binding(it: Grant) -> str:
     scope = "Cluster" if it.namespace is None else ""
+    labels = {**it.labels, **it.binding_labels}
     account = [f"  - kind: ServiceAccount\n    name: {_quoted(it.account.name)}\n"]
     if it.account.namespace:
         account.append(f"    namespace: {_quoted(it.account.namespace)}\n")
     return (
-        f"{_head(it, f'{scope}RoleBinding', {**it.labels, **it.binding_labels})}"
+        f"{_head(it, it.binding or it.name, f'{scope}RoleBinding', labels)}"
         f"roleRef:\n  apiGroup: {_GROUP}\n  kind: {scope}Role\n  name: {_quoted(it.name)}\n"
         f"subjects:\n{''.join(account)}"
     )
 
 
-def _head(it: Grant, kind: str, labels: Mapping[str, str]) -> str:
+def _head(it: Grant, name: str, kind: str, labels: Mapping[str, str]) -> str:
     lines = [
         f"apiVersion: {_GROUP}/v1",
         f"kind: {kind}",
         "metadata:",
-        f"  name: {_quoted(it.name)}",
+        f"  name: {_quoted(name)}",
     ]
     if it.namespace:
         lines.append(f"  namespace: {_quoted(it.namespace)}")

@@ -72,10 +72,12 @@ def _grants(options: Options) -> Iterator[Grant]:
         raise BadInput(
             "--preload is missing: name what the relay keeps, like configmaps?namespace=shop"
         )
+    # Another account of the same name has roles of its own there.
+    abroad = f"{account.namespace}:{account.name}-relay"
     for where in dict.fromkeys(it.namespace for it in kept):
         here = [it for it in kept if it.namespace == where]
         yield Grant(
-            name=f"{account.name}-relay" if where else f"{account.namespace}:{account.name}-relay",
+            name=f"{account.name}-relay" if where == account.namespace else abroad,
             account=account,
             rules=list(dict.fromkeys(map(_rule, here))),
             namespace=where or None,

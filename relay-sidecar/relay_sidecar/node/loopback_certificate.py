@@ -11,7 +11,7 @@ import _ssl
 import ctypes
 import secrets
 from collections.abc import Callable, Iterable
-from ctypes import c_char_p, c_int, c_long, c_size_t, c_void_p
+from ctypes import c_char_p, c_int, c_long, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import Final
 
@@ -56,7 +56,9 @@ _FUNCTIONS: Final[dict[str, tuple[type | None, tuple[type, ...]]]] = {
     "X509_free": (None, (c_void_p,)),
     "X509_set_version": (c_int, (c_void_p, c_long)),
     "X509_get_serialNumber": (c_void_p, (c_void_p,)),
-    "ASN1_INTEGER_set": (c_int, (c_void_p, c_long)),
+    # Not ASN1_INTEGER_set: a long of 32 bits would cut the serial, to a negative one half the time,
+    # which Go refuses.
+    "ASN1_INTEGER_set_uint64": (c_int, (c_void_p, c_uint64)),
     "X509_getm_notBefore": (c_void_p, (c_void_p,)),
     "X509_getm_notAfter": (c_void_p, (c_void_p,)),
     "ASN1_TIME_set_string": (c_int, (c_void_p, c_char_p)),
@@ -92,6 +94,11 @@ class NoLibcrypto(Exception):
 def ensure_loopback_serving(serving: Path) -> Path:
     """Makes the file with certificate and key, readable by its owner only, where it is not there;
     returns that with the certificate alone, beside it. Raises `BadInput` naming the file."""
+    if not serving.name or serving.suffix == ".crt":
+        raise BadInput(
+            f"--serving {serving}: the certificate goes beside it with the suffix .crt; name a "
+            "file like serving.pem"
+        )
     certificate_file = serving.with_suffix(".crt")
     try:
         if not serving.exists():
@@ -181,7 +188,7 @@ class _Libcrypto:
 
 def _fill(call: _Libcrypto, certificate: int, key: int, serial: int) -> None:
     call.made("X509_set_version", certificate, _X509_V3)
-    call.made("ASN1_INTEGER_set", call("X509_get_serialNumber", certificate), serial)
+    call.made("ASN1_INTEGER_set_uint64", call("X509_get_serialNumber", certificate), serial)
     for end, moment in (("notBefore", VALID_FROM), ("notAfter", VALID_UNTIL)):
         call.made("ASN1_TIME_set_string", call(f"X509_getm_{end}", certificate), moment)
     name = call("X509_get_subject_name", certificate)

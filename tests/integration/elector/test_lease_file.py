@@ -1,10 +1,21 @@
 """`--lease-file`: the Lease's name comes later, changes, goes; leading follows it in order (P6)."""
 
+import asyncio
+import gc
+import os
+import signal
+import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from edge_sidecars.kubeapi import Plain
+from elector_sidecar import app, lease_file
+from elector_sidecar.config.config import load
+from elector_sidecar.elector import Elector
 from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, Fleet
@@ -112,3 +123,75 @@ def test_sigterm_ends_it_also_while_it_waits_for_a_name(
     pod = started(fleet, file, port)
     pod.terminate()
     assert pod.wait() == 0
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_disk_that_hangs_stops_neither_renewal_nor_the_end(
+    fleet: Fleet, file: Path, port: int, is_named: bool
+) -> None:
+    """A named pipe that nobody writes: its open(2) does not return."""
+    if is_named:
+        file.write_text("pool-a")
+    else:
+        os.mkfifo(file)
+    pod = started(fleet, file, port)
+    if is_named:
+        wait_for(lambda: leads(fleet, pod, "pool-a"), timeout=PATIENCE, what="the lead")
+        os.mkfifo(file.with_suffix(".pipe"))
+        file.with_suffix(".pipe").rename(file)
+        until = time.monotonic() + 2 * FAST_DURATION
+        while time.monotonic() < until:
+            assert pod.is_leader()
+            time.sleep(0.1)
+    pod.terminate()
+    assert pod.wait() == 0
+
+
+def test_what_led_under_former_names_is_freed(
+    file: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process, whose objects can be asked for; 10000 changes fit into 96Mi then."""
+    electors: list[weakref.ref[Elector]] = []
+    came = asyncio.Event()
+
+    def recorded(*arguments: Any, **more: Any) -> Elector:
+        elector = Elector(*arguments, **more)
+        electors.append(weakref.ref(elector))
+        came.set()
+        return elector
+
+    def name(number: int) -> None:
+        came.clear()
+        file.write_text(f"pool-{number}")
+
+    monkeypatch.setattr(app, "Elector", recorded)
+    monkeypatch.setattr(app, "FREEZE_GC_AFTER", 0.0)
+    monkeypatch.setattr(lease_file, "INTERVAL", 0.02)
+    flags = ["--lease-file", str(file), "--listen", f"127.0.0.1:{port}", "--namespace", "shop"]
+    config = load([*flags, "--server", "http://127.0.0.1:9"], {}, hostname="pod-1")
+
+    async def scenario() -> None:
+        serving = asyncio.create_task(app._serve(config, Plain("http://127.0.0.1:9")))
+        for number in range(1, 5):
+            name(number)
+            async with asyncio.timeout(PATIENCE):
+                await came.wait()
+            await asyncio.sleep(0.1)  # past the time at which it would be frozen
+        os.kill(os.getpid(), signal.SIGTERM)
+        await serving
+
+    try:
+        asyncio.run(scenario())
+        gc.collect()
+        assert [it() for it in electors] == [None] * 4
+    finally:
+        gc.unfreeze()
+
+
+def test_a_name_that_was_read_once_is_a_reason_too(fleet: Fleet, file: Path, port: int) -> None:
+    file.write_text("pool-a")
+    pod = started(fleet, file, port)
+    said = set()
+    while not pod.is_leader():
+        said.add(reason(pod))
+    assert "\n" not in said

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 import pytest
+import yaml
 
 from edge_sidecars.runtime.options import declared, flag
 from elector_sidecar.config.config import Config as ElectorConfig
@@ -128,6 +129,30 @@ def test_a_bare_pod_gets_its_sidecars_before_its_own_init_containers(site: Injec
     assert _mounts(pod, "migrate")[TOKEN_PATH] == "in-cluster"
 
 
+@pytest.mark.parametrize("labels", [{ELECTOR: "shop"}, {RELAY: "in-cluster"}])
+def test_mirrors_of_static_pods_are_left_alone(site: Injected, labels: Json) -> None:
+    """Another spec than that of the file is refused, and kubelet's pod is not seen any more."""
+    where = dataclasses.replace(site, namespace=site.plane.create_namespace("free"))
+    annotations = {f"kubernetes.io/config.{it}": "file" for it in ("mirror", "source")}
+    spec = {"nodeName": "edge-1", "hostNetwork": True}
+    mirrors = [where.pod(it, annotations, **spec) for it in ({}, labels)]
+    assert mirrors[0]["spec"] == mirrors[1]["spec"]
+
+
+@pytest.mark.parametrize("mode", ["in-cluster", "kubeconfig"])
+def test_the_order_of_containers_is_not_that_of_the_policies(site: Injected, mode: str) -> None:
+    """Which the API server draws: here the relay's policy has had its turn, and the elector's has
+    not."""
+    relayed = site.pod({RELAY: mode})
+    spec = {it: relayed["spec"][it] for it in ("initContainers", "volumes")}
+    pod = site.pod({ELECTOR: "shop", RELAY: mode}, containers=relayed["spec"]["containers"], **spec)
+    assert names(pod) == [*names(relayed), "elector"]
+    # Others of the pod, whatever comes after them.
+    spec["initContainers"] = [{**MAIN, "name": "migrate"}, *spec["initContainers"]]
+    pod = site.pod({ELECTOR: "shop", RELAY: mode}, containers=relayed["spec"]["containers"], **spec)
+    assert names(pod) == ["elector", "migrate", *names(relayed)]
+
+
 def test_a_pod_without_a_label_is_as_it_was_also_where_a_policy_is_broken(site: Injected) -> None:
     plain = site.pod({})
     assert names(plain) == []
@@ -145,6 +170,27 @@ def test_a_pod_without_a_label_is_as_it_was_also_where_a_policy_is_broken(site: 
     finally:
         expect(site.plane.admin.patch(policy, {"metadata": {"annotations": {image: kept}}}))
     until(lambda: site.ask({ELECTOR: "shop"})[0] == HTTPStatus.CREATED, what="the policy again")
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels"), [("elector", {ELECTOR: "shop"}), ("relay", {RELAY: "kubeconfig"})]
+)
+def test_a_pod_that_asks_for_a_sidecar_never_runs_without_one(
+    site: Injected, kind: str, labels: Json
+) -> None:
+    """Each API server of a control plane takes up the policies at its own time, and a binding may
+    be deleted."""
+    bindings = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+    kept = expect(site.plane.admin.get(f"{bindings}/{kind}.edge-sidecars.io"))
+    expect(site.plane.admin.delete(f"{bindings}/{kind}.edge-sidecars.io"))
+    try:
+        until(lambda: site.ask(labels)[0] >= 400, what="the binding is gone")
+        assert site.refusal(labels).startswith(f"no {kind} was added: MutatingAdmissionPolicy")
+        assert names(site.pod({})) == []
+    finally:
+        metadata = {"name": kept["metadata"]["name"]}
+        expect(site.plane.admin.post(bindings, {"metadata": metadata, "spec": kept["spec"]}))
+    until(lambda: site.ask(labels)[0] == HTTPStatus.CREATED, what="the binding again")
 
 
 # ── what they look like ──
@@ -192,10 +238,6 @@ def test_flags_come_from_the_annotation_and_defaults_from_a_configmap(site: Inje
     flags = "--preload=configmaps?namespace=$(POD_NAMESPACE) --max-objects=500"
     relay = container(site.pod({RELAY: "in-cluster"}, {RELAY_FLAGS: flags}), "relay")
     assert relay["args"] == flags.split()
-    # What decides whom a sidecar believes is no default of a namespace: an empty value is none.
-    for it, prefix in ((elector, "ELECTOR"), (relay, "RELAY")):
-        variables = {each["name"] for each in it["env"] if "value" not in each}
-        assert {f"{prefix}_SERVER", f"{prefix}_KUBECONFIG"} <= variables
 
 
 @pytest.mark.parametrize(
@@ -334,6 +376,11 @@ def test_the_electors_port_for_the_main_can_be_moved(site: Injected) -> None:
     main = {**MAIN, "ports": [{"containerPort": 4040}]}
     moved = {ELECTOR_FLAGS: "--listen=127.0.0.1:4050"}
     assert names(site.pod({ELECTOR: "shop"}, moved, containers=[main])) == ["elector"]
+    main["ports"] = [{"containerPort": 4050}]
+    said = site.refusal({ELECTOR: "shop"}, moved, containers=[main])
+    assert said.startswith("the container main declares port 4050 or 4041")
+    socket = {ELECTOR_FLAGS: "--listen=unix:/run/elector/socket"}
+    assert names(site.pod({ELECTOR: "shop"}, socket, containers=[main])) == ["elector"]
 
 
 def test_a_relay_of_another_kind_is_refused(site: Injected) -> None:
@@ -341,29 +388,59 @@ def test_a_relay_of_another_kind_is_refused(site: Injected) -> None:
     assert said.startswith(f'the label {RELAY}: "yes" is not possible: choose kubeconfig')
 
 
-def test_what_annotations_may_say_are_flags_that_exist(site: Injected) -> None:
-    for labels, annotation, config, decided in (
+@pytest.mark.parametrize("kind", ["kube-proxy", "kube-flannel"])
+def test_pods_of_a_nodes_own_relay_are_left_alone(site: Injected, kind: str) -> None:
+    """The label of overlays/node is older, and its selector cannot change."""
+    path = MANIFESTS / f"overlays/node/{kind}/daemonset.yaml"
+    labels = yaml.safe_load(path.read_text())["spec"]["template"]["metadata"]["labels"]
+    assert RELAY in labels
+    where = dataclasses.replace(site, namespace=site.plane.create_namespace("free"))
+    assert names(where.pod(labels, hostNetwork=True)) == []
+    assert where.refusal(labels).startswith(f'the label {RELAY}: "true" is not possible')
+
+
+DECIDED = (
+    (
+        {ELECTOR: "shop"},
+        ELECTOR_FLAGS,
+        ElectorConfig,
+        "lease lease_file namespace identity probe_listen leader_label kubeconfig context"
+        " server service_account_dir",
+    ),
+    *(
         (
-            {ELECTOR: "shop"},
-            ELECTOR_FLAGS,
-            ElectorConfig,
-            "lease lease_file namespace identity probe_listen leader_label kubeconfig context"
-            " server service_account_dir",
-        ),
-        (
-            {RELAY: "kubeconfig"},
+            {RELAY: mode},
             RELAY_FLAGS,
             RelayConfig,
             "listen pod_listen status_listen tls_cert_file tls_private_key_file server kubeconfig"
             " context service_account_dir client_certificate client_key certificate_authority"
             " origin data_dir keep_secrets access access_ttl access_offline_ttl client_ca_file"
             " kubelet_unit local_token_file allowed_host",
-        ),
-    ):
-        said = site.refusal(labels, {annotation: "x"}).rpartition("one of ")[2].split()
-        exist = {it.name for _, it in declared(config)}
-        assert set(decided.split()) <= exist
-        assert said == sorted(flag(it) for it in exist - set(decided.split()))
+        )
+        for mode in ("kubeconfig", "in-cluster")
+    ),
+)
+
+
+@pytest.mark.parametrize(("labels", "annotation", "config", "decided"), DECIDED)
+def test_what_annotations_may_say_are_flags_that_exist(
+    site: Injected, labels: Json, annotation: str, config: type, decided: str
+) -> None:
+    said = site.refusal(labels, {annotation: "x"}).rpartition("one of ")[2].split()
+    exist = {it.name for _, it in declared(config)}
+    assert set(decided.split()) <= exist
+    assert said == sorted(flag(it) for it in exist - set(decided.split()))
+
+
+@pytest.mark.parametrize(("labels", "annotation", "config", "decided"), DECIDED)
+def test_a_configmap_says_nothing_that_an_annotation_may_not(
+    site: Injected, labels: Json, annotation: str, config: type, decided: str
+) -> None:
+    """A variable of the container goes before one of envFrom; who writes ConfigMaps may not write
+    pods, and must not lend himself their rights."""
+    name = "elector" if config is ElectorConfig else "relay"
+    there = {it["name"] for it in container(site.pod(labels), name)["env"]}
+    assert {f"{name}_{it}".upper() for it in decided.split()} <= there
 
 
 # ── both versions ──

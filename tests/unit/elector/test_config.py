@@ -367,6 +367,7 @@ def test_a_lease_may_be_named_by_a_file() -> None:
     ("flags", "told"),
     [
         (["--lease=x"], "'x' and --lease-file exclude each other"),
+        (["--shards=4"], "--lease-file /pool/lease and --shards exclude each other"),
         (["--release-on-term"], "use --drain-url"),
     ],
 )

@@ -26,6 +26,15 @@ def test_the_rules_are_those_of_the_manifests(capsys: pytest.CaptureFixture[str]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "main"}]
 
 
+def test_each_account_has_a_binding_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    bindings = [_printed(capsys, "--service-account", it)[1] for it in ("main", "other")]
+    assert [it["metadata"]["name"] for it in bindings] == [
+        "shop-elector:main",
+        "shop-elector:other",
+    ]
+    assert {it["roleRef"]["name"] for it in bindings} == {"shop-elector"}
+
+
 def test_the_rules_of_shards_are_those_of_the_component(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,6 +1,7 @@
 """The certificate of a relay in a pod: trusted by itself alone, and it signs nothing else."""
 
 import stat
+from ctypes import c_int32, c_long
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from edge_sidecars.runtime.values import BadInput
-from relay_sidecar.node import authority
+from relay_sidecar.node import authority, loopback_certificate
 from relay_sidecar.node.loopback_certificate import ADDRESSES, NAMES, ensure_loopback_serving
 
 
@@ -48,6 +49,26 @@ def test_what_exists_stays_and_no_two_are_the_same(tmp_path: Path) -> None:
     first = ensure_loopback_serving(tmp_path / "a.pem").read_bytes()
     assert ensure_loopback_serving(tmp_path / "a.pem").read_bytes() == first
     assert ensure_loopback_serving(tmp_path / "b.pem").read_bytes() != first
+
+
+def test_the_serial_is_whole_where_a_long_has_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = {
+        name: (result, tuple(c_int32 if it is c_long else it for it in arguments))
+        for name, (result, arguments) in loopback_certificate._FUNCTIONS.items()
+    }
+    monkeypatch.setattr(loopback_certificate, "_FUNCTIONS", short)
+    serial = (1 << 61) + (1 << 31)
+    certificate, _ = loopback_certificate.loopback_certificate(serial)
+    assert x509.load_pem_x509_certificate(certificate).serial_number == serial
+
+
+@pytest.mark.parametrize("text", ["/", ".", "tls.crt"])
+def test_a_file_that_the_certificate_cannot_be_beside_is_refused(tmp_path: Path, text: str) -> None:
+    """tls.crt would lose its key."""
+    serving = tmp_path / text if text == "tls.crt" else Path(text)
+    with pytest.raises(BadInput, match=r"--serving .*: the certificate goes beside it"):
+        ensure_loopback_serving(serving)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -25,6 +25,18 @@ def test_what_is_in_one_namespace_is_a_role_there(capsys: pytest.CaptureFixture[
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "main", "namespace": "shop"}]
 
 
+def test_accounts_of_one_name_take_no_role_from_each_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    printed = []
+    for namespace in ("a", "b"):
+        flags = ["--service-account=main", f"--namespace={namespace}"]
+        assert main([*flags, "--preload=configmaps?namespace=a"], {}) == 0
+        printed.append(list(yaml.safe_load_all(capsys.readouterr().out)))
+    at_home, abroad = ({it["metadata"]["name"] for it in objects} for objects in printed)
+    assert (at_home, abroad) == ({"main-relay"}, {"b:main-relay"})
+
+
 def test_what_is_in_all_namespaces_is_a_cluster_role(capsys: pytest.CaptureFixture[str]) -> None:
     role, binding = _printed(capsys, "nodes")
     assert [it["kind"] for it in (role, binding)] == ["ClusterRole", "ClusterRoleBinding"]
