@@ -7,11 +7,10 @@ readings in a row agree, so that a file that is just being written changes nothi
 """
 
 import asyncio
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
+from edge_sidecars.runtime.daemon_thread import in_daemon_thread
 from elector_sidecar.config.config import MAX_NAME, NAME_PATTERN
 
 INTERVAL = 1.0
@@ -35,10 +34,10 @@ class LeaseFile:
         return await self._until(lambda found: found != name)
 
     async def _until(self, is_wanted: Callable[[str], bool]) -> str:
-        before = await _beside(self._read)
+        before = await in_daemon_thread(self._read)
         while True:
             await asyncio.sleep(INTERVAL)
-            found = await _beside(self._read)
+            found = await in_daemon_thread(self._read)
             if found == before and is_wanted(found):
                 return found
             before = found
@@ -62,22 +61,3 @@ class LeaseFile:
             return ""
         self.reason = ""
         return text
-
-
-async def _beside(read: Callable[[], str]) -> str:
-    """In a thread of its own: a disk that hangs stops no renewal, and not the end of the process,
-    for which threads of asyncio's pool are waited."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[str] = loop.create_future()
-
-    def tell(found: str) -> None:
-        if not answer.done():
-            answer.set_result(found)
-
-    def work() -> None:
-        found = read()
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(tell, found)
-
-    threading.Thread(target=work, name="lease-file", daemon=True).start()
-    return await answer

@@ -7,9 +7,11 @@ else.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, Never
 
+from edge_sidecars.runtime.daemon_thread import in_daemon_thread
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.values import describe_failure
 
@@ -42,7 +44,7 @@ async def keep_lease_named(path: Path, pool: Callable[[], str | None]) -> Never:
         wanted = pool()
         if wanted is not None and wanted != named:
             try:
-                await asyncio.to_thread(name_lease, path, wanted)
+                await in_daemon_thread(partial(name_lease, path, wanted))
                 named = wanted
             except OSError as error:
                 logger.warning(
