@@ -94,6 +94,8 @@ class Site:
         for name in self.nodes:
             self.plane.admin.delete(f"/api/v1/nodes/{name}")
             self.plane.admin.delete(f"{LEASES}/{name}")
+            # Garbage collection comes to them later, maybe in the next test.
+            self.plane.admin.delete(f"{PATH}/{name}")
 
     # ── what befalls them ──
 

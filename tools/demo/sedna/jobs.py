@@ -130,7 +130,7 @@ def _conditions(job: Json) -> list[Json]:
 
 def _evaluated(conditions: list[Json]) -> tuple[float | None, float | None]:
     """Precision of the new and of the deployed model, as the last evaluation found."""
-    done = [it for it in conditions if (it["stage"], it["type"]) == ("Eval", "Completed")]
+    done = [it for it in conditions if (it.get("stage"), it["type"]) == ("Eval", "Completed")]
     if not done:
         return None, None
     models = json.loads(done[-1].get("data", "{}")).get("output", {}).get("models", ())

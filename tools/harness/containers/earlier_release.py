@@ -11,7 +11,6 @@ from pathlib import Path
 import docker
 
 from tools.images.__main__ import build, image_name, release
-from tools.images.assemble import COMPONENTS
 from tools.images.base import ROOT, say
 from tools.images.wheels import platform_of, provide
 
@@ -25,8 +24,10 @@ EARLIEST_SOURCES = (
 )
 SOURCES = (
     *("tools/images", "tools/requirements", "lib"),
-    *("elector-sidecar", "relay-sidecar", "gm", "lc"),
+    *("elector-sidecar", "relay-sidecar", "pool-sidecar", "gm", "lc"),
 )
+# Those that there were then.
+EARLIER_COMPONENTS = ("elector", "relay", "gm", "lc")
 
 
 def build_earlier(
@@ -34,13 +35,18 @@ def build_earlier(
 ) -> dict[str, str]:
     """As tools.images.__main__.build_all; `folder` is empty, and holds the sources then."""
     of = _known(folder) or _renumbered(folder)
-    locks = [next(folder.rglob(f"requirements/{component}.txt")) for component in COMPONENTS]
+    locks = [
+        next(folder.rglob(f"requirements/{component}.txt")) for component in EARLIER_COMPONENTS
+    ]
     dockerfile = next(folder.rglob("images/Dockerfile"))
     provide(locks, platform_of(client, base), folder / "build" / "wheels")
     say(f"earlier images: of {of}")
-    for component in COMPONENTS:
+    for component in EARLIER_COMPONENTS:
         build(client, component, base=base, tag=tag, source=folder, dockerfile=dockerfile)
-    return {"base": base, **{component: image_name(component, tag) for component in COMPONENTS}}
+    return {
+        "base": base,
+        **{component: image_name(component, tag) for component in EARLIER_COMPONENTS},
+    }
 
 
 def _known(folder: Path) -> str:

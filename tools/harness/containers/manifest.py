@@ -125,8 +125,8 @@ def _volumes(spec: Json, container: Json, place: Place) -> tuple[dict[str, str],
 
 
 def _component(image: str) -> str:
-    program = image.rpartition("/")[2].partition(":")[0]
-    (found,) = [name for name, it in COMPONENTS.items() if it.program == program]
+    wanted = image.rpartition("/")[2].partition(":")[0]
+    (found,) = [name for name, it in COMPONENTS.items() if it.image == wanted]
     return found
 
 
