@@ -50,6 +50,7 @@ def test_each_right_is_used_and_nothing_is_refused(
         site.never_heard("r1", by=["r2"])
         site.kill("r3")
         until(lambda: DEAD in site.state("r3")[1], what="dead")
+        until(lambda: members(pool_plane)["r3"]["spec"].get("judged") == "Dead", what="judged")
         body = {"metadata": {"labels": {DEFAULT_POOL_LABEL: None}}}
         expect(pool_plane.admin.patch("/api/v1/nodes/r3", body))
         until(lambda: DEAD not in site.state("r3")[1], what="dead goes")
