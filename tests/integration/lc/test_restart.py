@@ -87,7 +87,7 @@ def test_bad_input_is_one_line() -> None:
     try:
         lc.start(wait=False)
         assert lc.wait() == 2
-        assert lc.log_text() == "lc: --mode 'sideways': choose one of stream, relay\n"
+        assert lc.log_text() == "sedna-lc: --mode 'sideways': choose one of stream, relay\n"
     finally:
         lc.stop()
 

@@ -26,7 +26,7 @@ STANDSTILL = 0.05
 
 
 @pytest.mark.parametrize(
-    "program", ["elector-sidecar", "relay-sidecar", "pool-sidecar", "gm", "lc"]
+    "program", ["elector-sidecar", "relay-sidecar", "pool-sidecar", "sedna-gm", "sedna-lc"]
 )
 def test_the_first_process_of_a_container_ends_by_a_signal_before_it_has_begun(
     program: str,
@@ -112,13 +112,14 @@ def test_nothing_is_read_at_a_start_that_nobody_needs(program: str) -> None:
             "import os, sys",
             f"sys.argv = [{program!r}, '--no-such-flag']",
             f"from {program}.__main__ import main",
-            "before = dict(os.environ)",
+            "places = lambda: {k: v for k, v in os.environ.items() if k.startswith('SSL_')}",
+            "before = places()",
             "try:",
             "    main()",
             "except SystemExit:",
             "    pass",
             "from aiohttp import connector",
-            "assert os.environ == before",
+            "assert places() == before",
             "print(connector._SSL_CONTEXT_VERIFIED.cert_store_stats()['x509'])",
             "print('aiohttp.web' in sys.modules)",
         ]
