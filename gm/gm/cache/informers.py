@@ -50,7 +50,6 @@ class Informers:
         self.children = ChildIndex(self._touched_uid)
         self.reports = NodeReportIndex(self._touched_uid)
         self.node_index = NodeIndex(
-            self.reference,
             self.get,
             concerns=self._concerns,
             leaves=self._leaves,

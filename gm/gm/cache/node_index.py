@@ -64,14 +64,12 @@ class NodeIndex:
 
     def __init__(
         self,
-        find: Find,
         documents: Callable[[ObjectKey], Document | None],
         *,
         concerns: Callable[[str, Document], None],
         leaves: Callable[[str, Document], None],
         touched: Callable[[ObjectKey], None],
     ) -> None:
-        self._find = find
         self._documents = documents
         self._concerns = concerns
         self._leaves = leaves
@@ -81,6 +79,8 @@ class NodeIndex:
         self._by_node: dict[str, set[ObjectKey]] = {}
         # By Model: on how many jobs' behalf it concerns each node.
         self._model_nodes: dict[ObjectKey, Counter[str]] = {}
+        # Of what is referred to, with what it was read from: many objects refer to the same few.
+        self._leads: dict[ObjectKey, tuple[Document, Json]] = {}
 
     def nodes(self, key: ObjectKey) -> frozenset[str]:
         """Those that the object concerns, whatever for."""
@@ -129,6 +129,7 @@ class NodeIndex:
 
     def reference_changed(self, key: ObjectKey) -> None:
         """What refers to it may concern other nodes now, and is to be decided anew."""
+        self._leads.pop(key, None)
         for dependent in self.dependents(key):
             document = self._documents(dependent)
             if document is None:
@@ -144,13 +145,25 @@ class NodeIndex:
 
     def _place(self, document: Document) -> ObjectRelations:
         try:
-            return relations_of(document, self._find)
+            return relations_of(document, self._lead)
         except MISSHAPEN as error:
             logger.warning(
                 "an object cannot be understood",
                 extra=fields(object=str(document.key), why=repr(error)),
             )
             return NO_RELATIONS
+
+    def _lead(self, key: ObjectKey) -> Json | None:
+        """Of what is referred to, where it leads in turn."""
+        document = self._documents(key)
+        if document is None:
+            return None
+        known = self._leads.get(key)
+        if known is None or known[0] is not document:
+            tree = document.json()
+            lead = {"metadata": {"namespace": document.namespace}, "spec": tree.get("spec")}
+            known = self._leads[key] = document, lead
+        return known[1]
 
     def _settle(self, key: ObjectKey, place: ObjectRelations) -> frozenset[str]:
         """Puts it there; the nodes at which it was for its own sake. Models hear at once."""

@@ -18,6 +18,8 @@ STAGE_NODES = ("sedna.io/Train", "sedna.io/Eval", "sedna.io/Deploy")
 # Nodes, by comma, where the scheduler put workers whose LC is to be told.
 WORKER_NODES = "sedna.io/worker-nodes"
 
+_DATASET = DATASET.singular
+_MODEL = MODEL.singular
 _NOTHING: Mapping[ObjectKey, Json | None] = MappingProxyType({})
 
 
@@ -28,7 +30,7 @@ def references(
     until nothing new comes (a Model has a Secret, a Dataset a node)."""
     namespace = text(object_, "metadata", "namespace")
     keys = set(models(kind, object_, every=True))
-    keys |= {ObjectKey(DATASET.singular, namespace, it) for it in _names(object_, kind.datasets)}
+    keys |= {ObjectKey(_DATASET, namespace, it) for it in _names(object_, kind.datasets)}
     further = [led_to(known[key]) for key in keys if key in known]
     keys |= {ObjectKey(SECRET, namespace, name) for name in _names(object_, kind.secrets)}
     keys |= {ObjectKey(NODE, "", name) for name in _template_nodes(kind, object_) if name}
@@ -57,7 +59,7 @@ def nodes(
     if kind.rule is Rule.STAGED:
         namespace = text(object_, "metadata", "namespace")
         for name in _names(object_, kind.datasets):
-            dataset = known.get(ObjectKey(DATASET.singular, namespace, name))
+            dataset = known.get(ObjectKey(_DATASET, namespace, name))
             concerned.add(text(dataset, "spec", "nodeName"))
         concerned.update(text(annotations, stage) for stage in STAGE_NODES)
     return frozenset(filter(None, concerned))
@@ -68,7 +70,7 @@ def models(kind: SednaKind, object_: Json, *, every: bool = False) -> tuple[Obje
     paths = (*kind.models, *kind.optional_models) if every else kind.told_models
     namespace = text(object_, "metadata", "namespace")
     names = dict.fromkeys(_names(object_, paths))
-    return tuple(ObjectKey(MODEL.singular, namespace, name) for name in names)
+    return tuple(ObjectKey(_MODEL, namespace, name) for name in names)
 
 
 def worker_parts(worker: WorkerSpec, object_: Json) -> list[tuple[str, Json]]:

@@ -180,7 +180,7 @@ class _ListWatch(Generic[T]):
             open_timeout=self.open_timeout,
             params=self._params(seconds),
             accept=self.accept,
-            pause=lambda: self.gather if self._listed is None else 0.0,
+            pause=self._pause,
         )
         try:
             async with asyncio.timeout(seconds + WATCH_GRACE), aclosing(lines):
@@ -192,6 +192,13 @@ class _ListWatch(Generic[T]):
             self.was_useful = loop.time() >= useful_at
         if not self.was_useful:
             raise Unreachable(f"{self.path}: the watch ended as soon as it had begun")
+
+    def _pause(self) -> float:
+        """Until the next of moments that all collections of a process share: it wakes once for what
+        all of them gathered."""
+        if not self.gather or self._listed is not None:
+            return 0.0
+        return self.gather - asyncio.get_running_loop().time() % self.gather
 
     async def _verify(self, version: int) -> None:
         """A watch from a version that the server has yet to reach would be silent; a list that is

@@ -12,6 +12,8 @@ import json
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.messages import (
     Ack,
@@ -82,7 +84,7 @@ class Api:
     def delete(self, name: str) -> None:
         self.version += 1
         document = self.objects.pop(ObjectKey(KIND, "shop", name))
-        gone = replace(document, resource_version=self.version)
+        gone = msgspec.structs.replace(document, resource_version=self.version)
         self.history.append(Change(gone, is_deletion=True))
 
     def by_uid(self, uid: str) -> Document | None:

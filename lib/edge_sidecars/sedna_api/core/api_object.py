@@ -6,7 +6,6 @@ and resource_version are equal in meaning. Knows nothing of what a kind's object
 """
 
 import sys
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
 import msgspec
@@ -16,6 +15,8 @@ Json = dict[str, Any]
 
 # What kubectl apply keeps of the manifest, as large as the object itself.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_LAST_APPLIED: Final = LAST_APPLIED.encode()
+_MANAGED_FIELDS: Final = b'"managedFields":'
 # etcd's revisions are int64 (etcdserverpb.ResponseHeader.revision).
 _MAX_VERSION: Final = 2**63 - 1
 
@@ -41,15 +42,20 @@ class _Metadata(msgspec.Struct, rename="camel", gc=False):
     namespace: str = ""
     resource_version: str = "0"
     generation: int = 0
+    managed_fields: msgspec.Raw = msgspec.Raw(b"")
 
 
+class _Object(msgspec.Struct, gc=False):
+    metadata: msgspec.Raw
+
+
+_WHOLE: Final = msgspec.json.Decoder(_Object)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METADATA: Final = msgspec.json.Decoder(_Metadata)
 _ANY: Final = msgspec.json.Decoder()
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, gc=False):
     """`kind` is the lower-case singular; `raw` one line of JSON."""
 
     kind: str
@@ -64,13 +70,10 @@ class Document:
     def parse(cls, raw: bytes, kind: str) -> Self:
         """Raises `NotADocument`."""
         try:
-            parts = _OBJECT.decode(raw)
-            metadata = _METADATA.decode(parts["metadata"])
-            parts["metadata"] = _trimmed(parts["metadata"])
-            kept = msgspec.json.encode(parts)
-            if b"\n" in kept:  # only between tokens: in a string it is escaped
-                kept = msgspec.json.format(kept, indent=-1)
-        except (msgspec.MsgspecError, KeyError, RecursionError, UnicodeDecodeError) as error:
+            metadata_json = _WHOLE.decode(raw).metadata
+            metadata = _METADATA.decode(metadata_json)
+            kept = _cut(raw, bytes(metadata_json), bytes(metadata.managed_fields)) or _trimmed(raw)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise NotADocument(f"not an object of the API: {error}: {bytes(raw[:80])!r}") from error
         version = metadata.resource_version
         if not (version.isascii() and version.isdecimal()) or int(version) > _MAX_VERSION:
@@ -95,14 +98,33 @@ class Document:
         return decoded
 
 
-def _trimmed(metadata: msgspec.Raw) -> msgspec.Raw:
-    fields = _OBJECT.decode(metadata)
+def _cut(raw: bytes, metadata: bytes, managed_fields: bytes) -> bytes:
+    """`raw` without what nobody reads, as API servers write it, at a third of `_trimmed`'s time;
+    b"" where it may not be so."""
+    if b"\n" in raw or _LAST_APPLIED in raw:
+        return b""
+    if not managed_fields:
+        return raw
+    member = b"," + _MANAGED_FIELDS + managed_fields
+    if managed_fields[:1] != b"[" or metadata.count(member) != 1 or raw.count(metadata) != 1:
+        return b""
+    return raw.replace(metadata, metadata.replace(member, b""))
+
+
+def _trimmed(raw: bytes) -> bytes:
+    """The same of any JSON object with metadata."""
+    parts = _OBJECT.decode(raw)
+    fields = _OBJECT.decode(parts["metadata"])
     fields.pop("managedFields", None)
     annotations = fields.get("annotations")
-    if annotations is not None and LAST_APPLIED.encode() in bytes(annotations):
+    if annotations is not None and _LAST_APPLIED in bytes(annotations):
         kept = _OBJECT.decode(annotations)
         kept.pop(LAST_APPLIED, None)
         fields["annotations"] = msgspec.Raw(msgspec.json.encode(kept))
         if not kept:
             del fields["annotations"]
-    return msgspec.Raw(msgspec.json.encode(fields))
+    parts["metadata"] = msgspec.Raw(msgspec.json.encode(fields))
+    line = msgspec.json.encode(parts)
+    if b"\n" in line:  # only between tokens: in a string it is escaped
+        line = msgspec.json.format(line, indent=-1)
+    return line

@@ -107,12 +107,14 @@ def test_a_change_after_a_silence_comes_at_once_and_those_after_it_gather(relaye
     async def run() -> None:
         async with reflected(site.credentials, site.path, gather=gather) as mirror:
             await mirror.has()
-            await asyncio.sleep(gather)
+            # Just behind the moment at which what had gathered is read.
+            await asyncio.sleep(gather - asyncio.get_running_loop().time() % gather + 0.1)
             await site.create("first")
             await mirror.has("first")
             await site.create("second")
             await asyncio.sleep(0.5)
             assert set(mirror.objects) == {"first"}
+            await mirror.has("first", "second")
 
     asyncio.run(run())
 

@@ -1,6 +1,7 @@
 """Documents: small, whole, and without what nobody reads."""
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
@@ -60,6 +61,26 @@ def test_an_object_is_one_line_and_says_what_it_said(spec: object) -> None:
 
     assert document.json() == given_object
     assert b"\n" not in document.raw
+
+
+@given(JSON_VALUES, JSON_VALUES, st.randoms(), st.booleans(), st.booleans())
+def test_only_the_objects_own_managed_fields_go_wherever_they_are_and_whatever_they_are(
+    managed: object, value: object, random: Random, is_compact: bool, is_copied: bool
+) -> None:
+    """As API servers write them, and as nobody does: a copy of the metadata in the object."""
+    members = list({"name": "d1", "resourceVersion": "1", "managedFields": managed}.items())
+    random.shuffle(members)
+    metadata = dict(members)
+    spec = {"template": {"metadata": metadata}, "x": value} if is_copied else value
+    whole = list({"metadata": metadata, "spec": spec}.items())
+    random.shuffle(whole)
+    separators = (",", ":") if is_compact else None
+    document = Document.parse(json.dumps(dict(whole), separators=separators).encode(), "dataset")
+
+    del metadata["managedFields"]
+    if is_copied:
+        spec = {"template": {"metadata": metadata | {"managedFields": managed}}, "x": value}
+    assert document.json() == {"metadata": metadata, "spec": spec}
 
 
 @pytest.mark.parametrize(
