@@ -5,7 +5,8 @@ Owns the list and watch, and when to try again; keeps no object, and knows of ob
 nothing twice unless with a new list; after a failure the reflector goes on from the version that it
 has come to, and lists anew only where the server has forgotten that version. Sinks are told between
 two awaits: what a sink does is done when the next line is read.
-Needs WatchList (KEP-3157): the relay has it, kube-apiserver since 1.32.
+Lists come by WatchList (KEP-3157), which the relay has, and kube-apiserver since 1.32; where its
+feature gate is off (by default in 1.33), in pages.
 
 The relay reflects by its own core (`relay_sidecar/core/stream/reflection.py`), because it reads a
 slow link to a server that may lack WatchList: it pages lists, closes a silent watch, waits for the
@@ -16,12 +17,13 @@ make a version useless: only a list with a resourceVersion, as here, is refused 
 """
 
 import asyncio
+import json
 import logging
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, Generic, Never, Protocol, TypeVar
+from typing import Any, Final, Generic, Never, Protocol, TypeVar
 
 from edge_sidecars.apimachinery.watch_events import Bookmark, EventType
 from edge_sidecars.kubeapi.client import JSON, ApiClient, parse_event
@@ -43,6 +45,10 @@ SHORT_WATCH: Final = 1.0
 # The statuses that refuse a version which is forgotten, or of another history: 400 and 504 are for
 # versions that are no such, or in the future (k8s.io/apiserver, ResourceVersionTooLarge).
 FORGOTTEN: Final = (400, 410, 504)
+# How a server without WatchList refuses it (k8s.io/apimachinery, ValidateListOptions).
+NO_WATCH_LIST: Final = 422
+# Objects; as in client-go (tools/pager).
+PAGE: Final = 500
 # No object has a name with an underscore (RFC 1123 subdomain).
 NOBODY: Final = "metadata.name=_"
 
@@ -147,6 +153,8 @@ class _ListWatch(Generic[T]):
     _version: int | None = None
     # Of the list that is coming in.
     _listed: dict[Hashable, T] | None = None
+    # The server refused WatchList.
+    _is_paged: bool = False
     # The server may be another one now, or have another history.
     _is_doubtful: bool = False
 
@@ -156,6 +164,9 @@ class _ListWatch(Generic[T]):
         if not isinstance(error, ApiError):
             self._is_doubtful = True
             return False
+        if error.status == NO_WATCH_LIST and self._version is None and not self._is_paged:
+            self._is_paged = True
+            return True
         if error.status not in FORGOTTEN:
             return False
         if self._version is not None:
@@ -174,6 +185,8 @@ class _ListWatch(Generic[T]):
         self._is_doubtful = False
         loop = asyncio.get_running_loop()
         useful_at = loop.time() + SHORT_WATCH
+        if self._version is None and self._is_paged:
+            await self._list_in_pages()
         seconds = random.randint(*WATCH_SECONDS)
         lines = self.api.lines(
             self.path,
@@ -211,6 +224,47 @@ class _ListWatch(Generic[T]):
         }
         await self.api.fetch("GET", self.path, params=params, timeout=self.open_timeout)
 
+    async def _list_in_pages(self) -> None:
+        """All of them, or none. Not at version 0, at which an API server answers the whole list at
+        once, whatever the page."""
+        accept = self.accept.replace("PartialObjectMetadata;", "PartialObjectMetadataList;")
+        listed: dict[Hashable, T] = {}
+        place = {}
+        if self._floor not in ("", "0"):
+            place = {"resourceVersion": self._floor, "resourceVersionMatch": "NotOlderThan"}
+        while True:
+            page = await self.api.request(
+                "GET",
+                self.path,
+                params=self.selectors | place | {"limit": str(PAGE)},
+                accept=accept,
+                timeout=self.open_timeout,
+            )
+            try:
+                version, rest = self._take_page(page, listed)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise Unreachable(f"{self.path}: no list: {error!r:.200}") from error
+            if not rest:
+                break
+            place = {"continue": rest}
+        self._replaced(listed, version)
+
+    def _take_page(self, page: dict[str, Any], listed: dict[Hashable, T]) -> tuple[int, str]:
+        """The version of the list, and what asks for the next page, "" for none."""
+        head = {"apiVersion": page["apiVersion"], "kind": page["kind"].removesuffix("List")}
+        for item in page["items"] or ():
+            document = self.decode(json.dumps(head | item, separators=(",", ":")).encode())
+            listed[document.key] = document
+        metadata = page["metadata"]
+        return _comparable(metadata["resourceVersion"]), metadata.get("continue") or ""
+
+    def _replaced(self, listed: dict[Hashable, T], version: int) -> None:
+        documents, self._listed = tuple(listed.values()), None
+        self.sink.replaced(documents, version)
+        self._version = version
+        detail = fields(path=self.path, objects=len(documents), version=version)
+        logger.info("collection listed", extra=detail)
+
     def _params(self, seconds: int) -> dict[str, str]:
         params = self.selectors | {
             "watch": "true",
@@ -244,15 +298,10 @@ class _ListWatch(Generic[T]):
         version = _comparable(bookmark.resource_version)
         if self._listed is None:
             self.sink.at(version)
+            self._version = version
         elif bookmark.is_initial_end:
-            documents, self._listed = tuple(self._listed.values()), None
-            self.sink.replaced(documents, version)
-            detail = fields(path=self.path, objects=len(documents), version=version)
-            logger.info("collection listed", extra=detail)
-        else:
-            # Amid the list: it is not whole yet.
-            return
-        self._version = version
+            self._replaced(self._listed, version)
+        # Else amid the list: it is not whole yet.
 
 
 def _comparable(version: str) -> int:

@@ -65,7 +65,8 @@ ADMIN_USER = "controlplane-admin"
 class ControlPlane:
     """Starts with `start` or as a context manager; programs are built where missing.
 
-    `features`: feature gates that are switched on; `apis`: group versions served on top;
+    `features`: feature gates that are switched on, or as in `WatchList=false`; `apis`: group
+    versions served on top;
     `has_nodes`: real kubelets come. `run`: by what a command runs that logs to a file, as processes
     here unless said otherwise; `host`: where the API server listens then.
     """
@@ -119,7 +120,7 @@ class ControlPlane:
                 programs["kube-apiserver"],
                 *apiserver_flags(self.folder, host, self.port, self._etcd_port),
                 *(flags_with_nodes(self.folder) if has_nodes else flags_without_nodes()),
-                *(f"--feature-gates={feature}=true" for feature in features),
+                *(f"--feature-gates={it if '=' in it else f'{it}=true'}" for it in features),
                 *(f"--runtime-config={api}=true" for api in apis),
             ],
         )

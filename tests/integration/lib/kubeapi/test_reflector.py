@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from edge_sidecars.kubeapi import ApiClient, Credentials
+from edge_sidecars.kubeapi import ApiClient, Credentials, reflector
 from edge_sidecars.kubeapi.credentials import Plain
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from edge_sidecars.kubeapi.reflector import METADATA_ONLY, reflect
@@ -69,11 +69,19 @@ def origin() -> Iterator[OriginServer]:
         yield server
 
 
-@pytest.fixture(params=["direct", "relay", "origin"])
+@pytest.fixture(scope="module")
+def without_watch_list() -> Iterator[ControlPlane]:
+    with ControlPlane(features=["WatchList=false"]) as plane:
+        yield plane
+
+
+@pytest.fixture(params=["direct", "direct, without WatchList", "relay", "origin"])
 def site(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Site:
     if request.param == "origin":
         origin: OriginServer = request.getfixturevalue("origin")
         return Site(Plain(origin.server), origin, origin.create_namespace())
+    if request.param == "direct, without WatchList":
+        control_plane = request.getfixturevalue("without_watch_list")
     credentials: Credentials = Kubeconfig(control_plane.admin_kubeconfig())
     if request.param == "relay":
         credentials = Plain(request.getfixturevalue("relay").url)
@@ -130,6 +138,32 @@ def test_changes_that_gather_come_whole_and_in_order(site: Site) -> None:
             await mirror.until(lambda it: len(it.log) == 60)
             created = [("changed", name) for name in names]
             assert mirror.log == created + [("deleted", name) for name in names[:20]]
+
+    asyncio.run(run())
+
+
+def test_a_list_of_many_pages_is_told_as_one(
+    without_watch_list: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflector, "PAGE", 3)
+    names = [f"n{number}" for number in range(10)]
+    namespace = without_watch_list.create_namespace()
+    site = Site(Kubeconfig(without_watch_list.admin_kubeconfig()), without_watch_list, namespace)
+
+    async def run() -> None:
+        await site.create(*names)
+        async with reflected(site.credentials, site.path, accept=METADATA_ONLY) as mirror:
+            await mirror.has(*names)
+            assert mirror.lists == 1
+            assert {it.json()["kind"] for it in mirror.objects.values()} == {
+                "PartialObjectMetadata"
+            }
+            await site.create("more")
+            await mirror.has(*names, "more")
+        pages = without_watch_list.count_requests(
+            user_agent="follow-test", verb="list", namespace=namespace
+        )
+        assert pages == 4
 
     asyncio.run(run())
 
