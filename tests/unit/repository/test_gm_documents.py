@@ -77,9 +77,9 @@ def _status() -> GmStatus:
 
 def test_the_manual_names_no_flag_that_is_not_there() -> None:
     named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
-    # Of the elector, of kubectl, of `gm status`, of the benchmark.
+    # Of the elector, of kubectl, of `gm status`, of the benchmark and the nemesis.
     others = {"--drain-url", "--release-on-term", "--server-side", "--url", "--output"}
-    others |= {"--only", "--runs"}
+    others |= {"--only", "--runs", "--minutes", "--seed"}
     assert named - others <= _flags()
 
 
