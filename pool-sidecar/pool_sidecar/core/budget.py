@@ -1,7 +1,8 @@
-"""What a lender gives: connections, and bytes a second of each borrower. Pure.
+"""What a lender gives: connections, and bytes a second of each borrower; handshakes a second. Pure.
 
 Guarantees: no borrower takes another one's share; over all connections of a borrower together no
-more than the burst passes at once, nor more than the rate for long. Times are seconds, and come in.
+more than the burst passes at once, nor more than the rate for long. What is refused costs nothing.
+Times are seconds, and come in.
 """
 
 from collections import Counter
@@ -39,6 +40,10 @@ class _Bucket:
         self._at = now
         self._tokens = min(self._tokens + passed * self._limits.rate, self._limits.burst) - size
         return max(-self._tokens / self._limits.rate, 0.0)
+
+    def holds(self, size: int, now: float) -> bool:
+        """Whether so many may be spent without a wait."""
+        return self.spend(0, now) == 0.0 and self._tokens >= size
 
     def is_full(self, now: float) -> bool:
         passed = max(now - self._at, 0.0)
@@ -80,3 +85,20 @@ class Budget:
     def spend(self, borrower: str, size: int, now: float) -> float:
         """Seconds to wait until so many bytes more may pass."""
         return self._buckets[borrower].spend(size, now)
+
+
+class Rate:
+    """So many a second of each name, after a burst."""
+
+    def __init__(self, rate: int, burst: int) -> None:
+        self._limits = Limits(rate=rate, burst=burst)
+        self._buckets: dict[str, _Bucket] = {}
+
+    def takes(self, name: str, now: float) -> bool:
+        """Whether one more is let in, which counts then."""
+        bucket = self._buckets.setdefault(name, _Bucket(self._limits, now))
+        return bucket.holds(1, now) and bucket.spend(1, now) == 0.0
+
+    def forget(self, now: float) -> None:
+        """Those of which nothing has counted for long."""
+        self._buckets = {name: it for name, it in self._buckets.items() if not it.is_full(now)}

@@ -2,8 +2,8 @@
 
 Guarantees: who is not in the directory gets no further than the handshake, and who left it, not to
 the next request; connections, handshakes, heads and requests of each peer are bounded, so that a
-flood of the LAN is refused and never fills memory. Strangers, from however many addresses, take no
-place from members. All other targets than the API server are 403.
+flood of the LAN is refused and never fills memory, nor a processor with handshakes. Strangers, from
+however many addresses, take no place from members. All other targets than the API server are 403.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from edge_sidecars.kubeapi.aiohttp_private import abort
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.values import BadInput, describe_failure
-from pool_sidecar.core.budget import Budget, Limits
+from pool_sidecar.core.budget import Budget, Limits, Rate
 from pool_sidecar.core.members import Directory, Peer
 from pool_sidecar.lan.certificate import Certificate
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
@@ -37,6 +37,10 @@ MAX_CONNECTIONS: Final = 256
 MAX_OF_HOST: Final = 32
 # In their handshake, from addresses that are no member's.
 MAX_STRANGERS: Final = 64
+# A second, of the addresses of one member or of all strangers together, and at once: a handshake
+# costs two milliseconds. A member keeps its connections, and a new one comes again each 2 s.
+HANDSHAKES: Final = 10
+HANDSHAKES_AT_ONCE: Final = 64
 # Of one peer: requests a second (it makes one in two, and one for each tunnel), and at once.
 _REQUESTS: Final = Limits(rate=4, burst=40, connections=16, all_connections=MAX_CONNECTIONS)
 CLOUD: Final = "cloud"
@@ -70,6 +74,7 @@ class LanListener:
         self._tasks: set[asyncio.Task[None]] = set()
         self._hosts: Counter[str] = Counter()
         self._strangers = 0
+        self._handshakes = Rate(HANDSHAKES, HANDSHAKES_AT_ONCE)
         self._known: frozenset[str] = frozenset()
         self._sockets: list[socket.socket] = []
 
@@ -79,6 +84,7 @@ class LanListener:
         self._context = listener_context(self._own.certificate, self._own.key, certificates)
         addresses = (text for it in directory.peers.values() for text in it.addresses)
         self._known = frozenset(str(ip_address(text)) for text in addresses)
+        self._handshakes.forget(boottime())
         self.tunnels.reset_all(unless=directory.peers.__contains__)
 
     def open(self, addresses: Sequence[str], port: int) -> None:
@@ -136,7 +142,9 @@ class LanListener:
     def _has_place(self, host: str, *, is_stranger: bool) -> bool:
         if self._hosts.total() >= MAX_CONNECTIONS or self._hosts[host] >= MAX_OF_HOST:
             return False
-        return not is_stranger or self._strangers < MAX_STRANGERS
+        if is_stranger and self._strangers >= MAX_STRANGERS:
+            return False
+        return self._handshakes.takes("" if is_stranger else host, boottime())
 
     async def _serve(self, sock: socket.socket, host: str, *, is_stranger: bool) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,15 @@ from pool_sidecar.core.members import Directory, Peer, to_der
 from pool_sidecar.core.pool_member import Link
 from pool_sidecar.lan.certificate import Certificate, own_certificate
 from pool_sidecar.lan.client import PeerClient, Refused
-from pool_sidecar.lan.listener import BACKLOG, MAX_CONNECTIONS, MAX_OF_HOST, LanListener
+from pool_sidecar.lan.listener import (
+    BACKLOG,
+    HANDSHAKES,
+    HANDSHAKES_AT_ONCE,
+    MAX_CONNECTIONS,
+    MAX_OF_HOST,
+    LanListener,
+)
+from pool_sidecar.lan.tls import client_context
 from pool_sidecar.lan.tunnel import RECEIVE
 
 LIMITS = Limits()
@@ -182,6 +191,40 @@ def test_strangers_from_many_addresses_take_no_place_from_a_member(lender: Lende
             client.close()
             for sock in strangers:
                 sock.close()
+
+    while_listening(lender, run)
+
+
+def test_strangers_get_so_many_handshakes_a_second_and_a_member_gets_its_own(
+    lender: Lender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, so that no limit of open connections is met."""
+    now = 100.0
+    monkeypatch.setattr("pool_sidecar.lan.listener.boottime", lambda: now)
+    context = client_context(lender.others.certificate, lender.others.key, ())
+
+    async def is_let_in(port: int) -> bool:
+        """As far as a handshake, which fails: nobody is trusted by this client."""
+        try:
+            await asyncio.open_connection(
+                "127.0.0.1", port, ssl=context, local_addr=("127.0.0.9", 0)
+            )
+        except ssl.SSLCertVerificationError:
+            return True
+        except OSError:
+            return False
+        raise AssertionError("a client that trusts nobody trusts the listener")
+
+    async def run(listener: LanListener, port: int) -> None:
+        nonlocal now
+        assert all([await is_let_in(port) for _ in range(HANDSHAKES_AT_ONCE)])
+        assert not any([await is_let_in(port) for _ in range(HANDSHAKES_AT_ONCE)])
+        client = lender.client(port, lender.others)
+        assert (await client.state()).node == "n1"
+        client.close()
+        now += 1.0
+        let_in = [await is_let_in(port) for _ in range(2 * HANDSHAKES)]
+        assert let_in == [True] * HANDSHAKES + [False] * HANDSHAKES
 
     while_listening(lender, run)
 
