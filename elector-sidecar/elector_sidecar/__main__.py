@@ -10,20 +10,20 @@ import sys
 
 def main() -> None:
     if sys.argv[1:2] == ["check"]:
-        from elector_sidecar.check_command import main as check
+        from elector_sidecar.commands.check import main as check
 
         sys.exit(check(sys.argv[2:], os.environ))
-    from edge_sidecars.runtime.startup import start
+    from edge_sidecars.runtime.cli.startup import start
     from elector_sidecar.config import DEFAULT_LISTEN
 
     start(
         "elector-sidecar",
         "elector_sidecar.app",
         {
-            "check": "elector_sidecar.check_command",
-            "status": "elector_sidecar.status_command",
-            "shards": "elector_sidecar.shards_command",
-            "rbac": "elector_sidecar.rbac_command",
+            "check": "elector_sidecar.commands.check",
+            "status": "elector_sidecar.commands.status",
+            "shards": "elector_sidecar.commands.shards",
+            "rbac": "elector_sidecar.commands.rbac",
         },
         extra="elector",
         listen=lambda environ: environ.get("ELECTOR_LISTEN") or DEFAULT_LISTEN,

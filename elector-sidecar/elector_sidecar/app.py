@@ -19,7 +19,7 @@ from edge_sidecars.kubeapi import (
     Plain,
     UnusableCredentials,
 )
-from edge_sidecars.runtime.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
 from edge_sidecars.runtime.log import fields, logger, setup
 from edge_sidecars.runtime.process import (
     VERSION,
@@ -32,7 +32,7 @@ from edge_sidecars.runtime.web.listener import Listener
 from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import Address, BadInput, Config, load, parser
 from elector_sidecar.elector import Elector
-from elector_sidecar.lease_file import LeaseFile
+from elector_sidecar.leases.lease_file import LeaseFile
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.notifiers.lease_events import LeaseEvents
 from elector_sidecar.web.endpoints import ElectorEndpoints

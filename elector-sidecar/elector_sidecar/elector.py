@@ -23,9 +23,16 @@ from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
 from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
-from elector_sidecar.lease_client import Applied, Conflicted, Found, LeaseClient, Lost, Refused
+from elector_sidecar.leases.lease_client import (
+    Applied,
+    Conflicted,
+    Found,
+    LeaseClient,
+    Lost,
+    Refused,
+)
+from elector_sidecar.leases.shard_client import ShardClient
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
-from elector_sidecar.shard_client import ShardClient
 from elector_sidecar.sharding import Sharding
 from elector_sidecar.shards.shard_election import Command as ShardCommand
 from elector_sidecar.shards.shard_election import ShardElection

@@ -12,8 +12,8 @@ from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_writes import Candidate
-from elector_sidecar.lease_client import Applied, Conflicted, Found, Lost, Refused
-from elector_sidecar.shard_client import Listed, ShardClient
+from elector_sidecar.leases.lease_client import Applied, Conflicted, Found, Lost, Refused
+from elector_sidecar.leases.shard_client import Listed, ShardClient
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
 from elector_sidecar.shards.membership import ShardMember
 from elector_sidecar.shards.shard_election import ShardElection

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from edge_sidecars.runtime.startup import start
+from edge_sidecars.runtime.cli.startup import start
 from gm.config import DEFAULT_LISTEN
 
 

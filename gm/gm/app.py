@@ -13,9 +13,10 @@ from typing import Any
 import uvloop
 
 from edge_sidecars.kubeapi import ApiClient, Plain
-from edge_sidecars.runtime.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.options import is_bare
+from edge_sidecars.runtime.cli.values import Address, BadInput
 from edge_sidecars.runtime.log import fields, logger, setup
-from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
     exit_on_bad_input,
@@ -23,7 +24,6 @@ from edge_sidecars.runtime.process import (
     install_signal_handlers,
     raise_descriptor_limit,
 )
-from edge_sidecars.runtime.values import Address, BadInput
 from edge_sidecars.runtime.web.listener import Listener
 from gm.config import PREFIX
 from gm.config.config import Config, load, parser

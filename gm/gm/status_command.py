@@ -6,7 +6,7 @@ Asks the GM on this machine for its /status document, and shows it as it is.
 from collections.abc import Mapping
 from typing import Any
 
-from edge_sidecars.runtime.status_command import (
+from edge_sidecars.runtime.cli.status_command import (
     StatusCommand,
     StatusDocument,
     age,

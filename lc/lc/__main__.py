@@ -6,7 +6,7 @@ Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything el
 import sys
 from collections.abc import Mapping
 
-from edge_sidecars.runtime.startup import start
+from edge_sidecars.runtime.cli.startup import start
 from lc.config import DEFAULT_BIND_PORT
 
 

@@ -12,9 +12,10 @@ from contextlib import AsyncExitStack
 
 import uvloop
 
-from edge_sidecars.runtime.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.options import is_bare
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger, setup
-from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
     VERSION,
@@ -23,7 +24,6 @@ from edge_sidecars.runtime.process import (
     freeze_gc,
     install_signal_handlers,
 )
-from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions, connection_limit
 from edge_sidecars.walstore.database import Damaged
 from edge_sidecars.walstore.files import DirectoryInUse

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from edge_sidecars.runtime.options import Options
-from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, age, page
-from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.cli.options import Options
+from edge_sidecars.runtime.cli.status_command import StatusCommand, StatusDocument, age, page
+from edge_sidecars.runtime.cli.values import Address
 from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
 from lc.config.config import loopback
 

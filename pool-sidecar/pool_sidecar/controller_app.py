@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from edge_sidecars.kubeapi import ApiClient, Credentials, InCluster, Plain, UnusableCredentials
-from edge_sidecars.runtime.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.options import is_bare
 from edge_sidecars.runtime.log import logger, setup
-from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
     VERSION,

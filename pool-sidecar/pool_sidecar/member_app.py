@@ -12,9 +12,10 @@ from pathlib import Path
 from edge_sidecars.kubeapi import ApiClient, UnusableCredentials
 from edge_sidecars.kubeapi.credentials import read_token
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from edge_sidecars.runtime.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.options import is_bare
+from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.log import fields, logger, setup
-from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
     VERSION,
@@ -23,7 +24,6 @@ from edge_sidecars.runtime.process import (
     install_signal_handlers,
     raise_descriptor_limit,
 )
-from edge_sidecars.runtime.values import BadInput, describe_failure
 from pool_sidecar.config import PREFIX
 from pool_sidecar.config.member_config import MemberConfig, load, parser
 from pool_sidecar.lan.certificate import own_certificate, write_private

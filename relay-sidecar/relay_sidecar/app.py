@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from edge_sidecars.kubeapi import Credentials, InCluster, Plain, UnusableCredentials
-from edge_sidecars.runtime.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.options import is_bare
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger, setup
-from edge_sidecars.runtime.options import is_bare
 from edge_sidecars.runtime.process import (
     BAD_INPUT,
     VERSION,
@@ -26,7 +27,6 @@ from edge_sidecars.runtime.process import (
     set_malloc_thresholds,
 )
 from edge_sidecars.runtime.systemd import feed_watchdog, notify
-from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.web.listener import Listener
 from relay_sidecar.config import PREFIX
 from relay_sidecar.config.config import Config, load, parser

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from edge_sidecars.runtime.parser import Parser
+from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
 from tools.demo.cluster import CLUSTERS, Cluster

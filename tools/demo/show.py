@@ -10,7 +10,7 @@ import time
 from collections import deque
 from contextlib import ExitStack
 
-from edge_sidecars.runtime.values import seconds
+from edge_sidecars.runtime.cli.values import seconds
 from tools.demo.cloud import Cloud
 from tools.demo.edge import Edge
 from tools.demo.environment import Backend, Environment

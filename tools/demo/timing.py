@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from edge_sidecars.runtime.values import seconds
+from edge_sidecars.runtime.cli.values import seconds
 from elector_sidecar.core.timing import Timing as CheckedTiming
 
 

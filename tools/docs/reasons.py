@@ -26,7 +26,7 @@ def elector_reasons(root: Path) -> list[str]:
     elector = root / _ELECTOR
     return [
         *_texts(_function(elector / "status.py", "_reason")),
-        *_texts(_function(elector / "lease_client.py", "refusal"), but={"watch"}),
+        *_texts(_function(elector / "leases" / "lease_client.py", "refusal"), but={"watch"}),
         *_texts(_function(elector / "core" / "lifecycle.py", "_reason_for"), but={"not asked yet"}),
     ]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from edge_sidecars.runtime.options import Parser, declared, flag
+from edge_sidecars.runtime.cli.options import Parser, declared, flag
 from elector_sidecar.config import PREFIX as ELECTOR_PREFIX
 from elector_sidecar.config.config import Config as ElectorConfig
 from elector_sidecar.config.config import parser as elector_parser

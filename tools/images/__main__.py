@@ -12,7 +12,7 @@ from pathlib import Path
 import docker
 from docker.errors import BuildError
 
-from edge_sidecars.runtime.parser import Parser
+from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
 from tools.harness.containers.engine import NoEngine, engine

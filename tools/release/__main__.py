@@ -8,9 +8,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from edge_sidecars.runtime.parser import Parser
+from edge_sidecars.runtime.cli.parser import Parser
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.process import exit_on_bad_input
-from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.version import VERSION
 from tools.harness.controlplane.build import binary
 from tools.harness.controlplane.kustomize import NotBuilt, kustomize_text

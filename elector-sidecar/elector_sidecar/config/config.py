@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edge_sidecars.runtime.options import (
+from edge_sidecars.runtime.cli.options import (
     SERVICE_ACCOUNT_DIR,
     Options,
     Parser,
@@ -30,7 +30,7 @@ from edge_sidecars.runtime.options import (
     pod_namespace,
     setting,
 )
-from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
+from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, url, whole
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
 from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming
 from elector_sidecar.shards.ranges import MAX_SHARDS, MIN_SHARDS

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from json import dumps
 
+from edge_sidecars.runtime.cli.values import BadInput, whole
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.values import BadInput, whole
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import (
     READS,

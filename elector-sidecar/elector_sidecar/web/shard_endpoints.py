@@ -8,8 +8,8 @@ answer is built, and no shard becomes free before it has passed or was confirmed
 import json as to_json
 from dataclasses import dataclass
 
+from edge_sidecars.runtime.cli.values import BadInput, whole
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.values import BadInput, whole
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import json, query, served, text
 from elector_sidecar.core.lease import pod_name

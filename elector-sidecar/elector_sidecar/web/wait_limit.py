@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from edge_sidecars.runtime.values import BadInput, seconds
+from edge_sidecars.runtime.cli.values import BadInput, seconds
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import text
 

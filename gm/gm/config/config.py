@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from edge_sidecars.runtime.options import (
+from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
     choice,
@@ -25,7 +25,7 @@ from edge_sidecars.runtime.options import (
     option_values,
     setting,
 )
-from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
+from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, url, whole
 from gm.config import DEFAULT_LISTEN, PREFIX
 
 OFF = "off"

@@ -18,7 +18,7 @@ from pathlib import Path
 import grpc
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
-from edge_sidecars.runtime.values import describe_failure
+from edge_sidecars.runtime.cli.values import describe_failure
 from gm.core.tree import flag, items, mapping
 from gm.hub.ports import ReviewUnavailable
 

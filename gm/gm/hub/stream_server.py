@@ -19,8 +19,8 @@ import grpc
 import grpc.aio
 from grpc_health.v1.health_pb2 import DESCRIPTOR, HealthCheckRequest, HealthCheckResponse
 
+from edge_sidecars.runtime.cli.values import describe_failure
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.values import describe_failure
 from edge_sidecars.sedna_api.core.messages import Hello, Put, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import (

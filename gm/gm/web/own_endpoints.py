@@ -11,7 +11,7 @@ import asyncio
 from ipaddress import ip_address
 from typing import Protocol
 
-from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edge_sidecars.runtime.options import (
+from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
     command_line,
@@ -23,7 +23,15 @@ from edge_sidecars.runtime.options import (
     option_values,
     setting,
 )
-from edge_sidecars.runtime.values import MAX_PORT, Address, BadInput, address, seconds, url, whole
+from edge_sidecars.runtime.cli.values import (
+    MAX_PORT,
+    Address,
+    BadInput,
+    address,
+    seconds,
+    url,
+    whole,
+)
 from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
 
 # Where Sedna's DaemonSet mounts the node's /.

@@ -10,8 +10,8 @@ import os
 from ipaddress import ip_address
 from pathlib import Path
 
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler
 

@@ -15,7 +15,7 @@ from edge_sidecars.kubeapi.credentials import (
     client_context,
     present,
 )
-from edge_sidecars.runtime.values import describe_failure
+from edge_sidecars.runtime.cli.values import describe_failure
 
 
 class _Loaded(NamedTuple):

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from edge_sidecars.runtime.cli.values import describe_failure
 from edge_sidecars.runtime.log import fields
-from edge_sidecars.runtime.values import describe_failure
 
 # Kubernetes' own CAs often lack what strict RFC 5280 checking (Python 3.13's default) wants.
 _TOO_STRICT = ssl.VERIFY_X509_STRICT

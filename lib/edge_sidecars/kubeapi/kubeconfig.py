@@ -28,8 +28,8 @@ from edge_sidecars.kubeapi.kubeconfig_file import (
     kubeconfig_paths,
     read_context,
 )
+from edge_sidecars.runtime.cli.values import describe_failure
 from edge_sidecars.runtime.log import fields
-from edge_sidecars.runtime.values import describe_failure
 
 
 class _TlsContexts(NamedTuple):

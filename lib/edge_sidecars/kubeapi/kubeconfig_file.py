@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.exec_plugin import ExecSpec
-from edge_sidecars.runtime.values import BadInput, url
+from edge_sidecars.runtime.cli.values import BadInput, url
 
 # Of the cluster, which plugins that want it get (client.authentication.k8s.io, ExecConfig.Cluster).
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.version import VERSION as VERSION  # for those that import it from here
 
 if TYPE_CHECKING:

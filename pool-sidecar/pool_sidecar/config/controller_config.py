@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from edge_sidecars.runtime.options import (
+from edge_sidecars.runtime.cli.options import (
     SERVICE_ACCOUNT_DIR,
     Options,
     Parser,
@@ -19,7 +19,7 @@ from edge_sidecars.runtime.options import (
     option_values,
     setting,
 )
-from edge_sidecars.runtime.values import Address, BadInput, address, seconds, url, whole
+from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, url, whole
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from pool_sidecar.core.controller.taints import MaxDead
 

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from edge_sidecars.runtime.options import (
+from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
     command_line,
@@ -17,7 +17,7 @@ from edge_sidecars.runtime.options import (
     option_values,
     setting,
 )
-from edge_sidecars.runtime.values import Address, BadInput, address, size, url, whole
+from edge_sidecars.runtime.cli.values import Address, BadInput, address, size, url, whole
 from pool_sidecar.config import DEFAULT_LISTEN, PREFIX
 from pool_sidecar.core.budget import Limits
 from pool_sidecar.core.pool_member import MAX_ADDRESSES

@@ -11,9 +11,9 @@ from typing import Final, Never
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from edge_sidecars.leader_client import LeaderClient
+from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger, sparing
-from edge_sidecars.runtime.values import Address
 from pool_sidecar.config.controller_config import ControllerConfig
 from pool_sidecar.controller.api import NotLeading, PoolApi, failure
 from pool_sidecar.controller.events import Note, PoolEvents

@@ -16,9 +16,9 @@ from ipaddress import ip_address
 from typing import Any, Final, Protocol
 
 from edge_sidecars.kubeapi.aiohttp_private import abort
+from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
-from edge_sidecars.runtime.values import BadInput, describe_failure
 from pool_sidecar.core.budget import Budget, Limits, Rate
 from pool_sidecar.core.members import Directory, Peer
 from pool_sidecar.lan.certificate import Certificate

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Final
 
 from edge_sidecars.kubeapi.aiohttp_private import abort
-from edge_sidecars.runtime.values import Address, BadInput, describe_failure
+from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from pool_sidecar.lan.client import NoAnswer, PeerClient, Refused
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
 from pool_sidecar.lan.tunnel import Stream, Tunnel, Tunnels

@@ -13,7 +13,7 @@ from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.kubeapi.credentials import Plain, WatchedFiles, read_token
 from edge_sidecars.kubeapi.errors import Unreachable
 from edge_sidecars.kubeapi.reflector import reflect
-from edge_sidecars.runtime.values import describe_failure
+from edge_sidecars.runtime.cli.values import describe_failure
 from pool_sidecar.core.pool_member import PATH, POOL_LABEL, PoolMember
 from pool_sidecar.member.lease_name import keep_lease_named
 from pool_sidecar.member.member import Member

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Never
 
+from edge_sidecars.runtime.cli.values import describe_failure
 from edge_sidecars.runtime.daemon_thread import in_daemon_thread
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.values import describe_failure
 
 PREFIX: Final = "pool-"
 MODE: Final = 0o644

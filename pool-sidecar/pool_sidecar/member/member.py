@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from edge_sidecars.kubeapi import Credentials
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.values import BadInput
 from pool_sidecar.config.member_config import MemberConfig
 from pool_sidecar.core.announcements import Announcements, Situation
 from pool_sidecar.core.heartbeat import Heartbeat

@@ -7,7 +7,7 @@ force, so that it may lead; its elector asks that. `/status`, `/metrics`.
 import json as encoder
 from typing import Final
 
-from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import Route, json, metrics, routed, text
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions

@@ -9,8 +9,8 @@ import hmac
 import json as encoder
 from typing import Final
 
+from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions

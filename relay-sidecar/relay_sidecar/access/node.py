@@ -22,7 +22,7 @@ from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi.client_certificate import ClientCertificate
 from edge_sidecars.kubeapi.credentials import verify_clients
-from edge_sidecars.runtime.values import BadInput, describe_failure
+from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Access, Caller
 from relay_sidecar.access.kubelet_process import KubeletProcess

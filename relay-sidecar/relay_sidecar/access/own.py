@@ -16,7 +16,7 @@ from aiohttp import hdrs
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused, Status, forbidden, unauthorized
 from edge_sidecars.kubeapi.credentials import WatchedFiles
-from edge_sidecars.runtime.values import Address, BadInput, describe_failure
+from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Caller, bearer_token
 

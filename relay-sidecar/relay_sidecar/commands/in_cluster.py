@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from edge_sidecars.runtime.cli.options import SERVICE_ACCOUNT_DIR, Options, Parser
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger, setup, sparing
-from edge_sidecars.runtime.options import SERVICE_ACCOUNT_DIR, Options, Parser
-from edge_sidecars.runtime.values import BadInput
 from relay_sidecar.config import PREFIX
 from relay_sidecar.node.service_account import NotThere, Sources, publish
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from edge_sidecars.runtime.options import SERVICE_ACCOUNT_DIR, Options, Parser, pod_namespace
-from edge_sidecars.runtime.values import BadInput, address, url
+from edge_sidecars.runtime.cli.options import SERVICE_ACCOUNT_DIR, Options, Parser, pod_namespace
+from edge_sidecars.runtime.cli.values import BadInput, address, url
 from relay_sidecar.config import DEFAULT_LISTEN, PREFIX
 
 NAME = "relay"

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from edge_sidecars.runtime.options import named
-from edge_sidecars.runtime.parser import Parser, checked
-from edge_sidecars.runtime.startup import missing_extra
-from edge_sidecars.runtime.values import BadInput, address, seconds, url
+from edge_sidecars.runtime.cli.options import named
+from edge_sidecars.runtime.cli.parser import Parser, checked
+from edge_sidecars.runtime.cli.startup import missing_extra
+from edge_sidecars.runtime.cli.values import BadInput, address, seconds, url
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 from relay_sidecar.node import cni, snapshot, units
 from relay_sidecar.node.installation import FileChange, Installation

@@ -4,8 +4,8 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from edge_sidecars.runtime.status_command import age, aligned
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.status_command import age, aligned
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.commands.status import link_line
 from relay_sidecar.node import units
 from relay_sidecar.node.doctor import Unknown

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from edge_sidecars.apimachinery.selection.fields import NAME
-from edge_sidecars.runtime.options import Options, Parser, named
-from edge_sidecars.runtime.rbac_manifest import (
+from edge_sidecars.runtime.cli.options import Options, Parser, named
+from edge_sidecars.runtime.cli.rbac_manifest import (
     Account,
     Grant,
     Rule,
@@ -19,7 +19,7 @@ from edge_sidecars.runtime.rbac_manifest import (
     namespace,
     service_account,
 )
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.config import PREFIX
 from relay_sidecar.config.preload import Preload, parse_preload
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from edge_sidecars.runtime.options import (
+from edge_sidecars.runtime.cli.options import (
     SERVICE_ACCOUNT_DIR,
     Options,
     Parser,
@@ -28,7 +28,7 @@ from edge_sidecars.runtime.options import (
     pod_namespace,
     setting,
 )
-from edge_sidecars.runtime.values import (
+from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
     address,

@@ -12,7 +12,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.selection.selector import BadSelector
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 
 # RFC 1123: a resource is a label, a group a subdomain, a namespace a label.
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)

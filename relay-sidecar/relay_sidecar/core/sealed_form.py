@@ -7,7 +7,7 @@ same associated data; no message contains anything of a key. Knows no cipher and
 import re
 from base64 import b64decode
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 
 # AES-256.
 KEY_SIZE = 32

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from edge_sidecars.runtime.values import BadInput, describe_failure
+from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from relay_sidecar.node.installation import PUBLIC_CA, SERVING, write_whole
 
 VALID_FROM: Final = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)

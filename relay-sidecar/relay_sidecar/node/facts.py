@@ -14,8 +14,8 @@ import msgspec
 
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.kubeapi.kubeconfig_file import KubeContext
-from edge_sidecars.runtime.status_command import StatusDocument, connection_to
-from edge_sidecars.runtime.values import Address, BadInput, address
+from edge_sidecars.runtime.cli.status_command import StatusDocument, connection_to
+from edge_sidecars.runtime.cli.values import Address, BadInput, address
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 from relay_sidecar.node import cni, snapshot, units
 from relay_sidecar.node.doctor import (

@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from edge_sidecars.kubeapi.kubeconfig_file import KubeContext, read_context
-from edge_sidecars.runtime.values import BadInput, describe_failure
+from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.process import VERSION
-from edge_sidecars.runtime.values import BadInput
 
 # In the data directory.
 FOLDER: Final = Path("node")

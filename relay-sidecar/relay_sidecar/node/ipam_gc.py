@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from edge_sidecars.kubeapi import Unreachable
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.node.cni import BINARY
 from relay_sidecar.node.identity import context_of, identity_of
 from relay_sidecar.node.kubelet_api import PODS, TIMEOUT, KubeletApi, node_of

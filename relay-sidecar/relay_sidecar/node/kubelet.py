@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from edge_sidecars.kubeapi.kubeconfig_file import read_context
-from edge_sidecars.runtime.values import Address, BadInput, describe_failure
+from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 
 _ROTATE = "let kubelet renew its certificate in a file (rotateCertificates: true)"
 

@@ -13,7 +13,7 @@ import msgspec
 
 from edge_sidecars.kubeapi import ApiTransport, Request, UnusableCredentials
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 
 # Seconds.
 TIMEOUT: Final = 20.0

@@ -15,7 +15,7 @@ from ctypes import c_char_p, c_int, c_long, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import Final
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.node.installation import write_whole
 
 # Those of the node's CA, relay_sidecar/node/authority.py.

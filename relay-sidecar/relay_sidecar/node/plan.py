@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from edge_sidecars.runtime.values import Address, BadInput
+from edge_sidecars.runtime.cli.values import Address, BadInput
 from relay_sidecar.node import cni, kubelet, snapshot, units
 from relay_sidecar.node.installation import PUBLIC_CA, SERVING, FileChange, Installation
 

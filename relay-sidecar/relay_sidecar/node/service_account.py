@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 
 CA, TOKEN, NAMESPACE = "ca.crt", "token", "namespace"
 _MARK: Final = ".relay-sidecar"

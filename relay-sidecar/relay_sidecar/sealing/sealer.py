@@ -26,7 +26,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.core.sealed_form import KEY_SIZE, associated_data
 from relay_sidecar.sealing.key_file import NoKey, read_key_file
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from edge_sidecars.kubeapi.credentials import WatchedFiles, verify_clients
-from edge_sidecars.runtime.values import Address, BadInput, describe_failure
+from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 

@@ -8,7 +8,7 @@ from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.local_apiserver.core.api_errors import not_served
 from edge_sidecars.local_apiserver.local_apiserver import LocalApiServer
 from edge_sidecars.local_apiserver.storage import Unusable
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.walstore.files import DirectoryInUse
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config

@@ -17,8 +17,8 @@ from edge_sidecars.kubeapi import (
     Credentials,
     Unreachable,
 )
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.process import VERSION
-from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.walstore.files import DirectoryInUse
 from relay_sidecar.access.admission import Access
 from relay_sidecar.config.config import Config

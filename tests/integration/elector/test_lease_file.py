@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from edge_sidecars.kubeapi import Plain
-from elector_sidecar import app, lease_file
+from elector_sidecar import app
 from elector_sidecar.config.config import load
 from elector_sidecar.elector import Elector
+from elector_sidecar.leases import lease_file
 from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, Fleet

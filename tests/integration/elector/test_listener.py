@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.cli.values import Address
 from elector_sidecar.web import listener
 from tests.integration.elector.pair import Pair
 from tools.harness.controlplane.answer import ask, exchange

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from edge_sidecars.runtime.values import seconds
+from edge_sidecars.runtime.cli.values import seconds
 from tests.integration.gm.shop import Shop
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.fleet import STEADY

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from edge_sidecars.runtime.options import declared, flag
+from edge_sidecars.runtime.cli.options import declared, flag
 from elector_sidecar.config.config import Config as ElectorConfig
 from relay_sidecar.config.config import Config as RelayConfig
 from tests.integration.manifests.gm_and_lc import until

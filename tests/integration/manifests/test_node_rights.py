@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.cli.values import Address
 from relay_sidecar.node.kubelet import of_pods
 from tests.integration.relay.node_place import GROUP, NODE, NodePlace
 from tests.unit.manifests.built import MANIFESTS, Json, of_kind

@@ -13,7 +13,7 @@ from typing import Self
 
 import uvloop
 
-from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.web.listener import listening
 from tools.harness.controlplane.reservation import LOOPBACK

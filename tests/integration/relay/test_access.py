@@ -16,7 +16,7 @@ import pytest
 
 from edge_sidecars.kubeapi import InCluster
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.cli.values import Address
 from relay_sidecar.access.own import OwnAccess
 from tests.integration.relay.door import Callers, door
 from tests.integration.relay.hosted import Hosted

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.web.listener import MIN_CONNECTIONS, ServingCertificate, connection_limit
 from tests.integration.relay.hosted import Hosted, Opened

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elector_sidecar.check_command import main
+from elector_sidecar.commands.check import main
 from tools.harness.pods.raw_server import Connection, RawServer
 
 PROOF = "X-Leader-Valid-Until: 12.5\r\n"
@@ -190,7 +190,7 @@ def test_check_imports_neither_asyncio_nor_aiohttp() -> None:
     """It is started every second by probes; an interpreter takes 15 ms, aiohttp 200 more."""
     modules = imported("check", "--url", "http://127.0.0.1:1")
     assert "socket" in modules
-    assert "elector_sidecar.check_command" in modules
+    assert "elector_sidecar.commands.check" in modules
     for costly in (
         "asyncio",
         "aiohttp",

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from elector_sidecar.rbac_command import main
+from elector_sidecar.commands.rbac import main
 from tests.unit.manifests.built import MANIFESTS, Json
 from tools.harness.pods.elector import ELECTOR_RULES
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from gm.config.config import Mode, load
 
 

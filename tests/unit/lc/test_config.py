@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from lc.config.config import Config, load
 
 GM = {"GM_ADDRESS": "gm.sedna:9000", "NODENAME": "edge-a"}

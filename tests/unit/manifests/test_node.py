@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from edge_sidecars.runtime.options import SERVICE_ACCOUNT_DIR
-from edge_sidecars.runtime.values import address
+from edge_sidecars.runtime.cli.options import SERVICE_ACCOUNT_DIR
+from edge_sidecars.runtime.cli.values import address
 from relay_sidecar.commands.node import DATA_DIR
 from relay_sidecar.config import DEFAULT_LISTEN
 from relay_sidecar.node.cni import STICKY

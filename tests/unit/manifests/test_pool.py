@@ -12,8 +12,8 @@ import pool_sidecar.config.controller_config
 import pool_sidecar.config.member_config
 import relay_sidecar.config
 import relay_sidecar.config.config
-from edge_sidecars.runtime.options import flag
-from edge_sidecars.runtime.values import address
+from edge_sidecars.runtime.cli.options import flag
+from edge_sidecars.runtime.cli.values import address
 from elector_sidecar.config.config import Config as ElectorConfig
 from pool_sidecar.config.member_config import MemberConfig
 from pool_sidecar.core import pool_member

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from pool_sidecar.config.controller_config import ControllerConfig, load
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from pool_sidecar.core.controller.taints import MaxDead

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.cli.values import Address
 from pool_sidecar.core.members import Peer
 from pool_sidecar.lan.client import PeerClient, Refused
 from pool_sidecar.lan.local_proxy import LocalProxy

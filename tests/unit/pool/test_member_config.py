@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from pool_sidecar.config.member_config import MemberConfig, load
 
 NODE = {"NODE_NAME": "n1", "HOST_IP": "10.0.0.1"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.runtime.values import (
+from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
     address,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.commands import in_cluster
 from relay_sidecar.commands.node import DATA_DIR
 from relay_sidecar.node.installation import PUBLIC_CA

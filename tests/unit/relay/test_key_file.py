@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.core.sealed_form import parse_key
 from relay_sidecar.sealing.key_file import FileKey, NoKey, read_key_file
 from tests.examples import examples

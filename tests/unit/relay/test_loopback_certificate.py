@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.node import authority, loopback_certificate
 from relay_sidecar.node.loopback_certificate import ADDRESSES, NAMES, ensure_loopback_serving
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.commands.node import main
 from relay_sidecar.node.authority import CA_KEY, ensure_serving
 from relay_sidecar.node.installation import PUBLIC_CA, SERVING

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from edge_sidecars.runtime.cli.values import BadInput, address
 from edge_sidecars.runtime.process import VERSION
-from edge_sidecars.runtime.values import BadInput, address
 from relay_sidecar.node import cni, snapshot, units
 from relay_sidecar.node.facts import listen_of, status_url_of
 from relay_sidecar.node.installation import RECORD, FileChange, Installation

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edge_sidecars.runtime.values import BadInput, address
+from edge_sidecars.runtime.cli.values import BadInput, address
 from relay_sidecar.node import cni, units
 from relay_sidecar.node.installation import FileChange, Installation
 from relay_sidecar.node.plan import CREDENTIAL, NodeOptions, plan

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.core.sealed_form import associated_data
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob, Saved
@@ -369,7 +369,7 @@ def test_without_the_library_the_flag_is_one_line_that_says_what_to_install(
     tmp_path: Path,
 ) -> None:
     program = f"import sys\nfrom pathlib import Path\nsys.modules['Crypto'] = None\n{OPEN}\n"
-    program += "from edge_sidecars.runtime.values import BadInput\n"
+    program += "from edge_sidecars.runtime.cli.values import BadInput\n"
     program += "try: use()\nexcept BadInput as error: print(error)"
     told = run(program, tmp_path)
     assert told.startswith("--keep-secrets needs the Python package pycryptodome")

@@ -4,7 +4,7 @@ Pure. Each number stands here once, beside the row that it judges. Sedna's were 
 a machine of two cores like those that this benchmark is made for.
 """
 
-from edge_sidecars.runtime.values import seconds
+from edge_sidecars.runtime.cli.values import seconds
 from elector_sidecar.core.timing import TAKEOVER_JITTER
 from tools.bench.gm import crowd, datasets, failover, jobs, latency, reconnect, shards, storm
 from tools.bench.gm.result import REFERENCE, Results

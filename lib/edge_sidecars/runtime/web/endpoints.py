@@ -9,8 +9,8 @@ status and headers and without a body, because health checks ask by any of the t
 from collections.abc import Iterable, Mapping
 
 from edge_sidecars.runtime import process_metrics
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.metrics import CONTENT_TYPE, Metric, render
-from edge_sidecars.runtime.values import BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler
 

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from aiohttp.http import HttpProcessingError
 
-from edge_sidecars.runtime.values import Address, BadInput
+from edge_sidecars.runtime.cli.values import Address, BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import HANDSHAKE_TIMEOUT, ConnectionLimit, Handler
 

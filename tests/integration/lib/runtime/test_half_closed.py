@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from edge_sidecars.runtime.values import Address
+from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web import connections
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.runtime.values import Address, BadInput
+from edge_sidecars.runtime.cli.values import Address, BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web import listener
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions

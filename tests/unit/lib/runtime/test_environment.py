@@ -2,8 +2,8 @@
 
 import pytest
 
-from edge_sidecars.runtime.environment import unknown_variables
-from edge_sidecars.runtime.nearest import distance, nearest
+from edge_sidecars.runtime.cli.environment import unknown_variables
+from edge_sidecars.runtime.cli.nearest import distance, nearest
 from elector_sidecar.config.config import parser as elector_parser
 from lc.config.config import parser as lc_parser
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edge_sidecars.runtime import probe
+from edge_sidecars.runtime.cli import probe
 from tools.harness.pods.raw_server import Connection, RawServer
 
 # Each program's package, and the variable that says where it listens.

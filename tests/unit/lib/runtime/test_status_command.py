@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, age, aligned
-from edge_sidecars.runtime.values import Address, BadInput, address
+from edge_sidecars.runtime.cli.status_command import StatusCommand, StatusDocument, age, aligned
+from edge_sidecars.runtime.cli.values import Address, BadInput, address
 
 
 @pytest.mark.parametrize(

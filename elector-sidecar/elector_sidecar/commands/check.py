@@ -7,7 +7,7 @@ For exec probes and keepalived in images without curl. Imports nothing that cost
 import sys
 from collections.abc import Mapping
 
-from edge_sidecars.runtime.probe import ask, parse_options, url_of
+from edge_sidecars.runtime.cli.probe import ask, parse_options, url_of
 
 USAGE = """usage: elector-sidecar check [--url URL] [--min-remaining 2s] [--min-age 3s]
                              [--timeout 2s]

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edge_sidecars.runtime.parser import Parser as Parser
-from edge_sidecars.runtime.values import BadInput, seconds, size, whole
+from edge_sidecars.runtime.cli.parser import Parser as Parser
+from edge_sidecars.runtime.cli.values import BadInput, seconds, size, whole
 from edge_sidecars.runtime.version import VERSION
 
 # Where kubelet projects the pod's token, CA and namespace.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NoReturn, TypeVar
 
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edge_sidecars.runtime.options import (
+from edge_sidecars.runtime.cli.options import (
     SERVICE_ACCOUNT_DIR,
     Options,
     Parser,
@@ -24,7 +24,7 @@ from edge_sidecars.runtime.options import (
     named,
     pod_namespace,
 )
-from edge_sidecars.runtime.status_command import (
+from edge_sidecars.runtime.cli.status_command import (
     BAD_INPUT,
     TIMEOUT,
     StatusDocument,
@@ -32,7 +32,7 @@ from edge_sidecars.runtime.status_command import (
     aligned,
     connection_to,
 )
-from edge_sidecars.runtime.values import BadInput, address, url
+from edge_sidecars.runtime.cli.values import BadInput, address, url
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
 from elector_sidecar.config.config import NAME_PATTERN, NAMESPACE_PATTERN
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds

@@ -6,7 +6,7 @@ Asks the elector on this machine; what it is shown promises the asker nothing (S
 from collections.abc import Mapping
 from typing import Any
 
-from edge_sidecars.runtime.status_command import StatusCommand, StatusDocument, listens_at, page
+from edge_sidecars.runtime.cli.status_command import StatusCommand, StatusDocument, listens_at, page
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
 
 

@@ -46,7 +46,7 @@ def start(
         if command not in known:
             sys.exit(_unknown_command(command, known, program=program))
     if command == "livez":
-        from edge_sidecars.runtime.probe import livez
+        from edge_sidecars.runtime.cli.probe import livez
 
         variable = next((name for name in variables if os.environ.get(name)), "")
         address = listen(os.environ)
@@ -63,7 +63,7 @@ def start(
 
 
 def _unknown_command(command: str, known: Sequence[str], *, program: str) -> int:
-    from edge_sidecars.runtime.parser import did_you_mean
+    from edge_sidecars.runtime.cli.parser import did_you_mean
 
     sys.stderr.write(
         f"{program}: {command!r:.80} is no sub-command{did_you_mean(command, known)}: "

@@ -117,7 +117,7 @@ def _connect(address: tuple[str, int] | str, timeout: float) -> socket.socket:
 def url_of(listen: str, variable: str) -> str:
     """Raises ValueError, which begins with the variable that has `listen`."""
     # Probes whose address is a constant do without.
-    from edge_sidecars.runtime.values import BadInput, address
+    from edge_sidecars.runtime.cli.values import BadInput, address
 
     try:
         return address(listen).dialled.url

@@ -8,8 +8,8 @@ import argparse
 import sys
 from collections.abc import Mapping
 
-from edge_sidecars.runtime.options import Options, Parser
-from edge_sidecars.runtime.rbac_manifest import (
+from edge_sidecars.runtime.cli.options import Options, Parser
+from edge_sidecars.runtime.cli.rbac_manifest import (
     Account,
     Grant,
     Rule,
@@ -17,7 +17,7 @@ from edge_sidecars.runtime.rbac_manifest import (
     namespace,
     service_account,
 )
-from edge_sidecars.runtime.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput
 from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import MAX_LABEL_VALUE, MAX_NAME, NAME_PATTERN
 

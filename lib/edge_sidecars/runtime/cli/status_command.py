@@ -16,9 +16,9 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from edge_sidecars.runtime.options import Options, Parser
-from edge_sidecars.runtime.values import Address, BadInput, address
-from edge_sidecars.runtime.values import url as checked_url
+from edge_sidecars.runtime.cli.options import Options, Parser
+from edge_sidecars.runtime.cli.values import Address, BadInput, address
+from edge_sidecars.runtime.cli.values import url as checked_url
 
 # Seconds; whoever does not answer on this machine within so many does not answer.
 TIMEOUT = 5.0

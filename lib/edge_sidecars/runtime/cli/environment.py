@@ -7,9 +7,9 @@ a shell has its own. One that differs from a known one by at most two letters is
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from edge_sidecars.runtime.cli.nearest import nearest
+from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.nearest import nearest
-from edge_sidecars.runtime.parser import Parser
 
 # What kubelet injects for a Service of the same name: "tcp://10.0.0.1:80", and its parts
 # (pkg/kubelet/envvars/envvars.go).

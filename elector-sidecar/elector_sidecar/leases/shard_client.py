@@ -18,7 +18,7 @@ from edge_sidecars.kubeapi import (
 from edge_sidecars.runtime.log import logger
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease
-from elector_sidecar.lease_client import (
+from elector_sidecar.leases.lease_client import (
     Applied,
     Conflicted,
     Found,

@@ -1,0 +1,1 @@
+"""The sub-commands beside `run`: check, rbac, shards, status."""
