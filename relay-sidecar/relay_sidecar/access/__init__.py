@@ -8,4 +8,6 @@ node                 a node by its client certificate, others as `caller`
 kubelet_process      whose a connection is, by its process
 access_reviews       how upstream is asked
 authorization_store  what upstream said, persisted
+kept_tokens          kept answers to TokenRequest, with their disk and their pods: with
+                     `--keep-secrets` on a node
 """

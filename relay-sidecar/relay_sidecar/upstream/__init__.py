@@ -1,1 +1,2 @@
-"""All requests to upstream: `reflector/` (list+watch), probes, requests that are passed on."""
+"""All requests to upstream: `reflector/` (list+watch), probes, requests that are passed on, and
+`documents/` (discovery and OpenAPI)."""

@@ -20,7 +20,7 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.link import SERVER
-from relay_sidecar.documents.documents import DocumentCache
+from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.messages import ClientRequest, asks_for_upgrade
 from relay_sidecar.upstream.proxy import IS_PASSED_ON, LONGEST_REQUEST
 from relay_sidecar.web.discovery import Discovery

@@ -9,7 +9,7 @@ from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE
-from relay_sidecar.documents.documents import CachedDocument, DocumentCache
+from relay_sidecar.upstream.documents.documents import CachedDocument, DocumentCache
 from relay_sidecar.upstream.messages import ClientRequest
 from relay_sidecar.web.responses import age_headers
 from relay_sidecar.web.upstream import Upstream

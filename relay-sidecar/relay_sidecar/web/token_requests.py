@@ -12,13 +12,13 @@ from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER
+from relay_sidecar.access.kept_tokens import KeptTokens
 from relay_sidecar.core.token_requests.kept_answers import Refuse, Replay, TokenAnswer
 from relay_sidecar.core.token_requests.token_request import (
     MAX_BODY,
     TokenRequestKey,
     token_request_key,
 )
-from relay_sidecar.tokens.kept_tokens import KeptTokens
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest, upload_of
 
 

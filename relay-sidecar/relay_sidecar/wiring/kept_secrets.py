@@ -6,18 +6,18 @@ from functools import partial
 from pathlib import Path
 
 from edge_sidecars.runtime.log import fields, logger
+from relay_sidecar.access.kept_tokens import KeptTokens, pods_of
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.access.offline_clock import OfflineClock
 from relay_sidecar.core.token_requests.token_request import TokenRequestKey
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
-from relay_sidecar.sealing.sealed_secrets import DATA_KEY, SPACE, TOKENS, SealedSecrets
-from relay_sidecar.sealing.sealer import Sealer
+from relay_sidecar.journal.sealing.sealed_secrets import DATA_KEY, SPACE, TOKENS, SealedSecrets
+from relay_sidecar.journal.sealing.sealer import Sealer
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import KeptTokenStatus, SecretsStatus
-from relay_sidecar.tokens.kept_tokens import KeptTokens, pods_of
 from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.web.token_requests import TokenRequests
 

@@ -24,10 +24,6 @@ from relay_sidecar.access.admission import Access
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.documents import documents, schemas
-from relay_sidecar.documents.document_source import DocumentSource
-from relay_sidecar.documents.documents import DocumentCache
-from relay_sidecar.documents.schemas import Schemas
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams.stream_journal import everything, restore
@@ -36,6 +32,10 @@ from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import SecretsStatus, UpstreamLinkStatus
 from relay_sidecar.upstream import persisted_verdict
+from relay_sidecar.upstream.documents import documents, schemas
+from relay_sidecar.upstream.documents.document_source import DocumentSource
+from relay_sidecar.upstream.documents.documents import DocumentCache
+from relay_sidecar.upstream.documents.schemas import Schemas
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.persisted_verdict import PersistedVerdict
 from relay_sidecar.upstream.proxy import Proxy
@@ -50,7 +50,7 @@ from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.upkeep import DocumentRefresh, keep_preloaded
 
 if TYPE_CHECKING:
-    from relay_sidecar.sealing.sealed_secrets import SealedSecrets
+    from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
 
 # Seconds for which the first requests wait to learn whether there is an upstream.
 FIRST_VERDICT = 0.3

@@ -12,9 +12,9 @@ from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.config.preload import Preload
-from relay_sidecar.documents.document_source import DocumentSource, prefetch
-from relay_sidecar.documents.documents import JSON, DocumentCache
 from relay_sidecar.streams.streams import Streams
+from relay_sidecar.upstream.documents.document_source import DocumentSource, prefetch
+from relay_sidecar.upstream.documents.documents import JSON, DocumentCache
 
 # Seconds between two looks at which version of a group upstream prefers.
 PRELOAD_RETRY = 0.5

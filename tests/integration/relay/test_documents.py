@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from edge_sidecars.apimachinery.discovery import AGGREGATED
-from relay_sidecar.documents.document_source import ACCEPT, FetchedDocument, prefetch
-from relay_sidecar.documents.documents import JSON, SPACE, CachedDocument, DocumentCache
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
+from relay_sidecar.upstream.documents.document_source import ACCEPT, FetchedDocument, prefetch
+from relay_sidecar.upstream.documents.documents import JSON, SPACE, CachedDocument, DocumentCache
 from tests.integration.relay.asked import Asked, with_upstream
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.sedna_kinds import install

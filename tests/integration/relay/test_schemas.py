@@ -7,11 +7,11 @@ import pytest
 
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import Unreachable
-from relay_sidecar.documents.documents import SPACE as DOCUMENTS
-from relay_sidecar.documents.documents import DocumentCache
-from relay_sidecar.documents.schemas import SPACE, Schemas
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
+from relay_sidecar.upstream.documents.documents import SPACE as DOCUMENTS
+from relay_sidecar.upstream.documents.documents import DocumentCache
+from relay_sidecar.upstream.documents.schemas import SPACE, Schemas
 from tests.integration.relay.asked import Asked, with_upstream
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.proxy import FaultProxy

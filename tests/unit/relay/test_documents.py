@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from relay_sidecar.documents.documents import SPACE, CachedDocument, DocumentCache
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
+from relay_sidecar.upstream.documents.documents import SPACE, CachedDocument, DocumentCache
 from tests.unit.relay.journal_history import play
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

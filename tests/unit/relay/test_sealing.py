@@ -17,7 +17,7 @@ from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.core.sealed_form import associated_data
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob, Saved
-from relay_sidecar.sealing.sealer import OVERHEAD, Sealer
+from relay_sidecar.journal.sealing.sealer import OVERHEAD, Sealer
 from tests.examples import examples
 from tests.unit.relay.journal_history import play
 
@@ -351,7 +351,7 @@ def run(program: str, folder: Path) -> str:
 
 
 OPEN = """
-from relay_sidecar.sealing.sealer import Sealer
+from relay_sidecar.journal.sealing.sealer import Sealer
 def use():
     path = Path(sys.argv[1])
     Sealer.open(path, data_dir=path.parent / "data", credentials_dir=None, wrapped=None)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay_sidecar.sealing.xaes_gcm import NONCE_SIZE, XaesGcm
+from relay_sidecar.journal.sealing.xaes_gcm import NONCE_SIZE, XaesGcm
 from tests.examples import examples
 
 # The Galois/Counter Mode of Operation, submitted to NIST, appendix B: cases 13 to 16 (AES-256 with

@@ -17,7 +17,7 @@ from edge_sidecars.apimachinery.discovery import AGGREGATED, group_version_paths
 from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.kubeapi import ApiTransport, Request, TooLong, Unreachable
 from relay_sidecar.core.link import LinkEvidence, is_of_api_server
-from relay_sidecar.documents.documents import JSON, DocumentCache
+from relay_sidecar.upstream.documents.documents import JSON, DocumentCache
 
 # Bytes; /openapi/v2 of a cluster with hundreds of custom resources.
 MAX_DOCUMENT = 64 * 1024 * 1024

@@ -35,8 +35,8 @@ from relay_sidecar.core.token_requests.persisted_answer import decode, encode, r
 from relay_sidecar.core.token_requests.token_request import TokenRequestKey, issued_token
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
-from relay_sidecar.sealing.sealed_secrets import TOKENS as SPACE
-from relay_sidecar.sealing.sealer import Sealer
+from relay_sidecar.journal.sealing.sealed_secrets import TOKENS as SPACE
+from relay_sidecar.journal.sealing.sealer import Sealer
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 

@@ -23,7 +23,7 @@ from relay_sidecar.journal.records import (
     StreamDeleted,
     StreamTouched,
 )
-from relay_sidecar.sealing.sealer import Sealer
+from relay_sidecar.journal.sealing.sealer import Sealer
 
 # The journal's space of the wrapped data key.
 SPACE: Final = "sealing"

@@ -21,10 +21,10 @@ from edge_sidecars.apimachinery.openapi import PublishedSchema, read_hashes, rea
 from edge_sidecars.apimachinery.resources import ResourceName, known_fields
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.documents.document_source import DocumentSource, openapi_path, refresh
-from relay_sidecar.documents.documents import JSON, CachedDocument, DocumentCache
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
+from relay_sidecar.upstream.documents.document_source import DocumentSource, openapi_path, refresh
+from relay_sidecar.upstream.documents.documents import JSON, CachedDocument, DocumentCache
 
 # Of the journal's `Blob`.
 SPACE = "schemas"

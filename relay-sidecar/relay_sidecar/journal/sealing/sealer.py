@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Self
 
 from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.core.sealed_form import KEY_SIZE, associated_data
-from relay_sidecar.sealing.key_file import NoKey, read_key_file
+from relay_sidecar.journal.sealing.key_file import NoKey, read_key_file
 
 if TYPE_CHECKING:
-    from relay_sidecar.sealing.xaes_gcm import XaesGcm
+    from relay_sidecar.journal.sealing.xaes_gcm import XaesGcm
 
 # The layout of what is sealed: this byte, 24 of nonce, the ciphertext, 16 of tag.
 _FORMAT = b"\x01"
@@ -119,7 +119,7 @@ class Sealer:
 def _cipher(key: bytes) -> "XaesGcm":
     try:
         # Costs memory, which only --keep-secrets is worth.
-        from relay_sidecar.sealing.xaes_gcm import XaesGcm
+        from relay_sidecar.journal.sealing.xaes_gcm import XaesGcm
     except ImportError as error:
         raise BadInput(
             "--keep-secrets needs the Python package pycryptodome, which the image relay-sidecar "
