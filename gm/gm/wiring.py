@@ -26,11 +26,11 @@ from gm.cache.informer_cache import ALL_NAMESPACES
 from gm.cache.informers import Informers
 from gm.config.config import Config, Leadership, Mode
 from gm.controller import crd_check
-from gm.controller.api_writes import ApiWrites
+from gm.controller.api_writes import api_writes
 from gm.controller.applier import Applier
 from gm.controller.controller import Controller
 from gm.controller.crd_check import MissingDefinitions
-from gm.controller.events import EventRecorder
+from gm.controller.events import event_recorder
 from gm.controller.ownership import Ownership, ShardOwner, SingleLeader, everything
 from gm.controller.relay_link import Link
 from gm.controller.secret_lookup import SecretLookup
@@ -82,11 +82,11 @@ class GlobalManager:
         )
         self.link = Link(relay, lambda: self.informers.moved())
         self.informers = Informers(lambda: self.link.is_up, namespaces=config.namespaces)
-        self._writes = ApiWrites(api, self.ownership.may_act, timeout=timeout)
-        self._report_writes = ApiWrites(
+        self._writes = api_writes(api, self.ownership.may_act, timeout=timeout)
+        self._report_writes = api_writes(
             api, lambda _: self._is_any or self.ownership.may_lead(), timeout=timeout
         )
-        self.events = EventRecorder(self._writes, instance=instance)
+        self.events = event_recorder(self._writes, instance=instance)
         self.controller = Controller(
             self.informers,
             self.ownership,
@@ -104,7 +104,7 @@ class GlobalManager:
             concurrency=config.concurrency,
         )
         # What an LC of Sedna's has said is nowhere else, whoever leads now.
-        self._late_writes = ApiWrites(api, everything, timeout=timeout)
+        self._late_writes = api_writes(api, everything, timeout=timeout)
         self._writer = NodeReportWriter(self.informers, self._report_writes)
         self._late_writer = NodeReportWriter(self.informers, self._late_writes)
         self._pruner = NodeReportWriter(self.informers, self._writes)

@@ -33,6 +33,8 @@ from relay_sidecar.config.config import parser as relay_parser
 LIBRARY = "lib/edge_sidecars"
 # What GM, LC and the controller of pools alone use of kubeapi.
 REFLECTOR = "kubeapi/reflector.py"
+# Without shards.
+_LEADER_CLIENT = ("leader_client/client.py", "leader_client/document_stream.py")
 # `level` is a method of `logger` under a name.
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log", "level"}
 _METRIC = re.compile(r"(leader_election|edge_sidecars|process|elector|relay|pool|gm|lc)_[a-z0-9_]+")
@@ -77,7 +79,7 @@ PROGRAMS = {
         controller_parser(),
         CONTROLLER_PREFIX,
         "metrics.py",
-        ("runtime", REFLECTOR, "leader_client/client.py", "leader_client/document_stream.py"),
+        ("runtime", REFLECTOR, "controllers", *_LEADER_CLIENT),
     ),
     "pool": Program(
         "pool-sidecar/pool_sidecar/member",
@@ -94,7 +96,7 @@ PROGRAMS = {
         gm_parser(),
         GM_PREFIX,
         "telemetry/metrics.py",
-        ("runtime", REFLECTOR, "leader_client"),
+        ("runtime", REFLECTOR, "controllers", "leader_client"),
     ),
     "lc": Program(
         "lc/lc",

@@ -34,11 +34,12 @@ class Component:
 
 LIBRARY = "edge_sidecars"
 _SHARED = ("runtime", "kubeapi", "apimachinery")
+_OF_CONTROLLERS = (*_SHARED, "controllers", "leader_client")
 COMPONENTS = {
     "elector": Component("elector-sidecar", "elector_sidecar", _SHARED),
     "relay": Component("relay-sidecar", "relay_sidecar", (*_SHARED, "walstore")),
-    "pool": Component("pool-sidecar", "pool_sidecar", (*_SHARED, "leader_client")),
-    "gm": Component("sedna-gm", "gm", (*_SHARED, "leader_client", "sedna_api"), "gm"),
+    "pool": Component("pool-sidecar", "pool_sidecar", _OF_CONTROLLERS),
+    "gm": Component("sedna-gm", "gm", (*_OF_CONTROLLERS, "sedna_api"), "gm"),
     "lc": Component("sedna-lc", "lc", (*_SHARED, "sedna_api", "walstore"), "lc"),
 }
 

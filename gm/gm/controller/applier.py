@@ -10,12 +10,12 @@ object that the plan is for, also that of another one's status.
 
 import msgspec
 
+from edge_sidecars.controllers.guarded_writes import GuardedWrites
 from edge_sidecars.kubeapi import ApiError, Conflict, NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json
 from edge_sidecars.sedna_api.core.kinds import API_VERSION, MODEL, ResourceKind, kind_of
 from gm.cache.indexes import CHILD_KINDS
 from gm.cache.informers import Informers
-from gm.controller.api_writes import ApiWrites
 from gm.core.engine.engine import stands_for
 from gm.core.engine.plan import (
     ChildRefusal,
@@ -59,7 +59,7 @@ class ChildRefused(Exception):
 class Applier:
     """`has_labels`: the nodes that an object concerns stand on it as labels."""
 
-    def __init__(self, writes: ApiWrites, informers: Informers, *, has_labels: bool) -> None:
+    def __init__(self, writes: GuardedWrites, informers: Informers, *, has_labels: bool) -> None:
         self._writes = writes
         self._informers = informers
         self._has_labels = has_labels
@@ -161,7 +161,11 @@ class Applier:
         version = resource_version or str(child.resource_version)
         try:
             raw = await self._writes.delete(
-                path, uid=child.uid, resource_version=version, owner=owner.uid
+                path,
+                uid=child.uid,
+                resource_version=version,
+                propagation_policy="Background",
+                owner=owner.uid,
             )
         except NotFound:
             self._informers.forgot(child)

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from edge_sidecars.controllers.event_recorder import EventRecorder
+from edge_sidecars.controllers.guarded_writes import NotLeading
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.backoff import exponential
 from edge_sidecars.runtime.clock import boottime
@@ -24,9 +26,9 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from gm.cache.informers import Informers
 from gm.cache.node_index import MISSHAPEN
-from gm.controller.api_writes import TROUBLE, NotLeading
+from gm.controller.api_writes import TROUBLE
 from gm.controller.applier import Applier, ChildRefused, DecideAgain
-from gm.controller.events import EventRecorder
+from gm.controller.events import event
 from gm.controller.ownership import Covers, Ownership, everything
 from gm.controller.secret_lookup import SecretLookup
 from gm.controller.work_queue import WorkQueue
@@ -288,7 +290,8 @@ class Controller:
         if plan.waits_for and plan.waits_for != remembered.waits_for:
             logger.info("reports wait", extra=fields(object=str(document.key), why=plan.waits_for))
         remembered.waits_for = plan.waits_for
-        self._events.tell(document, plan.events)
+        for note in plan.events:
+            self._events.tell(event(document, note))
         again_in = plan.again_in
         if remembered.refusals and remembered.refused_until is None:
             again_in = REFUSED_FOR if again_in is None else again_in

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from edge_sidecars.controllers.guarded_writes import GuardedWrites, NotLeading
 from edge_sidecars.kubeapi import ApiError, Conflict, NotFound, Unreachable
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
@@ -25,7 +26,7 @@ from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from edge_sidecars.sedna_api.core.store_reports import Full, Gap, Outcome, RefusedReport
 from edge_sidecars.sedna_api.core.stored_report import AppliedReport, Entry, applied_of
 from gm.cache.informers import Informers
-from gm.controller.api_writes import TROUBLE, ApiWrites, NotLeading
+from gm.controller.api_writes import TROUBLE
 
 # Each conflict means that another GM, or the pruning, was quicker.
 ATTEMPTS = 8
@@ -44,7 +45,7 @@ class Contended(Exception):
 
 
 class NodeReportWriter:
-    def __init__(self, informers: Informers, writes: ApiWrites) -> None:
+    def __init__(self, informers: Informers, writes: GuardedWrites) -> None:
         self._informers = informers
         self._writes = writes
         self.written = 0

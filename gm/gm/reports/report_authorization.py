@@ -8,6 +8,7 @@ read.
 
 from collections.abc import Collection, Mapping
 
+from edge_sidecars.controllers.guarded_writes import GuardedWrites
 from edge_sidecars.kubeapi import NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, kind_of
@@ -15,7 +16,6 @@ from edge_sidecars.sedna_api.core.report import MalformedReport, Report, check
 from edge_sidecars.sedna_api.core.store_reports import RefusedReport
 from gm.cache.informers import Informers
 from gm.cache.node_index import MISSHAPEN, relations_of
-from gm.controller.api_writes import ApiWrites
 
 
 def malformed(report: Report) -> str:
@@ -31,7 +31,7 @@ class ReportAuthorization:
     """`namespaces`: those that are looked after; none for all."""
 
     def __init__(
-        self, informers: Informers, writes: ApiWrites, *, namespaces: Collection[str]
+        self, informers: Informers, writes: GuardedWrites, *, namespaces: Collection[str]
     ) -> None:
         self._informers = informers
         self._writes = writes

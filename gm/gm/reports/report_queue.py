@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from edge_sidecars.controllers.guarded_writes import NotLeading
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import is_set
@@ -30,7 +31,6 @@ from edge_sidecars.sedna_api.core.store_reports import (
     RefusedReport,
     Stored,
 )
-from gm.controller.api_writes import NotLeading
 from gm.hub.core.sedna_messages import Unresolved
 from gm.hub.ports import Answer, MayServe
 from gm.reports.node_report_writer import Contended, NodeReportWriter

@@ -7,15 +7,14 @@ of a Node is named but its taints.
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from edge_sidecars.controllers.guarded_writes import GuardedWrites, NotLeading
 from edge_sidecars.kubeapi import ApiClient, ApiError, NotFound, NotSent, Unreachable
-from edge_sidecars.kubeapi.client import JSON, MERGE_PATCH
 from pool_sidecar.core.controller.conditions import SetConditions
 from pool_sidecar.core.controller.membership import CreateMember, DeleteMember, LabelMember
 from pool_sidecar.core.controller.node_state import NodeState
@@ -33,12 +32,6 @@ from pool_sidecar.core.pool_member import (
 
 FIELD_MANAGER: Final = "pool-controller"
 NODES: Final = "/api/v1/nodes"
-# Where Events on objects without a namespace are (core validation of Events).
-EVENTS: Final = "/api/v1/namespaces/default/events"
-
-
-class NotLeading(Exception):
-    """Nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +44,18 @@ class Failure:
 
 
 class PoolApi:
-    """`may_act` says whether this process leads for longer than one request takes. `counts` by verb
-    and outcome: `ok`, a status, `unknown`, `not leading`."""
+    """`may_act` says whether this process leads for longer than one request takes."""
 
     def __init__(
         self, api: ApiClient, *, may_act: Callable[[], bool], timeout: float, pool_label: str
     ) -> None:
         self._api = api
-        self._may_act = may_act
         self._timeout = timeout
+        self.guarded = GuardedWrites(
+            api, lambda _: may_act(), field_manager=FIELD_MANAGER, timeout=timeout
+        )
         self._pool_label = pool_label
         self.parse_node = partial(NodeState.parse, pool_label=pool_label)
-        self.counts: Counter[tuple[str, str]] = Counter()
 
     async def nodes_of(self, pool: str) -> Sequence[NodeState]:
         """As etcd has them now."""
@@ -77,32 +70,29 @@ class PoolApi:
             "metadata": {"resourceVersion": str(command.node.resource_version)},
             "spec": {"taints": list(command.taints)},
         }
-        return self.parse_node(await self._patch(f"{NODES}/{command.name}", body))
+        return self.parse_node(await self.guarded.patch(f"{NODES}/{command.name}", body))
 
     async def write(self, command: Command) -> None:
         """A command about a PoolMember."""
         path = f"{PATH}/{command.name}"
         match command:
             case CreateMember():
-                await self._send("POST", PATH, _new_member(command))
+                await self.guarded.post(PATH, _new_member(command))
             case LabelMember():
                 labels = {POOL_LABEL: command.pool or None, MAY_LEAD_LABEL: _true(command.may_lead)}
-                await self._patch(path, {"metadata": {"uid": command.uid, "labels": labels}})
+                await self.guarded.patch(path, {"metadata": {"uid": command.uid, "labels": labels}})
             case JudgeMember():
                 spec = {"judged": "Dead" if command.is_dead else None}
-                await self._patch(path, {"metadata": {"uid": command.uid}, "spec": spec})
+                await self.guarded.patch(path, {"metadata": {"uid": command.uid}, "spec": spec})
             case SetConditions():
                 conditions = [it.document() for it in _stamped(command)]
                 status = {"conditions": conditions or None}
                 body = {"metadata": {"uid": command.uid}, "status": status}
-                await self._patch(f"{path}/status", body)
+                await self.guarded.patch(f"{path}/status", body)
             case DeleteMember():
                 await self._delete(path, command.uid)
             case TaintNode():
                 raise TypeError("taints are written by `taint`")
-
-    async def post_event(self, body: Json) -> None:
-        await self._send("POST", EVENTS, body)
 
     async def get(self, path: str) -> Json | None:
         """None where there is no such object."""
@@ -112,40 +102,11 @@ class PoolApi:
             return None
 
     async def _delete(self, path: str, uid: str) -> None:
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
-            await self._send("DELETE", path, options)
+            await self.guarded.delete(path, uid=uid)
         except NotFound:
             # Garbage collection was quicker.
             return
-
-    async def _patch(self, path: str, body: Json) -> bytes:
-        return await self._send("PATCH", path, body, content_type=MERGE_PATCH)
-
-    async def _send(self, method: str, path: str, body: Json, *, content_type: str = JSON) -> bytes:
-        """Raises `NotLeading`, `ApiError`, `Unreachable`."""
-        if not self._may_act():
-            self.counts[method, "not leading"] += 1
-            raise NotLeading
-        params = None if method == "DELETE" else {"fieldManager": FIELD_MANAGER}
-        outcome = "unknown"
-        try:
-            answer = await self._api.fetch(
-                method,
-                path,
-                timeout=self._timeout,
-                params=params,
-                body=body,
-                content_type=content_type,
-                pooled=True,
-            )
-            outcome = "ok"
-            return answer
-        except ApiError as error:
-            outcome = str(error.status)
-            raise
-        finally:
-            self.counts[method, outcome] += 1
 
 
 def failure(error: NotLeading | ApiError | Unreachable | ValueError) -> Failure:

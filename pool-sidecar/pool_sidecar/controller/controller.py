@@ -9,14 +9,15 @@ it. Changes are acted upon at once, and time is looked at each second.
 import asyncio
 from typing import Final, Never
 
+from edge_sidecars.controllers.guarded_writes import NotLeading
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from edge_sidecars.leader_client import LeaderClient
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger, sparing
 from pool_sidecar.config.controller_config import ControllerConfig
-from pool_sidecar.controller.api import NotLeading, PoolApi, failure
-from pool_sidecar.controller.events import Note, PoolEvents
+from pool_sidecar.controller.api import PoolApi, failure
+from pool_sidecar.controller.events import NodeEvents
 from pool_sidecar.controller.follow import follow_members, follow_nodes
 from pool_sidecar.controller.policies import PolicyWatch
 from pool_sidecar.core.controller.conditions import (
@@ -65,7 +66,7 @@ class Controller:
             pool_label=config.pool_label,
         )
         self.policies = PolicyWatch(self.writes)
-        self.events = PoolEvents(self.writes, instance=instance)
+        self.events = NodeEvents(self.writes.guarded, instance=instance)
         self.pool_label = config.pool_label
         self._moved = asyncio.Event()
         self._places = asyncio.Semaphore(CONCURRENCY)
@@ -100,7 +101,7 @@ class Controller:
             group.create_task(follow_members(self._api, self.core, self._moved.set))
             group.create_task(self.leader.run())
             group.create_task(self.policies.run())
-            group.create_task(self.events.run())
+            group.create_task(self.events.recorder.run())
             await self._loop(group)
 
     async def _loop(self, group: asyncio.TaskGroup) -> Never:
@@ -151,12 +152,12 @@ class Controller:
 
     def _tell(self, plan: Plan) -> None:
         for each in plan.undecided:
-            self.events.tell(Note(each.node, CANNOT_TELL, f"the node is kept: {each.why}"))
+            self.events.tell(each.node, CANNOT_TELL, f"the node is kept: {each.why}")
         for node in plan.refused:
-            self.events.tell(Note(node, POOL_FULL, pool_full(node.pool).message))
+            self.events.tell(node, POOL_FULL, pool_full(node.pool).message)
         for node in plan.bad_names:
             message = f"{node.pool!r:.80} is no name of a pool: lower-case letters, digits and -"
-            self.events.tell(Note(node, INVALID_POOL_NAME, message))
+            self.events.tell(node, INVALID_POOL_NAME, message)
 
     def _tell_done(self, command: Command) -> None:
         if isinstance(command, TaintNode):
@@ -171,13 +172,13 @@ class Controller:
                 f"{opinion.votes} of {opinion.voters} other members of the pool that are Ready say "
                 "that it is gone: its pods go after their seconds"
             )
-            self.events.tell(Note(node, DEAD, message))
+            self.events.tell(node, DEAD, message)
         elif node.is_dead and not any(it.get("key") == DEAD_KEY for it in command.taints):
-            self.events.tell(Note(node, NOT_DEAD, "its kubelet speaks again", is_warning=False))
+            self.events.tell(node, NOT_DEAD, "its kubelet speaks again", is_warning=False)
 
     def _tell_conditions(self, command: SetConditions) -> None:
         node = self.core.node(command.name)
         begun = [it for it in command.conditions if it.type == NOT_REACHABLE and not it.since]
         if node is not None:
             for each in begun:
-                self.events.tell(Note(node, NOT_REACHABLE, each.message))
+                self.events.tell(node, NOT_REACHABLE, each.message)

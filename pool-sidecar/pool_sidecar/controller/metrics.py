@@ -10,6 +10,7 @@ from pool_sidecar.core.controller.pool_controller import PoolCount
 
 def measure(controller: Controller) -> list[Metric]:
     counts, leader = tuple(controller.core.counts(boottime())), controller.leader
+    events = controller.events.recorder
 
     def by_pool(of: Callable[[PoolCount], int]) -> Sequence[tuple[str, int]]:
         return [(it.pool, of(it)) for it in counts]
@@ -81,13 +82,13 @@ def measure(controller: Controller) -> list[Metric]:
             "Writes to the API by verb and outcome: ok, a status, unknown, not leading.",
             tuple(
                 ({"verb": verb, "outcome": outcome}, float(n))
-                for (verb, outcome), n in sorted(controller.writes.counts.items())
+                for (verb, outcome), n in sorted(controller.writes.guarded.counts.items())
             ),
         ),
         counter(
             "pool_controller_events_total",
             "Events on Nodes by what became of them.",
-            [("told", controller.events.told), ("dropped", controller.events.dropped)],
+            [("told", events.told), ("dropped", events.dropped)],
             label="outcome",
         ),
     ]

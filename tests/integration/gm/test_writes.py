@@ -6,7 +6,7 @@ import json
 import pytest
 
 from edge_sidecars.kubeapi import ApiClient, Plain
-from gm.controller.api_writes import ApiWrites
+from gm.controller.api_writes import api_writes
 from tools.harness.pods.raw_server import Connection, RawServer
 
 
@@ -15,7 +15,7 @@ def test_a_write_carries_whatever_text_there_is(word: str) -> None:
     async def send(url: str) -> bytes:
         api = ApiClient(Plain(url), user_agent="gm/test")
         try:
-            writes = ApiWrites(api, lambda _: True, timeout=5.0)
+            writes = api_writes(api, lambda _: True, timeout=5.0)
             return await writes.put("/x", {"status": {"word": word, "count": 3}}, owner="u")
         finally:
             await api.close()

@@ -17,6 +17,7 @@ from types import coroutine
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
+from edge_sidecars.controllers.guarded_writes import NotLeading
 from edge_sidecars.kubeapi import ApiError, Conflict, NotFound
 from edge_sidecars.leader_client import shard_of
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
@@ -26,7 +27,7 @@ from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.core.stored_report import applied_of
 from gm.cache.indexes import CHILD_KINDS
 from gm.cache.informers import Informers
-from gm.controller.api_writes import ApiWrites, NotLeading
+from gm.controller.api_writes import api_writes
 from gm.controller.applier import Applier, ChildRefused, DecideAgain
 from gm.core.engine.engine import decide, references
 from gm.core.engine.plan import NODE, ObjectView
@@ -189,7 +190,7 @@ class Gm:
         self.work: dict[str, Work] = {}
         self.informers = Informers(lambda: True)
         port: Any = self._api
-        writes = ApiWrites(port, lambda uid: self._ring.owns(self.name, uid), timeout=1.0)
+        writes = api_writes(port, lambda uid: self._ring.owns(self.name, uid), timeout=1.0)
         self._applier = Applier(writes, self.informers, has_labels=True)
         self._writer = NodeReportWriter(self.informers, writes)
         position = len(self._api.history)

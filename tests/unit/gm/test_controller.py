@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from edge_sidecars.controllers.event_recorder import Event
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.sedna_api.core.api_object import Document
 from gm.cache.informers import Informers
@@ -43,7 +44,7 @@ class Owning:
 
 
 class Told:
-    def tell(self, document: Document, events: object) -> None:
+    def tell(self, event: Event) -> None:
         """Nobody listens."""
 
 
