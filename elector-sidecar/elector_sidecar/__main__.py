@@ -26,7 +26,7 @@ def main() -> None:
             "rbac": "elector_sidecar.commands.rbac",
         },
         extra="elector",
-        listen=lambda environ: environ.get("ELECTOR_LISTEN") or DEFAULT_LISTEN,
+        listen=DEFAULT_LISTEN,
         variables=("ELECTOR_LISTEN",),
     )
 

@@ -5,7 +5,6 @@ Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything el
 
 import os
 import sys
-from collections.abc import Mapping
 
 from edge_sidecars.runtime.cli.startup import start
 from gm.config import DEFAULT_LISTEN
@@ -15,17 +14,15 @@ def main() -> None:
     # What gRPC logs by itself is said by the exceptions too, in one line.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     commands = {"run": "gm.app", "status": "gm.status_command"}
-    start("sedna-gm", "gm.app", commands, extra="gm", listen=_listen, variables=("GM_LISTEN",))
+    start(
+        "sedna-gm", "gm.app", commands, extra="gm", listen=DEFAULT_LISTEN, variables=("GM_LISTEN",)
+    )
 
 
 def main_by_old_name() -> None:
     """The console script `gm` of 0.2, which goes with the next release."""
     sys.stderr.write("gm: this name is deprecated: call it sedna-gm\n")
     main()
-
-
-def _listen(environ: Mapping[str, str]) -> str:
-    return environ.get("GM_LISTEN") or DEFAULT_LISTEN
 
 
 if __name__ == "__main__":

@@ -13,13 +13,10 @@ from typing import Any
 import uvloop
 
 from edge_sidecars.kubeapi import ApiClient, Plain
-from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
-from edge_sidecars.runtime.cli.options import is_bare
+from edge_sidecars.runtime.cli.program import Program
 from edge_sidecars.runtime.cli.values import Address, BadInput
-from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import (
-    BAD_INPUT,
-    exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
     raise_descriptor_limit,
@@ -38,15 +35,11 @@ YOUNG_OBJECTS = 10_000
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    if is_bare(parser(), arguments, environ, prefix=PREFIX):
-        return BAD_INPUT
-    with exit_on_bad_input("sedna-gm", UnfitDefinitions):
-        config = load(arguments, environ)
-        setup(config.log_format, config.log_level)
-        warn_of_unknown_variables(parser(), environ, prefix=PREFIX)
-        instance = environ.get("POD_NAME") or socket.gethostname()
-        uvloop.run(_serve(config, instance))
-    return 0
+    instance = environ.get("POD_NAME") or socket.gethostname()
+    program = Program(
+        name="sedna-gm", prefix=PREFIX, parser=parser, load=load, refusals=(UnfitDefinitions,)
+    )
+    return program.run(arguments, environ, lambda config: uvloop.run(_serve(config, instance)))
 
 
 async def _serve(config: Config, instance: str) -> None:

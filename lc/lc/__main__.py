@@ -4,10 +4,11 @@ Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything el
 """
 
 import sys
-from collections.abc import Mapping
 
 from edge_sidecars.runtime.cli.startup import start
 from lc.config import DEFAULT_BIND_PORT
+
+_HOST = "127.0.0.1"
 
 
 def main() -> None:
@@ -17,8 +18,9 @@ def main() -> None:
         "lc.app",
         commands,
         extra="lc",
-        listen=_listen,
+        listen=f"{_HOST}:{DEFAULT_BIND_PORT}",
         variables=("LC_BIND_PORT", "BIND_PORT"),
+        host=_HOST,
     )
 
 
@@ -26,11 +28,6 @@ def main_by_old_name() -> None:
     """The console script `lc` of 0.2, which goes with the next release."""
     sys.stderr.write("lc: this name is deprecated: call it sedna-lc\n")
     main()
-
-
-def _listen(environ: Mapping[str, str]) -> str:
-    port = environ.get("LC_BIND_PORT") or environ.get("BIND_PORT") or DEFAULT_BIND_PORT
-    return f"127.0.0.1:{port}"
 
 
 if __name__ == "__main__":

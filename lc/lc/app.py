@@ -9,17 +9,15 @@ import os
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 
 import uvloop
 
-from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
-from edge_sidecars.runtime.cli.options import is_bare
+from edge_sidecars.runtime.cli.program import Program
 from edge_sidecars.runtime.cli.values import BadInput
-from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import (
-    BAD_INPUT,
     VERSION,
-    exit_on_bad_input,
     first_cause,
     freeze_gc,
     install_signal_handlers,
@@ -54,19 +52,26 @@ FREEZE_GC_AFTER = 2.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    if is_bare(parser(), arguments, environ, prefix=PREFIX, others=SEDNA_TWINS.values()):
-        return BAD_INPUT
+    program = Program(
+        name="sedna-lc",
+        prefix=PREFIX,
+        parser=parser,
+        load=partial(load, hostname=socket.gethostname()),
+        others=SEDNA_TWINS.values(),
+        refusals=(DirectoryInUse, NewerSchema),
+    )
+    return program.run(arguments, environ, _run)
+
+
+def _run(config: Config) -> int:
+    """The exit status."""
+    _check_directories(config)
     status = 0
-    with exit_on_bad_input("sedna-lc", DirectoryInUse, NewerSchema):
-        config = load(arguments, environ, hostname=socket.gethostname())
-        setup(config.log_format, config.log_level)
-        warn_of_unknown_variables(parser(), environ, prefix=PREFIX, others=SEDNA_TWINS.values())
-        _check_directories(config)
-        try:
-            uvloop.run(_serve(config))
-        except* (Damaged, StoreUnavailable) as group:
-            logger.error("the store cannot be used", extra=fields(error=first_cause(group)))
-            status = FAILED
+    try:
+        uvloop.run(_serve(config))
+    except* (Damaged, StoreUnavailable) as group:
+        logger.error("the store cannot be used", extra=fields(error=first_cause(group)))
+        status = FAILED
     return status
 
 

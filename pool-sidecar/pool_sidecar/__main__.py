@@ -3,8 +3,6 @@
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
 """
 
-from collections.abc import Mapping
-
 from edge_sidecars.runtime.cli.startup import start
 from pool_sidecar.config import DEFAULT_LISTEN
 
@@ -19,13 +17,9 @@ def main() -> None:
         "pool_sidecar.member_app",
         commands,
         extra="pool",
-        listen=_listen,
+        listen=DEFAULT_LISTEN,
         variables=("POOL_LISTEN",),
     )
-
-
-def _listen(environ: Mapping[str, str]) -> str:
-    return environ.get("POOL_LISTEN") or DEFAULT_LISTEN
 
 
 if __name__ == "__main__":

@@ -9,13 +9,10 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from edge_sidecars.kubeapi import ApiClient, Credentials, InCluster, Plain, UnusableCredentials
-from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
-from edge_sidecars.runtime.cli.options import is_bare
-from edge_sidecars.runtime.log import logger, setup
+from edge_sidecars.runtime.cli.program import Program
+from edge_sidecars.runtime.log import logger
 from edge_sidecars.runtime.process import (
-    BAD_INPUT,
     VERSION,
-    exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
     raise_descriptor_limit,
@@ -34,15 +31,15 @@ FREEZE_GC_AFTER = 5.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    if is_bare(parser(), arguments, environ, prefix=CONTROLLER_PREFIX):
-        return BAD_INPUT
-    with exit_on_bad_input("pool-sidecar controller", UnusableCredentials):
-        config = load(arguments, environ)
-        setup(config.log_format, config.log_level)
-        warn_of_unknown_variables(parser(), environ, prefix=CONTROLLER_PREFIX)
-        instance = environ.get("POD_NAME") or socket.gethostname()
-        asyncio.run(_serve(config, instance))
-    return 0
+    instance = environ.get("POD_NAME") or socket.gethostname()
+    program = Program(
+        name="pool-sidecar controller",
+        prefix=CONTROLLER_PREFIX,
+        parser=parser,
+        load=load,
+        refusals=(UnusableCredentials,),
+    )
+    return program.run(arguments, environ, lambda config: asyncio.run(_serve(config, instance)))
 
 
 def _credentials(config: ControllerConfig) -> Credentials:

@@ -12,14 +12,11 @@ from pathlib import Path
 from edge_sidecars.kubeapi import ApiClient, UnusableCredentials
 from edge_sidecars.kubeapi.credentials import read_token
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
-from edge_sidecars.runtime.cli.options import is_bare
+from edge_sidecars.runtime.cli.program import Program
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
-from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import (
-    BAD_INPUT,
     VERSION,
-    exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
     raise_descriptor_limit,
@@ -44,18 +41,23 @@ TOKEN_BYTES = 32
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    if is_bare(parser(), arguments, environ, prefix=PREFIX, others=("NODE_NAME",)):
-        return BAD_INPUT
-    with exit_on_bad_input("pool-sidecar", UnusableCredentials):
-        config = load(arguments, environ)
-        setup(config.log_format, config.log_level)
-        warn_of_unknown_variables(parser(), environ, prefix=PREFIX)
-        limit_buffers()
-        selector = GapSelector()
-        # Not uvloop's: only this one tells of a gap before it reads.
-        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-            runner.run(_serve(config, selector))
-    return 0
+    program = Program(
+        name="pool-sidecar",
+        prefix=PREFIX,
+        parser=parser,
+        load=load,
+        others=("NODE_NAME",),
+        refusals=(UnusableCredentials,),
+    )
+    return program.run(arguments, environ, _run)
+
+
+def _run(config: MemberConfig) -> None:
+    limit_buffers()
+    selector = GapSelector()
+    # Not uvloop's: only this one tells of a gap before it reads.
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(_serve(config, selector))
 
 
 def _token(path: Path) -> str:

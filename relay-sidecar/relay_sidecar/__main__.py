@@ -4,8 +4,6 @@
 Exit status: 0 after SIGTERM was obeyed, 2 for bad input (one line), anything else is a crash.
 """
 
-from collections.abc import Mapping
-
 from edge_sidecars.runtime.cli.startup import start
 from relay_sidecar.config import DEFAULT_STATUS_LISTEN
 
@@ -23,13 +21,9 @@ def main() -> None:
         "relay_sidecar.app",
         commands,
         extra="relay",
-        listen=_listen,
+        listen=DEFAULT_STATUS_LISTEN,
         variables=("RELAY_STATUS_LISTEN",),
     )
-
-
-def _listen(environ: Mapping[str, str]) -> str:
-    return environ.get("RELAY_STATUS_LISTEN") or DEFAULT_STATUS_LISTEN
 
 
 if __name__ == "__main__":

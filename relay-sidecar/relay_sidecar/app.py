@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from edge_sidecars.kubeapi import Credentials, InCluster, Plain, UnusableCredentials
-from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
-from edge_sidecars.runtime.cli.options import is_bare
+from edge_sidecars.runtime.cli.program import Program
 from edge_sidecars.runtime.cli.values import BadInput
-from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import (
-    BAD_INPUT,
     VERSION,
-    exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
     raise_descriptor_limit,
@@ -47,14 +44,14 @@ STATUS_CONNECTIONS = 64
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    if is_bare(parser(), arguments, environ, prefix=PREFIX):
-        return BAD_INPUT
-    with exit_on_bad_input("relay-sidecar", UnusableCredentials):
-        config = load(arguments, environ)
-        setup(config.log_format, config.log_level)
-        warn_of_unknown_variables(parser(), environ, prefix=PREFIX)
-        uvloop.run(_serve(config, environ))
-    return 0
+    program = Program(
+        name="relay-sidecar",
+        prefix=PREFIX,
+        parser=parser,
+        load=load,
+        refusals=(UnusableCredentials,),
+    )
+    return program.run(arguments, environ, lambda config: uvloop.run(_serve(config, environ)))
 
 
 async def _serve(config: Config, environ: Mapping[str, str]) -> None:

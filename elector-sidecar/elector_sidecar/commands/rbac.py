@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 
 from edge_sidecars.runtime.cli.options import Options, Parser
+from edge_sidecars.runtime.cli.program import run_command
 from edge_sidecars.runtime.cli.rbac_manifest import (
     Account,
     Grant,
@@ -21,6 +22,7 @@ from edge_sidecars.runtime.cli.values import BadInput
 from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import MAX_LABEL_VALUE, MAX_NAME, NAME_PATTERN
 
+PROG = "elector-sidecar rbac"
 LEASES = "coordination.k8s.io"
 ELECTION = "edge-sidecars.io/election"
 LABELS = {"edge-sidecars.io/component": "elector"}
@@ -57,20 +59,18 @@ _LEADER_LABEL = Rule(
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     """0, or 2 for bad input."""
-    try:
-        given = vars(_parser().parse_args(arguments))
-        options = Options(given, environ, prefix=PREFIX)
-        sys.stdout.write(manifest([_grant(options, given)]))
-    except BadInput as error:
-        sys.stderr.write(f"elector-sidecar rbac: {error}\n")
-        return 2
-    return 0
+    return run_command(PROG, lambda: _print(arguments, environ))
+
+
+def _print(arguments: list[str], environ: Mapping[str, str]) -> None:
+    given = vars(_parser().parse_args(arguments))
+    options = Options(given, environ, prefix=PREFIX)
+    sys.stdout.write(manifest([_grant(options, given)]))
 
 
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
-        prog="elector-sidecar rbac",
-        allow_abbrev=False,
+        prog=PROG,
         description="Prints the Role of an elector and its RoleBinding, to `kubectl apply`.",
         epilog="In the namespace of the pods: `elector-sidecar rbac --lease shop "
         "--service-account shop | kubectl apply -n NS -f -`.",

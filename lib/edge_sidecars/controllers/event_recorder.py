@@ -10,6 +10,7 @@ import hashlib
 from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Never
 
 from edge_sidecars.controllers.guarded_writes import GuardedWrites, Json, NotLeading
@@ -23,7 +24,6 @@ MAX_NAME = 253
 DEFAULT_NAMESPACE = "default"
 ATTEMPTS = 3
 RETRY = 1.0
-TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,15 @@ class EventRecorder:
                 why = "not leading"
             except (ApiError, Unreachable) as error:
                 why = str(error)
-                is_final = isinstance(error, ApiError) and error.is_refusal
-                if is_final and error.status != TOO_MANY_REQUESTS:
+                if isinstance(error, ApiError) and _is_final(error):
                     break
             await asyncio.sleep(RETRY)
         logger.debug("an Event could not be told", extra=fields(event=event.reason, why=why))
         return False
+
+
+def _is_final(error: ApiError) -> bool:
+    return error.is_refusal and error.status != HTTPStatus.TOO_MANY_REQUESTS
 
 
 def event_body(event: Event, source: Json, now: datetime) -> Json:

@@ -8,17 +8,18 @@ stays where a source is gone. No token is logged.
 
 import argparse
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from edge_sidecars.runtime.cli.options import SERVICE_ACCOUNT_DIR, Options, Parser
+from edge_sidecars.runtime.cli.program import run_command
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger, setup, sparing
 from relay_sidecar.config import PREFIX
 from relay_sidecar.node.service_account import NotThere, Sources, publish
 
+PROG: Final = "relay-sidecar in-cluster"
 # Where `relay-sidecar node` keeps what clients have to read.
 AUTHORITY: Final = "/var/lib/relay-sidecar/public/ca.crt"
 # Seconds between two looks: kubelet renews a token when a fifth of its life is left, two minutes at
@@ -32,22 +33,23 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     # Held back, so that a signal ends no write; also those of a container's first process.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        given = vars(_parser().parse_args(arguments))
-        options = Options(given, environ, prefix=PREFIX)
-        with options.naming_variables():
-            setup(options.choice("log_format", "text", "json"), "info")
-            sources, output = _sources(options), _output(options)
-        return _keep_fresh(sources, output, is_once=bool(given["once"]))
-    except BadInput as error:
-        sys.stderr.write(f"relay-sidecar in-cluster: {error}\n")
-        return 2
+        return run_command(PROG, lambda: _run(arguments, environ))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _run(arguments: list[str], environ: Mapping[str, str]) -> int:
+    given = vars(_parser().parse_args(arguments))
+    options = Options(given, environ, prefix=PREFIX)
+    with options.naming_variables():
+        setup(options.choice("log_format", "text", "json"), "info")
+        sources, output = _sources(options), _output(options)
+    return _keep_fresh(sources, output, is_once=bool(given["once"]))
+
+
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
-        prog="relay-sidecar in-cluster",
+        prog=PROG,
         description="Writes the directory of in-cluster clients for this node's relay, or for "
         "one in this pod, and keeps it fresh until SIGTERM.",
         epilog="Mount it at /var/run/secrets/kubernetes.io/serviceaccount, and set "

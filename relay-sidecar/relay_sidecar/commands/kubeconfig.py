@@ -16,31 +16,32 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from edge_sidecars.runtime.cli.options import SERVICE_ACCOUNT_DIR, Options, Parser, pod_namespace
+from edge_sidecars.runtime.cli.program import run_command
 from edge_sidecars.runtime.cli.values import BadInput, address, url
 from relay_sidecar.config import DEFAULT_LISTEN, PREFIX
 
+PROG = "relay-sidecar kubeconfig"
 NAME = "relay"
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    try:
-        given = vars(_parser().parse_args(arguments))
-        options = Options(given, environ, prefix=PREFIX)
-        with options.naming_variables():
-            content = json.dumps(_content(options, environ), indent=2) + "\n"
-        if given["output"]:
-            _write(Path(given["output"]), content)
-        else:
-            sys.stdout.write(content)
-    except BadInput as error:
-        sys.stderr.write(f"relay-sidecar kubeconfig: {error}\n")
-        return 2
-    return 0
+    return run_command(PROG, lambda: _print(arguments, environ))
+
+
+def _print(arguments: list[str], environ: Mapping[str, str]) -> None:
+    given = vars(_parser().parse_args(arguments))
+    options = Options(given, environ, prefix=PREFIX)
+    with options.naming_variables():
+        content = json.dumps(_content(options, environ), indent=2) + "\n"
+    if given["output"]:
+        _write(Path(given["output"]), content)
+    else:
+        sys.stdout.write(content)
 
 
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
-        prog="relay-sidecar kubeconfig",
+        prog=PROG,
         description="Prints a kubeconfig that points to the relay in this pod.",
         epilog="Give it the flags, or the environment, of the relay itself.",
     )
@@ -75,8 +76,7 @@ def _content(options: Options, environ: Mapping[str, str]) -> dict[str, object]:
         if not str(cluster["server"]).startswith("https:"):
             # client-go, tools/clientcmd/client_config.go.
             sys.stderr.write(
-                "relay-sidecar kubeconfig: Go clients send no token over http: "
-                "give the relay a --tls-cert-file\n"
+                f"{PROG}: Go clients send no token over http: give the relay a --tls-cert-file\n"
             )
     elif str(cluster["server"]).startswith("https:"):
         # Else kubectl asks for a name at the terminal (tools/clientcmd/client_config.go,

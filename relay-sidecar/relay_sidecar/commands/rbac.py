@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from edge_sidecars.apimachinery.selection.fields import NAME
 from edge_sidecars.runtime.cli.options import Options, Parser, named
+from edge_sidecars.runtime.cli.program import run_command
 from edge_sidecars.runtime.cli.rbac_manifest import (
     Account,
     Grant,
@@ -23,24 +24,23 @@ from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.config import PREFIX
 from relay_sidecar.config.preload import Preload, parse_preload
 
+PROG = "relay-sidecar rbac"
 LABELS = {"edge-sidecars.io/component": "relay"}
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     """0, or 2 for bad input."""
-    try:
-        options = Options(vars(_parser().parse_args(arguments)), environ, prefix=PREFIX)
-        sys.stdout.write(manifest(_grants(options)))
-    except BadInput as error:
-        sys.stderr.write(f"relay-sidecar rbac: {error}\n")
-        return 2
-    return 0
+    return run_command(PROG, lambda: _print(arguments, environ))
+
+
+def _print(arguments: list[str], environ: Mapping[str, str]) -> None:
+    options = Options(vars(_parser().parse_args(arguments)), environ, prefix=PREFIX)
+    sys.stdout.write(manifest(_grants(options)))
 
 
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
-        prog="relay-sidecar rbac",
-        allow_abbrev=False,
+        prog=PROG,
         description="Prints the Roles that a relay needs for what it keeps and their bindings, to "
         "`kubectl apply`.",
         epilog="Without a namespace in its query a resource is read in all namespaces, for which a "

@@ -1,6 +1,7 @@
 """The command line: flags with env twins, sub-commands, and values out of their texts.
 
 startup         the sub-command that is wanted, the import of its modules
+program         a program, or a sub-command, from its arguments to its exit status
 options         a component's options, each declared once; flags with env twins; the pod
 parser          a command line whose failures are one line each
 values          from texts to durations, sizes, addresses, URLs, or one line that says what is wrong

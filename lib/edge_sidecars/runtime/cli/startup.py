@@ -10,7 +10,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from importlib import import_module
 
 from edge_sidecars.runtime.version import VERSION
@@ -26,14 +26,15 @@ def start(
     commands: Mapping[str, str],
     *,
     extra: str,
-    listen: Callable[[Mapping[str, str]], str],
-    variables: Sequence[str] = (),
+    listen: str,
+    variables: Sequence[str],
+    host: str = "",
 ) -> None:
     """Runs the sub-command, by default `app`, which is also `run`, and exits with its status.
 
     `app` and the values of `commands` are modules with a `main(arguments, environ)`; `extra` has to
-    be installed for them. `listen`: where the program answers /livez, by its environment;
-    `variables`: by which of them, the first that is set.
+    be installed for them. `listen`: where the program answers /livez; the first of `variables` that
+    is set says it instead; beside `host` it is the port.
     """
     arguments = sys.argv[1:]
     if arguments[:1] == ["--version"]:
@@ -49,7 +50,9 @@ def start(
         from edge_sidecars.runtime.cli.probe import livez
 
         variable = next((name for name in variables if os.environ.get(name)), "")
-        address = listen(os.environ)
+        address = os.environ[variable] if variable else listen
+        if variable and host:
+            address = f"{host}:{address}"
         sys.exit(livez(arguments, program=program, listen=address, variable=variable))
     module = commands.get(command, app)
     if module == app:
