@@ -25,7 +25,15 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     setting,
 )
-from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, url, whole
+from edge_sidecars.runtime.cli.values import (
+    Address,
+    BadInput,
+    address,
+    plain_url,
+    seconds,
+    url,
+    whole,
+)
 from gm.config import DEFAULT_LISTEN, PREFIX
 
 OFF = "off"
@@ -61,16 +69,9 @@ class Leadership(Enum):
 
 
 def _sidecar(default: str, *, off: str | None = None) -> Callable[[str], str | None]:
-    """Parses a sidecar's address, which is asked in the clear, so on this machine."""
-
-    def parse(text: str) -> str | None:
-        if text == off:
-            return None
-        if not url(text).startswith("http:"):
-            raise BadInput(f"{text}: sidecars are asked over http, like {default}")
-        return text.rstrip("/")
-
-    return parse
+    """Parses a sidecar's address."""
+    parse = plain_url("sidecars are", like=default)
+    return lambda text: None if text == off else parse(text)
 
 
 def _switch(text: str) -> Any:

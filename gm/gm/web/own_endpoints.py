@@ -14,7 +14,7 @@ from typing import Protocol
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler
-from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text
+from edge_sidecars.runtime.web.endpoints import is_asked, own_routes, routed, text
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 from gm.telemetry.metrics import GmCounters, measure
 from gm.telemetry.status import GmStatus
@@ -36,19 +36,15 @@ class Gm(Protocol):
 class GmEndpoints:
     def __init__(self, gm: Gm) -> None:
         self._gm = gm
-        self._routes: dict[str, Route] = {
-            "/livez": ("GET", self._livez),
-            "/readyz": ("GET", self._readyz),
-            "/metrics": ("GET", self._metrics),
-            "/status": ("GET", self._status),
-            "/drain": ("POST", self._drain),
-        }
+        self.routes = own_routes(
+            ready=self._readyz,
+            measure=lambda: measure(gm.status(), gm.counters()),
+            status=lambda: gm.status().json(),
+        )
+        self.routes["/drain"] = "POST", self._drain
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await routed(request, self._routes)
-
-    async def _livez(self, request: web.BaseRequest) -> web.StreamResponse:
-        return text(200, "ok")
+        return await routed(request, self.routes)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         asks_leader = is_asked(request, "leader")
@@ -58,12 +54,6 @@ class GmEndpoints:
         if asks_leader and not status.leader.is_leader:
             return text(503, _not_leading(status))
         return text(200, "ok")
-
-    async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
-        return metrics(measure(self._gm.status(), self._gm.counters()))
-
-    async def _status(self, request: web.BaseRequest) -> web.StreamResponse:
-        return json(self._gm.status().json())
 
     async def _drain(self, request: web.BaseRequest) -> web.StreamResponse:
         if not _is_local(request):

@@ -19,7 +19,15 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     setting,
 )
-from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, url, whole
+from edge_sidecars.runtime.cli.values import (
+    Address,
+    BadInput,
+    address,
+    plain_url,
+    seconds,
+    url,
+    whole,
+)
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from pool_sidecar.core.controller.taints import MaxDead
 
@@ -55,13 +63,6 @@ def label_key(text: str) -> str:
     return text
 
 
-def elector_url(text: str) -> str:
-    """The elector is in the same pod, and is asked in the clear."""
-    if not url(text).startswith("http:"):
-        raise BadInput(f"{text}: the elector is asked over http, like {DEFAULT_ELECTOR}")
-    return text.rstrip("/")
-
-
 @dataclass(frozen=True, kw_only=True)
 class ControllerConfig:
     """Everything that `pool-sidecar controller` is told; durations in seconds."""
@@ -85,7 +86,7 @@ class ControllerConfig:
     elector: str = option(
         "URL",
         "who leads; default {default}",
-        elector_url,
+        plain_url("the elector is", like=DEFAULT_ELECTOR),
         default=DEFAULT_ELECTOR,
         group="this process",
     )

@@ -17,7 +17,7 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     setting,
 )
-from edge_sidecars.runtime.cli.values import Address, BadInput, address, size, url, whole
+from edge_sidecars.runtime.cli.values import Address, BadInput, address, plain_url, size, url, whole
 from pool_sidecar.config import DEFAULT_LISTEN, PREFIX
 from pool_sidecar.core.budget import Limits
 from pool_sidecar.core.pool_member import MAX_ADDRESSES
@@ -26,6 +26,9 @@ from pool_sidecar.core.pool_member import MAX_ADDRESSES
 MIN_RATE: Final = 4096
 # Where kubelet's kubeconfig is after kubeadm.
 NODE_KUBECONFIG: Final = "/etc/kubernetes/kubelet.conf"
+
+
+loopback_url = plain_url("it is", like="http://127.0.0.1:10550")
 
 
 def lan_address(text: str) -> str:
@@ -38,13 +41,6 @@ def lan_address(text: str) -> str:
             f"{text!r:.80} is no address where neighbours reach this node: write it like 10.0.7.14"
         )
     return str(found)
-
-
-def loopback_url(text: str) -> str:
-    """Asked in the clear, as it is on this machine."""
-    if not url(text).startswith("http:"):
-        raise BadInput(f"{text!r:.80}: it is asked over http, like http://127.0.0.1:10550")
-    return text.rstrip("/")
 
 
 def loopback(text: str) -> Address:

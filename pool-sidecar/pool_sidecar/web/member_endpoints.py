@@ -12,7 +12,7 @@ from typing import Final
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text
+from edge_sidecars.runtime.web.endpoints import is_asked, json, own_routes, routed, text
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 from pool_sidecar.member.member import Member
 from pool_sidecar.member.metrics import measure
@@ -27,18 +27,19 @@ _OPTIONS: Final = ListenerOptions(log="pool.http", backlog=64, shutdown_grace=0.
 class MemberEndpoints:
     def __init__(self, member: Member) -> None:
         self._member = member
-        self._routes: dict[str, Route] = {
+        self.routes = own_routes(
+            ready=self._readyz,
+            measure=lambda: measure(member),
+            status=lambda: _line(status(member)),
+        )
+        self.routes |= {
             "/sources": ("GET", self._sources),
             "/eligible": ("GET", self._eligible),
             "/drain": ("POST", self._drain),
-            "/livez": ("GET", self._livez),
-            "/readyz": ("GET", self._readyz),
-            "/status": ("GET", self._status),
-            "/metrics": ("GET", self._metrics),
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await routed(request, self._routes)
+        return await routed(request, self.routes)
 
     async def _sources(self, request: web.BaseRequest) -> web.StreamResponse:
         given = request.headers.get("Authorization", "")
@@ -62,18 +63,9 @@ class MemberEndpoints:
             return text(503, "still leading")
         return text(200, "ok")
 
-    async def _livez(self, request: web.BaseRequest) -> web.StreamResponse:
-        return text(200, "ok")
-
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         lack = self._member.lack
         return text(503, f"not ready: {lack}") if lack else text(200, "ok")
-
-    async def _status(self, request: web.BaseRequest) -> web.StreamResponse:
-        return json(_line(status(self._member)))
-
-    async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
-        return metrics(measure(self._member))
 
 
 def _line(document: Document) -> bytes:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 DATA_DIR: Final = Path("/var/lib/relay-sidecar")
 ROOT: Final = Path("/")
+# Where kubeadm puts them.
+KUBELET_KUBECONFIG: Final = Path("/etc/kubernetes/kubelet.conf")
+CLIENT_CA_FILE: Final = Path("/etc/kubernetes/pki/ca.crt")
 # Seconds; of one call of systemctl. Uninstalling is to be over in ten, and waits for nothing; a
 # start fails by itself after 90 (systemd-system.conf(5), DefaultTimeoutStartSec=).
 UNINSTALL_TIMEOUT: Final = 8.0
@@ -81,38 +84,26 @@ def _parser() -> Parser:
     status.set_defaults(work=_status)
     doctor = commands.add_parser("doctor", help="what would fail at a reboot now, while cut")
     _add_places(doctor)
-    doctor.add_argument(
-        "--cni-conf-dir",
-        type=Path,
-        default=cni.CONFIGURATIONS,
-        metavar="DIR",
-        help="of the container runtime; default %(default)s",
-    )
-    doctor.add_argument(
-        "--sticky-ipam",
-        type=Path,
-        default=cni.BINARY,
-        metavar="FILE",
-        help="the CNI plugin; default %(default)s",
-    )
+    _add_path(doctor, "--cni-conf-dir", "DIR", cni.CONFIGURATIONS, "of the container runtime")
+    _add_path(doctor, "--sticky-ipam", "FILE", cni.BINARY, "the CNI plugin")
     doctor.set_defaults(work=_doctor)
     return it
 
 
+def _add_path(
+    it: argparse.ArgumentParser, flag: str, value: str, default: Path, text: str = ""
+) -> None:
+    told = f"{text}; default %(default)s" if text else "default %(default)s"
+    it.add_argument(flag, type=Path, default=default, metavar=value, help=told)
+
+
 def _add_data_dir(it: argparse.ArgumentParser) -> None:
-    it.add_argument(
-        "--data-dir", type=Path, default=DATA_DIR, metavar="DIR", help="default %(default)s"
-    )
+    _add_path(it, "--data-dir", "DIR", DATA_DIR)
 
 
 def _add_kubeconfig(it: argparse.ArgumentParser) -> None:
-    it.add_argument(
-        "--kubeconfig",
-        type=Path,
-        default=Path("/etc/kubernetes/kubelet.conf"),
-        metavar="FILE",
-        help="kubelet's, which leads to the relay; default %(default)s",
-    )
+    text = "kubelet's, which leads to the relay"
+    _add_path(it, "--kubeconfig", "FILE", KUBELET_KUBECONFIG, text)
 
 
 def _add_places(it: argparse.ArgumentParser) -> None:
@@ -135,20 +126,10 @@ def _add_places(it: argparse.ArgumentParser) -> None:
 
 def _add_install(it: argparse.ArgumentParser) -> None:
     _add_data_dir(it)
-    it.add_argument(
-        "--kubelet-kubeconfig",
-        type=Path,
-        default=Path("/etc/kubernetes/kubelet.conf"),
-        metavar="FILE",
-        help="with which kubelet starts; default %(default)s",
-    )
-    it.add_argument(
-        "--client-ca-file",
-        type=Path,
-        default=Path("/etc/kubernetes/pki/ca.crt"),
-        metavar="FILE",
-        help="who signs kubelet's certificate; default %(default)s",
-    )
+    text = "with which kubelet starts"
+    _add_path(it, "--kubelet-kubeconfig", "FILE", KUBELET_KUBECONFIG, text)
+    text = "who signs kubelet's certificate"
+    _add_path(it, "--client-ca-file", "FILE", CLIENT_CA_FILE, text)
     it.add_argument(
         "--listen", type=checked(address), default=address(DEFAULT_LISTEN), metavar="HOST:PORT"
     )

@@ -8,7 +8,7 @@ They show no object.
 from typing import Protocol
 
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.endpoints import Route, is_asked, json, metrics, routed, text
+from edge_sidecars.runtime.web.endpoints import is_asked, own_routes, routed, text
 from relay_sidecar.telemetry.metrics import RelayCounters, measure
 from relay_sidecar.telemetry.status import RelayStatus
 
@@ -25,18 +25,14 @@ class ReportedRelay(Protocol):
 class OwnEndpoints:
     def __init__(self, relay: ReportedRelay) -> None:
         self._relay = relay
-        self._routes: dict[str, Route] = {
-            "/livez": ("GET", self._livez),
-            "/readyz": ("GET", self._readyz),
-            "/metrics": ("GET", self._metrics),
-            "/status": ("GET", self._status),
-        }
+        self.routes = own_routes(
+            ready=self._readyz,
+            measure=lambda: measure(relay.status(), relay.counters),
+            status=lambda: relay.status().json(),
+        )
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await routed(request, self._routes)
-
-    async def _livez(self, request: web.BaseRequest) -> web.StreamResponse:
-        return text(200, "ok")
+        return await routed(request, self.routes)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         asks_upstream = is_asked(request, "upstream")
@@ -46,9 +42,3 @@ class OwnEndpoints:
         if asks_upstream and status.link.problem:
             return text(503, status.link.problem)
         return text(200, "ok")
-
-    async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
-        return metrics(measure(self._relay.status(), self._relay.counters))
-
-    async def _status(self, request: web.BaseRequest) -> web.StreamResponse:
-        return json(self._relay.status().json())

@@ -1,7 +1,6 @@
 """The documents are true of relay-sidecar: flags, endpoints, metrics, messages, modules."""
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,9 +116,9 @@ def test_no_document_names_a_flag_that_is_not_there() -> None:
 
 
 def test_every_endpoint_is_told_and_no_other() -> None:
-    source = inspect.getsource(OwnEndpoints)
+    never_asked: Any = None
     told = {row[0].strip("`") for row in _rows("Its own endpoints")}
-    assert told == set(re.findall(r'^\s+"(/[a-z]+)":', source, re.M))
+    assert told == OwnEndpoints(never_asked).routes.keys()
 
 
 def test_every_field_of_the_status_is_told_and_no_other() -> None:

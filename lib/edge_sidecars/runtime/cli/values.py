@@ -5,6 +5,7 @@ Pure. Every failure is `BadInput`, which names the value and the remedy, whateve
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -143,6 +144,18 @@ def url(text: str) -> str:
     if not is_usable:
         raise BadInput(f"{text!r:.80} is not a URL like http://127.0.0.1:8080/healthz")
     return text
+
+
+def plain_url(who: str, *, like: str) -> Callable[[str], str]:
+    """Parses the URL of one that is asked in the clear, so on this machine. `who`: the subject and
+    verb of the message."""
+
+    def parse(text: str) -> str:
+        if not url(text).startswith("http:"):
+            raise BadInput(f"{text}: {who} asked over http, like {like}")
+        return text.rstrip("/")
+
+    return parse
 
 
 def _can_be_looked_up(host: str) -> bool:

@@ -6,7 +6,7 @@ status and headers and without a body, because health checks ask by any of the t
 `option httpchk` by OPTIONS).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from edge_sidecars.runtime import process_metrics
 from edge_sidecars.runtime.cli.values import BadInput
@@ -18,6 +18,32 @@ from edge_sidecars.runtime.web.connections import Handler
 READS = ("GET", "HEAD", "OPTIONS")
 # A method, GET or POST, and who answers.
 Route = tuple[str, Handler]
+
+
+def own_routes(
+    *,
+    ready: Handler,
+    measure: Callable[[], Iterable[Metric]],
+    status: Callable[[], bytes],
+) -> dict[str, Route]:
+    """What kubelet, Prometheus and people ask of each process: /livez (it answers), /readyz,
+    /metrics and /status, whose document is JSON."""
+
+    async def live(_: web.BaseRequest) -> web.StreamResponse:
+        return text(200, "ok")
+
+    async def measured(_: web.BaseRequest) -> web.StreamResponse:
+        return metrics(measure())
+
+    async def described(_: web.BaseRequest) -> web.StreamResponse:
+        return json(status())
+
+    return {
+        "/livez": ("GET", live),
+        "/readyz": ("GET", ready),
+        "/metrics": ("GET", measured),
+        "/status": ("GET", described),
+    }
 
 
 async def routed(request: web.BaseRequest, routes: Mapping[str, Route]) -> web.StreamResponse:
