@@ -15,9 +15,8 @@ from edge_sidecars.kubeapi import (
     POOLED_FOR,
     ApiClient,
     Credentials,
-    InCluster,
-    Plain,
     UnusableCredentials,
+    pod_credentials,
 )
 from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
 from edge_sidecars.runtime.log import fields, logger, setup
@@ -88,9 +87,7 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
             )
         pod_namespace = config.pod_namespace or namespace
         return kubeconfig, replace(config, namespace=namespace, pod_namespace=pod_namespace)
-    if config.server is not None and config.server.startswith("http:"):
-        return Plain(config.server), config
-    return InCluster(config.server or "", config.service_account_dir), config
+    return pod_credentials(config.server, config.service_account_dir), config
 
 
 async def _serve(config: Config, credentials: Credentials) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.tasks import Tasks
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.election import Command, Election
@@ -78,8 +79,7 @@ class Elector:
         self._due_at = now
         self._drain: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._group: asyncio.TaskGroup | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: Tasks | None = None
 
     @property
     def terms(self) -> int:
@@ -145,7 +145,7 @@ class Elector:
     def terminate(self) -> None:
         now = boottime()
         self._lifecycle.terminate(now, self._facts(now, self._election.view(now)))
-        if self._group is not None:
+        if self._tasks is not None:
             self._advance_now()
 
     async def resign(self, cooldown: float) -> bool | None:
@@ -169,7 +169,7 @@ class Elector:
     async def run(self) -> None:
         """Until terminated and given up in order (P6)."""
         async with asyncio.TaskGroup() as group:
-            self._group = group
+            tasks = self._tasks = Tasks(group)
             if self.config.health_url:
                 self._spawn(self._check_health(self.config.health_url))
             while True:
@@ -179,8 +179,7 @@ class Elector:
                     break
                 await self._sleep()
             # Requests too: their outcome cannot matter any more, and kubelet is waiting.
-            for task in self._tasks:
-                task.cancel()
+            tasks.cancel()
 
     def _advance_now(self) -> None:
         """Before the pump wakes: the next answer is to be of the new plan."""
@@ -268,12 +267,9 @@ class Elector:
     # ── commands ──
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        if self._group is None:
+        if self._tasks is None:
             raise RuntimeError("the elector does not run")
-        task = self._group.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._tasks.spawn(work)
 
     def _perform(self, command: Command | ShardCommand) -> None:
         match command:

@@ -5,10 +5,9 @@ Owns signals and exit codes. Answers on its own endpoints before anything else i
 
 import asyncio
 import socket
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
 
 import uvloop
 
@@ -21,6 +20,7 @@ from edge_sidecars.runtime.process import (
     install_signal_handlers,
     raise_descriptor_limit,
 )
+from edge_sidecars.runtime.tasks import Tasks
 from edge_sidecars.runtime.web.listener import Listener
 from gm.config import PREFIX
 from gm.config.config import Config, load, parser
@@ -52,21 +52,14 @@ async def _serve(config: Config, instance: str) -> None:
         await own.open()
         stack.push_async_callback(own.close)
         async with asyncio.TaskGroup() as group:
-            tasks: set[asyncio.Task[None]] = set()
-
-            def spawn(work: Coroutine[Any, Any, None]) -> None:
-                task = group.create_task(work)
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-
-            gm.start(spawn)
+            tasks = Tasks(group)
+            gm.start(tasks.spawn)
             doors = await _open_doors(config, gm, stack)
             _say_hello(config, own, doors)
             loop.call_later(FREEZE_GC_AFTER, partial(freeze_gc, young=YOUNG_OBJECTS))
             await stopping.wait()
             await gm.stop()
-            for task in tuple(tasks):
-                task.cancel()
+            tasks.cancel()
 
 
 def _global_manager(config: Config, instance: str, stack: AsyncExitStack) -> GlobalManager:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
-from edge_sidecars.kubeapi import ApiClient, Credentials, InCluster, Plain, UnusableCredentials
+from edge_sidecars.kubeapi import ApiClient, Credentials, UnusableCredentials, pod_credentials
 from edge_sidecars.runtime.cli.program import Program
 from edge_sidecars.runtime.log import logger
 from edge_sidecars.runtime.process import (
@@ -48,9 +48,7 @@ def _credentials(config: ControllerConfig) -> Credentials:
         from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
         return Kubeconfig(config.kubeconfig, server=config.server)
-    if config.server is not None and config.server.startswith("http:"):
-        return Plain(config.server)
-    return InCluster(config.server or "", config.service_account_dir)
+    return pod_credentials(config.server, config.service_account_dir)
 
 
 async def _serve(config: ControllerConfig, instance: str) -> None:

@@ -5,14 +5,14 @@ Owns signals and exit codes. Answers before the first contact with upstream, fro
 
 import asyncio
 import ssl
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from edge_sidecars.kubeapi import Credentials, InCluster, Plain, UnusableCredentials
+from edge_sidecars.kubeapi import Credentials, UnusableCredentials, pod_credentials
 from edge_sidecars.runtime.cli.program import Program
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger
@@ -24,6 +24,7 @@ from edge_sidecars.runtime.process import (
     set_malloc_thresholds,
 )
 from edge_sidecars.runtime.systemd import feed_watchdog, notify
+from edge_sidecars.runtime.tasks import Tasks
 from edge_sidecars.runtime.web.listener import Listener
 from relay_sidecar.config import PREFIX
 from relay_sidecar.config.config import Config, load, parser
@@ -72,15 +73,8 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
                 descriptors // 2, wanted=wanted, others=STATUS_CONNECTIONS // 2
             )
         async with asyncio.TaskGroup() as group:
-            tasks: set[asyncio.Task[None]] = set()
-
-            def spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-                task = group.create_task(work)
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-                return task
-
-            relay = await _relay(config, credentials, stack, spawn)
+            tasks = Tasks(group)
+            relay = await _relay(config, credentials, stack, tasks.spawn)
             own = listening(
                 config.status_listen, OwnEndpoints(relay.report).handle, limit=STATUS_CONNECTIONS
             )
@@ -95,17 +89,16 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
             relay.start()
             _say_hello(config, relay, api, own)
             notify(environ, "READY=1")
-            spawn(feed_watchdog(environ))
+            tasks.spawn(feed_watchdog(environ))
             if config.otlp_endpoint is not None:
-                _export(relay, config, stack, spawn)
+                _export(relay, config, stack, tasks.spawn)
             loop.call_later(FREEZE_GC_AFTER, freeze_gc)
             await stopping.wait()
             notify(environ, "STOPPING=1")
             # Clients first: what they have asked for may still be answered.
             for listener in listeners:
                 await listener.close()
-            for task in tuple(tasks):
-                task.cancel()
+            tasks.cancel()
 
 
 def _export(
@@ -159,9 +152,7 @@ def _credentials(config: Config) -> Credentials:
             key=config.client_key,
             authorities=config.certificate_authority,
         )
-    if config.server is not None and config.server.startswith("http:"):
-        return Plain(config.server)
-    return InCluster(config.server or "", config.service_account_dir)
+    return pod_credentials(config.server, config.service_account_dir)
 
 
 def _tls(config: Config, client_ca_file: Path | None) -> ssl.SSLContext | None:

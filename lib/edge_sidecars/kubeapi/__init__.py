@@ -20,6 +20,7 @@ from edge_sidecars.kubeapi.credentials import Credentials as Credentials
 from edge_sidecars.kubeapi.credentials import InCluster as InCluster
 from edge_sidecars.kubeapi.credentials import Plain as Plain
 from edge_sidecars.kubeapi.credentials import UnusableCredentials as UnusableCredentials
+from edge_sidecars.kubeapi.credentials import pod_credentials as pod_credentials
 from edge_sidecars.kubeapi.errors import ApiError as ApiError
 from edge_sidecars.kubeapi.errors import Conflict as Conflict
 from edge_sidecars.kubeapi.errors import Forbidden as Forbidden

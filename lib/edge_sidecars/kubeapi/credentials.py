@@ -112,6 +112,14 @@ class Plain:
         """There is nothing to renew."""
 
 
+def pod_credentials(server: str | None, service_account_dir: Path) -> Credentials:
+    """Those of a program without a kubeconfig: none for a `server` over http, else the pod's
+    service account."""
+    if server is not None and server.startswith("http:"):
+        return Plain(server)
+    return InCluster(server or "", service_account_dir)
+
+
 def read_token(path: Path) -> str:
     """Raises OSError, or ValueError that names the file and not the token."""
     refusal = f"{path} is not a token"

@@ -5,7 +5,8 @@ that moment; a list is told as one, since what it has may be of any age.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Never
+from dataclasses import dataclass
+from typing import Generic, Never, TypeVar
 
 from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.kubeapi.reflector import reflect
@@ -15,48 +16,29 @@ from pool_sidecar.core.controller.node_state import NodeState
 from pool_sidecar.core.controller.pool_controller import PoolController
 from pool_sidecar.core.pool_member import PATH, PoolMember
 
-
-class _Nodes:
-    """A sink of `reflect`. `changed` is called after each."""
-
-    def __init__(self, core: PoolController, moved: Callable[[], None]) -> None:
-        self._core = core
-        self._moved = moved
-
-    def replaced(self, documents: Sequence[NodeState], version: int) -> None:
-        self._core.nodes_listed(documents, boottime())
-        self._moved()
-
-    def changed(self, document: NodeState) -> None:
-        self._core.node_observed(document, boottime())
-        self._moved()
-
-    def deleted(self, document: NodeState) -> None:
-        self._core.node_deleted(document.name)
-        self._moved()
-
-    def at(self, version: int) -> None:
-        """Nothing here depends on it."""
+T = TypeVar("T")
 
 
-class _Members:
-    """A sink of `reflect`."""
+@dataclass(frozen=True)
+class _Sink(Generic[T]):
+    """A sink of `reflect`, which tells the core at once; `moved` is called after each."""
 
-    def __init__(self, core: PoolController, moved: Callable[[], None]) -> None:
-        self._core = core
-        self._moved = moved
+    listed: Callable[[Sequence[T], float], None]
+    observed: Callable[[T, float], None]
+    is_gone: Callable[[T], None]
+    moved: Callable[[], None]
 
-    def replaced(self, documents: Sequence[PoolMember], version: int) -> None:
-        self._core.members_listed(documents, boottime())
-        self._moved()
+    def replaced(self, documents: Sequence[T], version: int) -> None:
+        self.listed(documents, boottime())
+        self.moved()
 
-    def changed(self, document: PoolMember) -> None:
-        self._core.member_observed(document, boottime())
-        self._moved()
+    def changed(self, document: T) -> None:
+        self.observed(document, boottime())
+        self.moved()
 
-    def deleted(self, document: PoolMember) -> None:
-        self._core.member_deleted(document.name)
-        self._moved()
+    def deleted(self, document: T) -> None:
+        self.is_gone(document)
+        self.moved()
 
     def at(self, version: int) -> None:
         """Nothing here depends on it."""
@@ -70,9 +52,15 @@ async def follow_nodes(
     decode: Callable[[bytes], NodeState],
 ) -> Never:
     """Until cancelled. A Node has 5-15 KB, of which `decode` keeps some 500 bytes."""
-    await reflect(api, NODES, decode=decode, sink=_Nodes(core, moved))
+    sink = _Sink(
+        core.nodes_listed, core.node_observed, lambda it: core.node_deleted(it.name), moved
+    )
+    await reflect(api, NODES, decode=decode, sink=sink)
 
 
 async def follow_members(api: ApiClient, core: PoolController, moved: Callable[[], None]) -> Never:
     """Until cancelled. Without the CRD there are none, until there is one."""
-    await reflect(api, PATH, decode=PoolMember.parse, sink=_Members(core, moved))
+    sink = _Sink(
+        core.members_listed, core.member_observed, lambda it: core.member_deleted(it.name), moved
+    )
+    await reflect(api, PATH, decode=PoolMember.parse, sink=sink)
