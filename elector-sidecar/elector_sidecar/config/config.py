@@ -3,16 +3,14 @@
 Owns names, defaults and the messages for bad input, each of which names the value and the remedy.
 A flag wins over its twin `ELECTOR_<FLAG>`; unknown `ELECTOR_*` are ignored, because a Service
 named elector injects some; what looks like a mistyped one is a warning. No option is ignored: what
-has no meaning beside another one is refused. Contrib leader-elector's flags are accepted under
-their own names.
+has no meaning beside another one is refused.
 """
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from edge_sidecars.runtime.cli.options import (
     SERVICE_ACCOUNT_DIR,
@@ -23,7 +21,6 @@ from edge_sidecars.runtime.cli.options import (
     flag,
     log_format_option,
     log_level_option,
-    named,
     one_of,
     option,
     option_values,
@@ -31,8 +28,8 @@ from edge_sidecars.runtime.cli.options import (
     setting,
 )
 from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, url, whole
-from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
-from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION, Timing, UnsafeTiming
+from elector_sidecar.config import DEFAULT_LISTEN, PREFIX, contrib
+from elector_sidecar.core.timing import Timing, UnsafeTiming
 from elector_sidecar.shards.ranges import MAX_SHARDS, MIN_SHARDS
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
@@ -54,17 +51,6 @@ MAX_IDENTITY = 253
 # Owner and group of a unix socket; in a pod with fsGroup that is every container's group.
 SOCKET_MODE = "0660"
 
-T = TypeVar("T")
-
-# Contrib's flags, each with its help; and ours that say the same.
-_CONTRIB = {
-    "election": "= --lease",
-    "election-namespace": "= --namespace",
-    "id": "= --identity",
-    "ttl": "= --lease-duration, raised to 3s",
-    "http": "the API, and the JSON of / on every unknown path; replaces the default of --listen",
-    "use-cluster-credentials": "the pod's service account",
-}
 # By the option that gives them a meaning: options that say nothing without it.
 _NEEDS = {
     "health_url": ("health_interval", "health_failures", "health_grace", "health_backoff"),
@@ -72,15 +58,6 @@ _NEEDS = {
     "shards": ("shard_settle",),
     "kubeconfig": ("context",),
 }
-_CONTRIB_NAMES = {"lease": "election", "identity": "id", "namespace": "election_namespace"}
-
-
-def _switch(text: str) -> bool:
-    if text.lower() in ("false", "0", "no"):
-        return False
-    if text.lower() in ("true", "1", "yes"):
-        return True
-    raise BadInput(f"{text!r}: write true or false")
 
 
 def _shards(text: str) -> int:
@@ -171,7 +148,7 @@ class Config:
     release_on_term: bool = option(
         "true|false",
         "at SIGTERM the main has stopped already (native sidecars)",
-        _switch,
+        contrib.switch,
         default="false",
         is_switch=True,
     )
@@ -283,40 +260,24 @@ def parser() -> Parser:
         "`elector-sidecar livez` (exit 0 only if it answers). "
         "Every flag has an env twin, ELECTOR_<FLAG>.",
     )
-    contrib = it.add_argument_group("contrib leader-elector's flags, one or two dashes")
-    for name, text in _CONTRIB.items():
-        switch: dict[str, Any] = {"metavar": "VALUE"}
-        if name == "use-cluster-credentials":
-            switch = {"metavar": "true|false", "nargs": "?", "const": "true"}
-        contrib.add_argument(f"--{name}", f"-{name}", dest=_contrib_dest(name), help=text, **switch)
+    contrib.add_flags(it)
     return it
-
-
-def _contrib_dest(name: str) -> str:
-    return "contrib_" + name.replace("-", "_")
 
 
 def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str) -> Config:
     """Raises `BadInput`. Contrib's flags stand in for ours, before env twins do."""
-    given = vars(parser().parse_args(arguments))
-    own = dict(given)
-    for name, contrib in _CONTRIB_NAMES.items():
-        own[name] = given[name] if given[name] is not None else given[_contrib_dest(contrib)]
-    ttl = _contrib(given, "ttl", seconds) if given["lease_duration"] is None else None
-    if ttl is not None:
-        own["lease_duration"] = f"{_lease_duration(ttl):.0f}"
+    flags = contrib.ContribFlags(vars(parser().parse_args(arguments)))
     others = {"namespace": "POD_NAMESPACE", "identity": "POD_NAME"}
-    options = Options(own, environ, prefix=PREFIX, others=others)
+    options = Options(flags.as_ours(), environ, prefix=PREFIX, others=others)
     with options.naming_variables():
-        return _config(options, given, environ, ttl=ttl, hostname=hostname)
+        return _config(options, flags, environ, hostname=hostname)
 
 
 def _config(
     options: Options,
-    given: Mapping[str, str | None],
+    flags: contrib.ContribFlags,
     environ: Mapping[str, str],
     *,
-    ttl: float | None,
     hostname: str,
 ) -> Config:
     if options.text("lease") and options.text("lease_file"):
@@ -328,16 +289,18 @@ def _config(
             "--lease is required: name the Lease, like --lease my-controller, or set ELECTOR_LEASE"
         )
     values = option_values(Config, options)
+    ttl = flags.ttl()
     if ttl is not None:
-        values |= _scaled_timing(_lease_duration(ttl), options)
-        if _lease_duration(ttl) != ttl:
-            values["warnings"] = (f"--ttl {ttl:g}s was raised to {_lease_duration(ttl):g}s",)
-    contrib_listen = _contrib(given, "http", address)
+        lease_duration = contrib.lease_duration(ttl)
+        values |= contrib.scaled_timing(lease_duration, options)
+        if lease_duration != ttl:
+            values["warnings"] = (f"--ttl {ttl:g}s was raised to {lease_duration:g}s",)
+    contrib_listen = flags.listen()
     if values["listen"] is None and contrib_listen is None:
         values["listen"] = address(DEFAULT_LISTEN)
     pod_name = environ.get("POD_NAME") or None
     values["identity"] = values["identity"] or hostname
-    _complete_api_server(values, given, environ)
+    _complete_api_server(values, flags, environ)
     try:
         config = Config(
             **values,
@@ -362,25 +325,8 @@ def _refuse_meaningless(options: Options) -> None:
         raise BadInput(f"{mode} needs --listen unix:/PATH: add it, or drop this one")
 
 
-def _contrib(given: Mapping[str, str | None], name: str, parse: Callable[[str], T]) -> T | None:
-    text = given[_contrib_dest(name)]
-    return named(name, parse, text) if text else None
-
-
-def _lease_duration(ttl: float) -> float:
-    return max(float(math.ceil(ttl)), MIN_LEASE_DURATION)
-
-
-def _scaled_timing(lease_duration: float, options: Options) -> dict[str, float]:
-    """Contrib's short leases leave no room for our defaults: the same order, scaled down."""
-    renew = min(2.0, max(1.0, lease_duration / 5))
-    timeout = min(3.0, 0.9 * (lease_duration * 0.95 - renew - MARGIN))
-    scaled = {"renew_interval": renew, "request_timeout": timeout}
-    return {name: value for name, value in scaled.items() if not options.text(name)}
-
-
 def _complete_api_server(
-    values: dict[str, Any], given: Mapping[str, str | None], environ: Mapping[str, str]
+    values: dict[str, Any], flags: contrib.ContribFlags, environ: Mapping[str, str]
 ) -> None:
     """Which API server and namespaces are meant where no flag names them."""
     folder = values["service_account_dir"]
@@ -393,7 +339,7 @@ def _complete_api_server(
             "--namespace is missing: neither POD_NAMESPACE nor "
             f"{folder / 'namespace'} tells the pod's own; name it"
         )
-    if kubeconfig is not None and _contrib(given, "use_cluster_credentials", _switch):
+    if kubeconfig is not None and flags.uses_cluster_credentials():
         raise BadInput("--use-cluster-credentials and --kubeconfig exclude each other: drop one")
     if values["server"] is None and kubeconfig is None:
         values["server"] = api_server(environ, remedy="name a --kubeconfig or a --server")
