@@ -10,7 +10,7 @@ help: ## what there is to make
 .venv:
 	@tools/scripts/bootstrap
 
-demo: ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs; CONTAINERS=1, CLUSTER=kube, ARGS=--help
+demo: ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs, or a pool; CONTAINERS=1, CLUSTER=kube, ARGS=--help
 	@tools/scripts/demo $(if $(MODE),--mode $(MODE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(filter-out 0,$(CONTAINERS)),--containers) $(ARGS)
 
 test: .venv ## everything, against real servers; ARGS go to pytest
