@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-container test-node images release check bench bench-relay bench-gm bench-node bench-shards nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
+.PHONY: help .venv demo test test-container test-node images release check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -10,7 +10,7 @@ help: ## what there is to make
 .venv:
 	@tools/scripts/bootstrap
 
-demo: ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs; CONTAINERS=1, CLUSTER=kube, ARGS=--help
+demo: ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs, or a pool; CONTAINERS=1, CLUSTER=kube, ARGS=--help
 	@tools/scripts/demo $(if $(MODE),--mode $(MODE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(filter-out 0,$(CONTAINERS)),--containers) $(ARGS)
 
 test: .venv ## everything, against real servers; ARGS go to pytest
@@ -43,6 +43,9 @@ bench-gm: .venv ## GM and LC beside what the contract says of Sedna; ARGS=--help
 
 bench-shards: .venv ## electors with 64 shards beside one without; ARGS=--help
 	@.venv/bin/python -m tools.bench.shards $(ARGS)
+
+bench-pool: .venv ## members of a pool and their controller; ARGS=--help
+	@.venv/bin/python -m tools.bench.pool $(ARGS)
 
 bench-node: .venv ## nodes behind relays, rebooted while cut, and at rest beside one without; ARGS=--help
 	@.venv/bin/python -m tools.harness.nodes.programs >/dev/null

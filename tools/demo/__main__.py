@@ -1,11 +1,13 @@
 """Starts the demo: three pods elect a leader through their sidecars, and an edge loses its link.
 
 With --mode: GMs and LCs at work in that mode, whose leader is killed and whose edge is cut off;
-`shards`: all GMs decide, each about the objects of its shards, one is killed and one is added.
+`shards`: all GMs decide, each about the objects of its shards, one is killed and one is added;
+`pool`: nodes of a site lend each other their links, one is cut, one is killed, all are cut.
 With --containers: pods are containers of the images, in networks of a Docker engine.
 Everything is real: the API server, sidecars, signals, links that are cut.
 Exit status 0 only if each step that was begun, and not cut short by `q`, showed what it promises,
-and nobody ever saw two leaders, a child made twice or a report lost; 1 otherwise, 130 after Ctrl-C.
+and nobody ever saw two leaders, a child made twice, a report lost, or a pod that moved though its
+node lived; 1 otherwise, 130 after Ctrl-C.
 Nothing is left behind.
 """
 
@@ -18,8 +20,9 @@ from typing import TYPE_CHECKING
 from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
-from tools.demo.cluster import CLUSTERS, Cluster
+from tools.demo.cluster import CLUSTERS, KUBE, LOCAL, POOL_PROGRAMS, Cluster, build_programs
 from tools.demo.environment import Backend, Unprepared
+from tools.demo.pool import POOL
 from tools.demo.processes import ProcessBackend
 from tools.demo.sedna import DEMO_MODES
 from tools.demo.show import Show
@@ -28,6 +31,7 @@ from tools.demo.timing import Timing
 from tools.harness.controlplane import build
 
 if TYPE_CHECKING:
+    from tools.demo.pool.show import PoolShow
     from tools.demo.sedna.show import SednaShow
 
 SIGNALLED = 128  # plus the signal's number, as shells count
@@ -41,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cluster = CLUSTERS[given.cluster]
     try:
         cluster.prepare()
+        if given.mode == POOL:
+            build_programs(POOL_PROGRAMS)
         with ExitStack() as stack:
             status = _show(given, cluster, timing, shutdown, stack).run()
     except (build.BuildError, Unprepared) as error:
@@ -65,10 +71,18 @@ def _given(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Timing]
     except ValueError as error:
         parser.error(str(error))
     if given.containers and given.mode:
+        what = "nodes of a pool" if given.mode == POOL else "GMs and LCs"
         parser.error(
             f"--containers (CONTAINERS=) shows electors and a relay, --mode {given.mode} (MODE=) "
-            "GMs and LCs as processes: leave out one of them"
+            f"{what} as processes: leave out one of them"
         )
+    if given.mode == POOL and given.cluster not in (None, KUBE):
+        parser.error(
+            f"--mode pool (MODE=) needs what evicts, which --cluster {given.cluster} (CLUSTER=) "
+            "has not: leave that out"
+        )
+    if given.cluster is None:
+        given.cluster = KUBE if given.mode == POOL else LOCAL
     return given, timing
 
 
@@ -78,10 +92,14 @@ def _show(
     timing: Timing,
     shutdown: Shutdown,
     stack: ExitStack,
-) -> "Show | SednaShow":
+) -> "Show | SednaShow | PoolShow":
     """What it needs beforehand ends with the stack. `tools/requirements/demo.txt` lacks what is
     imported here (gRPC, Docker)."""
     pause, is_plain = given.pause, given.plain
+    if given.mode == POOL:
+        from tools.demo.pool.show import PoolShow
+
+        return PoolShow(cluster.title, timing, shutdown, pause=pause, is_plain=is_plain)
     if given.mode is not None:
         from tools.demo.sedna.show import SednaShow
 
@@ -107,17 +125,16 @@ def _parser() -> Parser:
         "--cluster",
         choices=list(CLUSTERS),
         metavar="|".join(CLUSTERS),
-        default="local",
         help="the API server: local (relay-sidecar --origin local, the default), or kube "
-        "(kube-apiserver and etcd, built from source the first time)",
+        "(kube-apiserver and etcd, built from source the first time; of mode pool the default)",
     )
     parser.add_argument(
         "--mode",
-        choices=DEMO_MODES,
-        metavar="|".join(DEMO_MODES),
+        choices=(*DEMO_MODES, POOL),
+        metavar="|".join((*DEMO_MODES, POOL)),
         help="GMs and LCs instead: LCs at the leader (active-standby), at any GM (active-active), "
         "or at the API through a relay of their own (relay); shards: all GMs decide, each about "
-        "the objects of its shards",
+        "the objects of its shards. Or pool: nodes that lend each other their links",
     )
     parser.add_argument(
         "--containers",

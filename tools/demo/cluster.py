@@ -4,7 +4,7 @@ Everything after `make` is the same for both.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -14,6 +14,9 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.origin import OriginServer
 
 PROGRAMS = ("etcd", "kube-apiserver")
+# Of a pool, on top: what evicts, and what applies manifests.
+POOL_PROGRAMS = ("kube-controller-manager", "kubectl")
+LOCAL, KUBE = "local", "kube"
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,9 @@ def _nothing() -> None:
     """It is installed."""
 
 
-def _build() -> None:
-    """Says what takes so long, the first time on a machine."""
-    missing = [name for name in PROGRAMS if build.find(name) is None]
+def build_programs(names: Sequence[str] = PROGRAMS) -> None:
+    """Says what takes so long, the first time on a machine. Raises BuildError."""
+    missing = [name for name in names if build.find(name) is None]
     if missing:
         sys.stderr.write(
             f"demo: building {' and '.join(missing)} from source, once for this machine: "
@@ -42,10 +45,10 @@ def _build() -> None:
 
 
 CLUSTERS: Mapping[str, Cluster] = {
-    "local": Cluster("relay-sidecar --origin local", _nothing, OriginServer),
-    "kube": Cluster(
+    LOCAL: Cluster("relay-sidecar --origin local", _nothing, OriginServer),
+    KUBE: Cluster(
         f"kube-apiserver {build.KUBERNETES_VERSION} and etcd {build.ETCD_VERSION}",
-        _build,
+        build_programs,
         ControlPlane,
     ),
 }

@@ -1,14 +1,11 @@
 """The demo from the first process to the summary.
 
-Owns the order: API server, pods and edge, steps, summary, end. Steps asked for by key come
-between those of the script. Guarantee: the verdict counts what outside observers saw, not what
-electors logged.
+Owns the order: API server, pods and edge, steps, summary, end. Guarantee: the verdict counts what
+outside observers saw, not what electors logged.
 """
 
-import queue
-import time
-from collections import deque
 from contextlib import ExitStack
+from functools import partial
 
 from edge_sidecars.runtime.cli.values import seconds
 from tools.demo.cloud import Cloud
@@ -16,11 +13,12 @@ from tools.demo.edge import Edge
 from tools.demo.environment import Backend, Environment
 from tools.demo.keys import Keys
 from tools.demo.pod import LEASE, Pod
-from tools.demo.runner import Ended, Runner
+from tools.demo.runner import Runner
 from tools.demo.screen import Display, Screen, summary_table
+from tools.demo.script import Script, Step
 from tools.demo.shutdown import Shutdown
 from tools.demo.state import DemoState, fallen, patience
-from tools.demo.steps import BY_HAND, SCRIPT, Step
+from tools.demo.steps import BY_HAND, SCRIPT
 from tools.demo.tables import KEYS, picture
 from tools.demo.timing import Timing
 from tools.demo.watcher import Watcher, check_ledger
@@ -29,8 +27,6 @@ from tools.harness.controlplane.accounts import expect
 PODS = 3
 # Seconds between steps, for people to look; where nobody looks, none are needed.
 TERMINAL_PAUSE = 2.0
-# Seconds after the last step in which a key prolongs the demo.
-LAST_CALL = 15.0
 
 
 class Show:
@@ -49,7 +45,6 @@ class Show:
         self._glass = Display(is_plain=is_plain)
         self._console = self._glass.console
         self._pause = pause if pause is not None else TERMINAL_PAUSE * self._glass.is_live
-        self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def run(self) -> int:
         """The exit status: 0 if everything went as promised."""
@@ -64,9 +59,10 @@ class Show:
                 self._ending.note_signals()
                 environment = stack.enter_context(self._ground.open())
                 state = self._scene(stack, environment, screen)
-                with Keys(lambda key: self._pressed(state, key)) as keys:
+                script = _script(state)
+                with Keys(script.pressed) as keys:
                     screen.open(lambda: picture(state), KEYS if keys.is_there else "")
-                    self._play(state, has_keys=keys.is_there)
+                    script.play(has_keys=keys.is_there)
             # While the pods still live: below the table, which stays as it was last.
             return self._conclude(state)
 
@@ -90,43 +86,6 @@ class Show:
             patience=patience(seconds(self._timing.lease_duration)),
         )
         return DemoState(pods, watcher, edge, cloud, environment.ledger, runner)
-
-    def _pressed(self, state: DemoState, key: str) -> None:
-        """In the thread of the keys."""
-        if key == "q":
-            state.runner.shutdown.ask()
-        elif key in BY_HAND:
-            state.runner.say(f"next: {BY_HAND[key][0]}")
-            self._asked.put(key)
-
-    def _play(self, state: DemoState, *, has_keys: bool) -> None:
-        """All steps, unless one fails or somebody asks for the end."""
-        script: deque[Step] = deque(SCRIPT)
-        try:
-            while script or (has_keys and self._wait_for_key(state)):
-                if state.runner.results and not self._asked.empty():
-                    script.appendleft(BY_HAND[self._asked.get()][1])
-                if not self._perform(state, script.popleft()):
-                    return
-                state.runner.doing = "next step follows"
-                state.runner.sleep(state.runner.pause)
-        except Ended:
-            state.runner.say("ending")
-
-    def _wait_for_key(self, state: DemoState) -> bool:
-        deadline = time.monotonic() + LAST_CALL
-        state.runner.say("press a key to go on by hand")
-        while self._asked.empty():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            state.runner.doing = f"done; the demo ends in {left:.0f} s unless a key is pressed"
-            state.runner.sleep(0.1)
-        return True
-
-    def _perform(self, state: DemoState, step: Step) -> bool:
-        """Whether it went as promised."""
-        return state.runner.perform(step.__name__.replace("_", " "), lambda: step(state))
 
     def _conclude(self, state: DemoState) -> int:
         """Prints the summary and the verdict."""
@@ -155,3 +114,9 @@ class Show:
                 if tail:
                     self._console.print(f"{name}:", *tail, sep="\n  ", soft_wrap=True)
         return 0 if is_good else 1
+
+
+def _script(state: DemoState) -> Script:
+    steps = [Step(step.__name__.replace("_", " "), partial(step, state)) for step in SCRIPT]
+    by_hand = {key: Step(title, partial(step, state)) for key, (title, step) in BY_HAND.items()}
+    return Script(state.runner, steps, by_hand)

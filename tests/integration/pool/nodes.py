@@ -8,7 +8,6 @@ that pass `PACE` times as fast, since a test does not wait 40 s for a vote.
 
 from __future__ import annotations
 
-import ssl
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -29,6 +28,7 @@ from pool_sidecar.core.pool_member import (
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.admin import AdminClient, Json
 from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.pods.pool_accounts import node_client
 
 ZONE = "topology.kubernetes.io/zone"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -201,16 +201,6 @@ class Site:
         expect(node.client.patch(f"{path}/status", {"status": status.document()}))
 
 
-def node_client(plane: ControlPlane, name: str) -> AdminClient:
-    """By the certificate that a kubelet has."""
-    files = plane.client_authority.issue_client(
-        f"node-{name}", user=f"system:node:{name}", group="system:nodes"
-    )
-    context = ssl.create_default_context(cafile=str(plane.ca_bundle))
-    context.load_cert_chain(files.certificate, files.key)
-    return AdminClient(plane.host, plane.port, context)
-
-
 def members(plane: ControlPlane) -> dict[str, Json]:
     """All PoolMembers by name."""
     found = expect(plane.admin.get(PATH))["items"]
@@ -233,24 +223,3 @@ def _lease_spec(name: str) -> Json:
 
 def _micro(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def token_of_pod(plane: ControlPlane, account: str, node: str) -> str:
-    """As kubelet projects it, with the node's name among its claims."""
-    pods = "/api/v1/namespaces/edge-pool/pods"
-    name = f"{account}-{node}"
-    spec = {
-        "nodeName": node,
-        "serviceAccountName": account,
-        "containers": [{"name": "main", "image": "example.com/x:1"}],
-    }
-    answer = plane.admin.post(pods, {"metadata": {"name": name}, "spec": spec})
-    if answer[0] != HTTPStatus.CONFLICT:
-        expect(answer)
-    uid = expect(plane.admin.get(f"{pods}/{name}"))["metadata"]["uid"]
-    bound = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
-    path = f"/api/v1/namespaces/edge-pool/serviceaccounts/{account}/token"
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-    answer = plane.admin.post(path, {**body, "spec": {"boundObjectRef": bound}})
-    token: str = expect(answer)["status"]["token"]
-    return token

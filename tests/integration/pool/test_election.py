@@ -11,7 +11,6 @@ import pytest
 
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
 from tests.integration.manifests.confined import unused
-from tests.integration.pool.nodes import token_of_pod
 from tests.integration.pool.test_member import until
 from tests.unit.manifests.built import containers, named, overlay
 from tools.harness.controlplane.accounts import expect
@@ -19,6 +18,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.pool_accounts import token_of_pod
 from tools.harness.pods.pool_controller import PoolControllerPod
 from tools.harness.pods.pool_member import PoolNode
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from collections.abc import Mapping
 from typing import Any
 
 from tools.harness.controlplane.answer import exchange
@@ -60,16 +61,23 @@ class AdminClient:
     def _request(
         self, method: str, path: str, body: Json | None, content_type: str, timeout: float
     ) -> Told:
-        headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        if body is not None:
-            headers["Content-Type"] = content_type
-        content = json.dumps(body).encode() if body is not None else None
+        headers, content = self._message(body, content_type)
         answer = exchange(
             self._connection(timeout), path, method=method, body=content, headers=headers
         )
-        return answer.status, _decode(answer.body)
+        return answer.status, decode(answer.body)
+
+    def _message(
+        self, body: Json | None, content_type: str
+    ) -> tuple[Mapping[str, str], bytes | None]:
+        """Headers and content."""
+        headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if body is None:
+            return headers, None
+        headers["Content-Type"] = content_type
+        return headers, json.dumps(body).encode()
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
         if self._context is None:
@@ -79,7 +87,7 @@ class AdminClient:
         )
 
 
-def _decode(content: bytes) -> Json:
+def decode(content: bytes) -> Json:
     """The object of a JSON answer; a plain text one (/readyz) as {"message": text}."""
     try:
         decoded: Json = json.loads(content)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.admin import AdminClient
 from tools.harness.controlplane.answer import Answer, ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.guardian import Guardian
+from tools.harness.controlplane.kept_client import KeptClient
 from tools.harness.controlplane.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK
@@ -35,9 +35,11 @@ RENEW_EVERY = 2.0
 
 
 class Kubelet:
-    """Renews its node's Lease over the node's link, and answers /healthz."""
+    """Renews its node's Lease over the node's link every `every` seconds, and answers /healthz."""
 
-    def __init__(self, node: str, client: AdminClient) -> None:
+    every = RENEW_EVERY
+
+    def __init__(self, node: str, client: KeptClient) -> None:
         self.node = node
         self.client = client
         self.is_well = True
@@ -73,16 +75,20 @@ class Kubelet:
         self._server.server_close()
         for thread in self._threads:
             thread.join()
+        self.client.close()
+
+    def renew(self) -> None:
+        """Raises OSError without an answer."""
+        body = {"spec": {"renewTime": _now()}}
+        self.client.patch(f"{LEASES}/{self.node}", body, timeout=RENEW_EVERY)
 
     def _renew_on(self) -> None:
-        while not self._stop.wait(RENEW_EVERY):
+        while not self._stop.wait(self.every):
             if not self.is_well:
                 continue
-            try:
-                body = {"spec": {"renewTime": _now()}}
-                self.client.patch(f"{LEASES}/{self.node}", body, timeout=RENEW_EVERY)
-            except OSError:
-                continue  # Its link is cut: as kubelet, it tries again.
+            # Its link may be cut: as kubelet, it tries again.
+            with suppress(OSError):
+                self.renew()
 
 
 class PoolMemberProcess(Process):
@@ -146,6 +152,7 @@ class PoolNode:
         folder: Path,
         labels: dict[str, str],
         flags: Sequence[str] = (),
+        kubelet: Callable[[str, KeptClient], Kubelet] = Kubelet,
     ) -> None:
         self.plane, self.name = plane, name
         self._labels = labels
@@ -161,7 +168,7 @@ class PoolNode:
         )
         context = ssl.create_default_context(cafile=str(plane.ca_bundle))
         context.load_cert_chain(files.certificate, files.key)
-        self.kubelet = Kubelet(name, AdminClient(LOOPBACK, self.link.port, context))
+        self.kubelet = kubelet(name, KeptClient(LOOPBACK, self.link.port, context))
         self.relay = RelayProcess(
             [f"--kubeconfig={self.kubeconfig}"],
             name=f"relay-{name}",

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.demo.cluster import POOL_PROGRAMS, PROGRAMS
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.observer import wait_for
 from tools.harness.pods.system import MODES
@@ -29,6 +30,9 @@ ROOT = Path(__file__).parents[4]
 # Seconds for a run on a busy machine; a quiet one needs 20.
 RUN_TIMEOUT = 240.0
 START_TIMEOUT = 90.0
+# A pool takes three minutes: Kubernetes waits for 30 s before it takes a node for lost, neighbours
+# for 40 before they say that it is gone.
+POOL_TIMEOUT = 400.0
 # Seconds until what was orphaned is gone, on a busy machine.
 CLEAN_TIMEOUT = 60.0
 # Lines and columns.
@@ -110,11 +114,22 @@ def _wait_for_pods(tmp_path: Path, program: str, count: int) -> None:
     )
 
 
+def _require_programs(*flags: str) -> None:
+    """Those that the demo would build."""
+    if "pool" in flags:
+        for name in (*PROGRAMS, *POOL_PROGRAMS):
+            require_program(name)
+
+
 # How to run the demo, and what runs when all of it does.
 RUNS = pytest.mark.parametrize(
     ("flags", "program", "count"),
-    [((), "tools.demo.main", 3), (("--mode", "relay"), "federated/trainer.py", 2)],
-    ids=["elector", "gm"],
+    [
+        ((), "tools.demo.main", 3),
+        (("--mode", "relay"), "federated/trainer.py", 2),
+        (("--mode", "pool"), "--lan-address", 3),
+    ],
+    ids=["elector", "gm", "pool"],
 )
 
 
@@ -206,10 +221,46 @@ def test_gms_with_shards_share_the_work_while_one_is_killed_and_one_is_added(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(POOL_TIMEOUT + CLEAN_TIMEOUT)
+def test_nodes_of_a_pool_lend_their_links_and_tell_the_dead_from_the_cut(
+    run: Run, tmp_path: Path
+) -> None:
+    _require_programs("--mode", "pool")
+    assert run("--mode", "pool").wait(POOL_TIMEOUT) == 0, _output(tmp_path)
+    events, _, summary = _output(tmp_path).partition("What happened")
+    assert "kube-apiserver" in events.splitlines()[0]
+    # The cut one speaks over a neighbour, and when that dies over the other one.
+    (cut, lender), (same, other) = re.findall(r"(n\d) borrows the link of (n\d)", events)
+    assert (cut, {cut, lender, other}) == (same, {"n1", "n2", "n3"})
+    changes = re.findall(r"(n\d): (.+) → (.+)$", events, re.MULTILINE)
+    assert (cut, "well", f"cut, via {lender}") in changes
+    assert (lender, "lost", "dead") in changes
+    assert {name for name, _, state in changes if state == "dead"} == {lender}
+    assert {name for name, _, state in changes if state == "site cut"} == {cut, other}
+    for step in (
+        "n1, n2, n3 are a pool",
+        "quiet for 10 s",
+        "cut a node → it borrows a link",
+        "kill a node → judged dead",
+        "its pod is replaced",
+        "its borrower takes another lender",
+        "cut all → nothing moves",
+        "heal → all well",
+    ):
+        assert step in summary
+    assert "FAILED" not in summary
+    assert ", 0 by another one than the node" in summary
+    assert "1 pods of the shop evicted, 0 of them from a node that lived" in summary
+    assert summary.rstrip().endswith("cut is not dead, dead is not kept")
+    _assert_nothing_left(tmp_path)
+
+
+@pytest.mark.slow
 @RUNS
 def test_ctrl_c_ends_the_demo_and_leaves_nothing(
     run: Run, tmp_path: Path, flags: tuple[str, ...], program: str, count: int
 ) -> None:
+    _require_programs(*flags)
     process = run(*flags)
     _wait_for_pods(tmp_path, program, count)
     process.send_signal(signal.SIGINT)
@@ -222,6 +273,7 @@ def test_ctrl_c_ends_the_demo_and_leaves_nothing(
 def test_a_demo_that_is_killed_leaves_nothing_either(
     run: Run, tmp_path: Path, flags: tuple[str, ...], program: str, count: int
 ) -> None:
+    _require_programs(*flags)
     process = run(*flags)
     _wait_for_pods(tmp_path, program, count)
     process.kill()
@@ -237,12 +289,14 @@ def test_a_demo_that_is_killed_leaves_nothing_either(
         # A GM that is slow tells of rounds 5 and 7 only.
         (("--mode", "active-active"), (r"at round \d+ of", "connected to", "reports that wait")),
         (("--mode", "shards"), ("moved to it", "to be added", r"ring [0-2]{64}")),
+        (("--mode", "pool"), ("n1, n2, n3 are a pool", "in the cloud", "KiB/s")),
     ],
-    ids=["elector", "gm", "shards"],
+    ids=["elector", "gm", "shards", "pool"],
 )
 def test_a_key_ends_the_demo_on_a_terminal_which_is_then_as_before(
     run: Run, tmp_path: Path, flags: tuple[str, ...], known: tuple[str, ...]
 ) -> None:
+    _require_programs(*flags)
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *TERMINAL_SIZE, 0, 0))
     before = termios.tcgetattr(theirs)
