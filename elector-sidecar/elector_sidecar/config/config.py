@@ -56,7 +56,7 @@ SOCKET_MODE = "0660"
 
 T = TypeVar("T")
 
-# Contrib's flags, each with its help; and ours that say the same.
+# Contrib's flags, each with its help.
 _CONTRIB = {
     "election": "= --lease",
     "election-namespace": "= --namespace",
@@ -72,7 +72,13 @@ _NEEDS = {
     "shards": ("shard_settle",),
     "kubeconfig": ("context",),
 }
-_CONTRIB_NAMES = {"lease": "election", "identity": "id", "namespace": "election_namespace"}
+# Ours, each with contrib's that says the same.
+_CONTRIB_NAMES = {
+    "lease": "election",
+    "identity": "id",
+    "namespace": "election_namespace",
+    "lease_duration": "ttl",
+}
 
 
 def _switch(text: str) -> bool:
@@ -297,12 +303,20 @@ def _contrib_dest(name: str) -> str:
 
 
 def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str) -> Config:
-    """Raises `BadInput`. Contrib's flags stand in for ours, before env twins do."""
+    """Raises `BadInput`. Contrib's flags stand in for ours, before env twins do; both together say
+    one thing twice."""
     given = vars(parser().parse_args(arguments))
     own = dict(given)
     for name, contrib in _CONTRIB_NAMES.items():
-        own[name] = given[name] if given[name] is not None else given[_contrib_dest(contrib)]
-    ttl = _contrib(given, "ttl", seconds) if given["lease_duration"] is None else None
+        ours, theirs = given[name], given[_contrib_dest(contrib)]
+        if ours and theirs:
+            raise BadInput(
+                f"{flag(name)} {ours!r:.80} and {flag(contrib)} {theirs!r:.80} say the same thing: "
+                f"drop {flag(contrib)}"
+            )
+        if theirs:
+            own[name] = theirs
+    ttl = _contrib(given, "ttl", seconds)
     if ttl is not None:
         own["lease_duration"] = f"{_lease_duration(ttl):.0f}"
     others = {"namespace": "POD_NAMESPACE", "identity": "POD_NAME"}
