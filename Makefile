@@ -19,7 +19,7 @@ test: .venv ## everything, against real servers; ARGS go to pytest
 images: .venv ## the image of each component, and its size; ARGS=--help
 	@tools/scripts/images $(ARGS)
 
-release: .venv ## every overlay as one file of YAML in dist/; ARGS="--registry registry.example.com/edge"
+release: .venv ## every overlay as YAML and as a Helm chart in dist/; ARGS="--registry registry.example.com/edge"
 	@.venv/bin/python -m tools.release $(ARGS)
 
 test-container: .venv ## the images as containers, with real faults; needs a Docker engine or dockerd
