@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-container test-node images release check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
+.PHONY: help .venv demo test test-container test-kubernetes test-node images release check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -19,11 +19,14 @@ test: .venv ## everything, against real servers; ARGS go to pytest
 images: .venv ## the image of each component, and its size; ARGS=--help
 	@tools/scripts/images $(ARGS)
 
-release: .venv ## every overlay as one file of YAML in dist/; ARGS="--registry registry.example.com/edge"
+release: .venv ## every overlay as YAML and as a Helm chart in dist/; ARGS="--registry registry.example.com/edge"
 	@.venv/bin/python -m tools.release $(ARGS)
 
 test-container: .venv ## the images as containers, with real faults; needs a Docker engine or dockerd
 	@.venv/bin/python -m pytest tests/container $(ARGS)
+
+test-kubernetes: .venv ## a small set before the kube-apiserver of another release: KUBERNETES=v1.34.4
+	@tools/scripts/test-kubernetes "$(KUBERNETES)" $(ARGS)
 
 test-node: .venv ## real kubelets, containerd, kube-proxy, CoreDNS and flannel behind relays, rebooted while cut
 	@.venv/bin/python -m tools.harness.nodes.programs >/dev/null

@@ -50,10 +50,13 @@ library = metadata.distributions(path=["/app/lib"])
 folders = list(os.walk("/app"))
 sources = [(root, name[:-3]) for root, _, names in os.walk("/app/src") for name in names
            if name.endswith(".py")]
+programs = [it for folder in ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
+            if os.path.isdir(folder) for it in os.listdir(folder)]
 compiled = lambda root: {it.partition(".")[0] for it in os.listdir(f"{root}/__pycache__")}
 print(json.dumps({
     "own": sorted(os.listdir("/app/src")),
     "programs": sorted(os.listdir("/app/bin")),
+    "foreign": [it for it in programs if not it.startswith("python")],
     "locked": sorted(f"{it.name.lower().replace('_', '-')}=={it.version}" for it in library),
     "ballast": [root for root, _, _ in folders if root.endswith(("/tests", "/test", "/pip"))],
     "uncompiled": [f"{root}/{name}" for root, name in sources if name not in compiled(root)],
@@ -143,6 +146,7 @@ def test_an_image_holds_its_component_and_what_that_imports(
     missing = {name.partition("==")[0] for name in wanted - set(contents["locked"])}
     conditional = {line.partition("==")[0] for line in locked if ";" in line}
     assert missing <= conditional
+    assert contents["foreign"] == [], "a shell, or another program of the base image"
     assert contents["ballast"] == contents["writable"] == contents["uncompiled"] == []
 
 

@@ -1,11 +1,13 @@
-"""`make release`: every overlay as one file of YAML, to be applied without kustomize.
+"""`make release`: every overlay as one file of YAML and as a Helm chart, for use without kustomize.
 
-Writes dist/edge-sidecars-VERSION/NAME.yaml. Exit status: 0, or 2 for bad input (one line).
+Writes dist/edge-sidecars-VERSION/NAME.yaml and …/charts/NAME. Exit status: 0, or 2 for bad input
+(one line).
 """
 
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from edge_sidecars.runtime.cli.parser import Parser
@@ -13,8 +15,9 @@ from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
 from tools.harness.controlplane.build import binary
-from tools.harness.controlplane.kustomize import NotBuilt, kustomize_text
-from tools.release.rendered import folders, with_registry
+from tools.harness.controlplane.kustomize import NotBuilt
+from tools.release.chart import chart
+from tools.release.rendered import chart_source, folders, rendered, with_registry
 
 ROOT = Path(__file__).parents[2]
 # A reference without its last part (distribution/reference, regexp.go).
@@ -42,13 +45,27 @@ def main() -> int:
         kubectl = str(binary("kubectl"))
         for name, folder in folders(ROOT / "manifests"):
             try:
-                text = kustomize_text(folder, kubectl=kubectl)
+                for path in write(name, folder, target, registry=registry, kubectl=kubectl):
+                    print(path.relative_to(ROOT))
             except NotBuilt as error:
                 raise BadInput(f"{folder} cannot be rendered: {error}") from error
-            path = target / f"{name}.yaml"
-            path.write_text(with_registry(text, registry) if registry else text, encoding="utf-8")
-            print(path.relative_to(ROOT))
     return 0
+
+
+def write(name: str, folder: Path, target: Path, *, registry: str, kubectl: str) -> Iterator[Path]:
+    """One folder of manifests/ into `target`; gives what was written, a chart as its folder.
+    Raises `NotBuilt`."""
+    text = rendered(folder, kubectl=kubectl)
+    path = target / f"{name}.yaml"
+    path.write_text(with_registry(text, registry) if registry else text, encoding="utf-8")
+    yield path
+    source = chart_source(name, folder, text, registry=registry, kubectl=kubectl)
+    if source is not None:
+        home = target / "charts" / name
+        for file, content in chart(source).items():
+            (home / file).parent.mkdir(parents=True, exist_ok=True)
+            (home / file).write_text(content, encoding="utf-8")
+        yield home
 
 
 if __name__ == "__main__":

@@ -265,7 +265,8 @@ def parser() -> Parser:
 
 
 def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str) -> Config:
-    """Raises `BadInput`. Contrib's flags stand in for ours, before env twins do."""
+    """Raises `BadInput`. Contrib's flags stand in for ours, before env twins do; both together say
+    one thing twice."""
     flags = contrib.ContribFlags(vars(parser().parse_args(arguments)))
     others = {"namespace": "POD_NAMESPACE", "identity": "POD_NAME"}
     options = Options(flags.as_ours(), environ, prefix=PREFIX, others=others)

@@ -1,13 +1,14 @@
 """Contrib leader-elector's flags, accepted under their own names, and what they mean in ours.
 
-Guarantees: a flag of ours wins over contrib's, contrib's over a variable of the environment.
+Guarantees: a flag of contrib's wins over a variable of the environment; beside a flag of ours that
+says the same it is refused.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from edge_sidecars.runtime.cli.options import Options, Parser, named
+from edge_sidecars.runtime.cli.options import Options, Parser, flag, named
 from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds
 from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION
 
@@ -22,8 +23,13 @@ _FLAGS = {
     "http": "the API, and the JSON of / on every unknown path; replaces the default of --listen",
     "use-cluster-credentials": "the pod's service account",
 }
-# Ours that say the same.
-_OURS = {"lease": "election", "identity": "id", "namespace": "election_namespace"}
+# Ours, each with contrib's that says the same.
+_OURS = {
+    "lease": "election",
+    "identity": "id",
+    "namespace": "election_namespace",
+    "lease_duration": "ttl",
+}
 
 
 def switch(text: str) -> bool:
@@ -53,16 +59,22 @@ class ContribFlags:
         """All that is given, by the names of our options."""
         ours = dict(self._given)
         for name, contrib in _OURS.items():
-            if ours[name] is None:
-                ours[name] = self._given[_dest(contrib)]
+            own, theirs = self._given[name], self._given[_dest(contrib)]
+            if own and theirs:
+                raise BadInput(
+                    f"{flag(name)} {own!r:.80} and {flag(contrib)} {theirs!r:.80} say the same "
+                    f"thing: drop {flag(contrib)}"
+                )
+            if theirs:
+                ours[name] = theirs
         ttl = self.ttl()
         if ttl is not None:
             ours["lease_duration"] = f"{lease_duration(ttl):.0f}"
         return ours
 
     def ttl(self) -> float | None:
-        """Seconds; None where --lease-duration is given too."""
-        return self._parsed("ttl", seconds) if self._given["lease_duration"] is None else None
+        """Seconds."""
+        return self._parsed("ttl", seconds)
 
     def listen(self) -> Address | None:
         return self._parsed("http", address)

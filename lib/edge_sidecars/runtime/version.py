@@ -3,4 +3,4 @@
 The only place that has it: hatchling reads it here (`[tool.hatch.version]` in pyproject.toml).
 """
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"

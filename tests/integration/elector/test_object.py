@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from edge_sidecars.runtime.version import VERSION
 from tests.integration.elector.api_servers import ON_BOTH
 from tools.harness.controlplane.answer import Answer, boottime
 from tools.harness.controlplane.api_server import ApiServer
@@ -201,7 +202,7 @@ def test_a_lease_whose_labels_are_edited_all_the_time_is_renewed_in_peace(fleet:
     assert edits > seconds / 2
     assert same_term(timeline.answers)
     observer.assert_exclusive()
-    agent = f"elector-sidecar/0.2.0 ({both.leader.identity})"
+    agent = f"elector-sidecar/{VERSION} ({both.leader.identity})"
     asked = fleet.plane.audit(
         resource="leases", namespace=fleet.namespace, since=wall, until=ended, user_agent="elector"
     )

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 
+from edge_sidecars.runtime.version import VERSION
 from edge_sidecars.sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB
 from gm.config.config import load as load_gm
 from tests.integration.lib.sedna_api.definitions import create, definitions, sample
@@ -247,8 +248,8 @@ def test_a_release_is_upgraded_and_rolled_back_as_it_says(
     first = _revision(plane)
     versions = checkout / "manifests/images/images.yaml"
     text = versions.read_text(encoding="utf-8")
-    assert "newTag: 0.2.0" in text
-    versions.write_text(text.replace("newTag: 0.2.0", "newTag: 9.9.9"), encoding="utf-8")
+    assert f"newTag: {VERSION}" in text
+    versions.write_text(text.replace(f"newTag: {VERSION}", "newTag: 9.9.9"), encoding="utf-8")
 
     typist.type(upgrade)
 
@@ -288,7 +289,7 @@ def test_contribs_elector_is_followed_by_ours_with_nothing_in_between(
     typist.type("kubectl apply -k .")
     pods = "/api/v1/namespaces/default/pods?labelSelector=app%3Dshop"
     until(lambda: len(expect(plane.admin.get(pods))["items"]) == 3, what="the old pods")
-    _write(tmp_path, "deployment.yaml", _electing("edge-sidecars/elector-sidecar:0.2.0"))
+    _write(tmp_path, "deployment.yaml", _electing(f"edge-sidecars/elector-sidecar:{VERSION}"))
 
     (script,) = blocks("docs/migration.md", "From contrib's leader-elector", "sh")
     told = typist.type(script)
@@ -296,7 +297,10 @@ def test_contribs_elector_is_followed_by_ours_with_nothing_in_between(
     assert "deployment.apps/shop scaled" in told
     assert _image(plane, SHOP).startswith("edge-sidecars/")
     assert expect(plane.admin.get(SHOP))["spec"]["replicas"] == 3
-    until(lambda: _images(plane, pods) == {"edge-sidecars/elector-sidecar:0.2.0"}, what="new pods")
+    until(
+        lambda: _images(plane, pods) == {f"edge-sidecars/elector-sidecar:{VERSION}"},
+        what="new pods",
+    )
 
 
 def _images(plane: ControlPlane, pods: str) -> set[str]:

@@ -15,7 +15,7 @@ from tests.integration.relay.hosted import Hosted
 from tools.harness.pods.caller import Caller
 
 READY = RelayStatus(
-    version="0.2.0",
+    version="1.2.3",
     uptime=1.0,
     lack="",
     access="own",

@@ -1,6 +1,7 @@
 """GitHub's workflows: they are well formed, and what tests a change is `.ci/run` alone."""
 
 import subprocess
+import tomllib
 
 import yaml
 
@@ -23,8 +24,21 @@ def test_a_change_is_tested_by_ci_run_and_nothing_else() -> None:
     workflow = yaml.safe_load((WORKFLOWS / "ci.yml").read_text(encoding="utf-8"))
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
     commands = [step["run"] for step in steps if "run" in step]
-    assert commands == ["sudo --preserve-env=CI bash .ci/run"]
-    assert {step["uses"] for step in steps if "uses" in step} == {"actions/checkout@v4"}
+    assert commands == ["sudo --preserve-env=CI,KUBERNETES,PYTHON bash .ci/run"]
+    # An interpreter to run it with, and no other program.
+    actions = {"actions/checkout@v4", "actions/setup-python@v5"}
+    assert {step["uses"] for step in steps if "uses" in step} == actions
+
+
+def test_a_change_is_tested_with_the_oldest_python_and_older_api_servers() -> None:
+    workflow = yaml.safe_load((WORKFLOWS / "ci.yml").read_text(encoding="utf-8"))
+    rows = workflow["jobs"]["test"]["strategy"]["matrix"]["include"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    whole = [it["python"] for it in rows if "kubernetes" not in it]
+    assert f">={whole[0]}" == project["project"]["requires-python"]
+    assert whole[-1] == "3.13"
+    others = [it["kubernetes"] for it in rows if "kubernetes" in it]
+    assert [it.rpartition(".")[0] for it in others] == ["v1.34", "v1.32"]
 
 
 def test_a_release_is_published_only_if_it_passes_the_same_tests() -> None:

@@ -253,8 +253,15 @@ def test_a_short_ttl_is_raised_with_a_warning(
     assert config.warnings == (() if warning is None else (warning,))
 
 
-def test_our_flags_beat_contribs() -> None:
-    config = loaded("--election=old", "--lease=new", "--ttl=10s", "--lease-duration=20s")
+def test_contribs_flags_beat_our_variables_as_every_flag_does() -> None:
+    environ = {"ELECTOR_LEASE": "twin", "ELECTOR_LEASE_DURATION": "20s"}
+    config = load(["--election=old", "--ttl=10s"], {**environ, **POD}, hostname="h")
+    assert config.lease == "old"
+    assert config.timing.lease_duration == 10
+
+
+def test_an_empty_flag_of_contribs_is_none() -> None:
+    config = loaded("--election=", "--lease=new", "--ttl=", "--lease-duration=20s")
     assert config.lease == "new"
     assert config.timing.lease_duration == 20
 
@@ -304,6 +311,11 @@ BAD = [
     (["--log-level", "loud"], "--log-level 'loud'", "info, debug"),
     (["--kubeconfig", "/k", "--use-cluster-credentials"], "--kubeconfig", "drop one"),
     (["--context", "c"], "--context c", "needs --kubeconfig"),
+    (["--lease=a", "--election=b"], "--lease 'a' and --election 'b'", "drop --election"),
+    (["--lease-duration=20s", "--ttl=10s"], "--ttl '10s'", "drop --ttl"),
+    (["--identity=a", "--id=a"], "--identity 'a' and --id 'a'", "drop --id"),
+    (["--namespace=a", "--election-namespace=b"], "'b'", "drop --election-namespace"),
+    (["--election=a", "--lease-file=/f"], "--lease 'a' and --lease-file", "drop one"),
 ]
 
 

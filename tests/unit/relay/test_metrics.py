@@ -53,7 +53,7 @@ NEVER_LISTED = replace(
     watchers=0,
 )
 STATUS = RelayStatus(
-    version="0.2.0",
+    version="1.2.3",
     uptime=3723.0,
     lack="",
     access="own",
@@ -229,7 +229,7 @@ def test_no_selector_breaks_out_of_its_label() -> None:
 
 def test_the_table_tells_link_and_streams() -> None:
     lines = table(STATUS.document()).splitlines()
-    assert lines[0].split() == ["RELAY", "0.2.0,", "up", "for", "1h2m"]
+    assert lines[0].split() == ["RELAY", "1.2.3,", "up", "for", "1h2m"]
     assert "LINK      up, to https://10.0.0.1:443" in lines
     assert any(re.match(r"pods.v1. +ns +app in .* live +3 +4096 +12s +2$", line) for line in lines)
     assert any(re.match(r"widgets.* \* +- +catching up: 403 .* -  ", line) for line in lines)

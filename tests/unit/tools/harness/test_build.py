@@ -81,8 +81,35 @@ def test_two_runs_at_once_build_each_program_once(
     assert sum('"build"' in call for call in calls) == 4
     manifest = (tmp_path / "go.mod").read_text(encoding="utf-8")
     assert f"require k8s.io/kubernetes {build.KUBERNETES_VERSION}\n" in manifest
-    assert f"replace k8s.io/api => k8s.io/api {build.STAGING_VERSION}\n" in manifest
+    staging = build.KUBERNETES_VERSION.replace("v1.", "v0.", 1)
+    assert f"replace k8s.io/api => k8s.io/api {staging}\n" in manifest
     assert f"require go.etcd.io/etcd/server/v3 {build.ETCD_VERSION}\n" in manifest
+
+
+def test_another_release_of_kubernetes_is_built_of_its_own_modules(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    run = start(environment, "--kubernetes", "v1.30.7")
+    output, errors = run.communicate()
+    assert run.returncode == 0, errors
+    (path,) = map(Path, output.splitlines())
+    assert not set(build.PROGRAMS) & {it.name for it in path.parent.iterdir()} - {path.name}
+    assert path.name == "kube-apiserver"
+    assert "v1.30.7" in path.parent.name
+    manifest = (tmp_path / "go.mod").read_text(encoding="utf-8")
+    assert "require k8s.io/kubernetes v1.30.7\n" in manifest
+    assert "replace k8s.io/api => k8s.io/api v0.30.7\n" in manifest
+    assert "gitVersion=v1.30.7" in (tmp_path / "calls").read_text(encoding="utf-8")
+
+
+def test_what_is_no_release_of_kubernetes_is_one_line(environment: dict[str, str]) -> None:
+    run = start(environment, "--kubernetes", "1.34")
+    output, errors = run.communicate()
+    assert run.returncode == 1
+    assert output == ""
+    (line,) = errors.splitlines()
+    assert "'1.34'" in line
+    assert "v1.34.4" in line
 
 
 def test_a_failed_build_says_why_and_leaves_nothing_that_looks_built(

@@ -69,7 +69,7 @@ class Log:
     def _add(
         self, writer: str, at: float, verb: str, status: int, asked: Any, answered: Any
     ) -> None:
-        agent = f"elector-sidecar/0.2.0 ({writer})" if writer.startswith("pod-") else writer
+        agent = f"elector-sidecar/1.2.3 ({writer})" if writer.startswith("pod-") else writer
         self.events.append(
             AuditEvent(
                 audit_id=str(len(self.events)),

@@ -10,25 +10,54 @@ import yaml
 from tests.unit.manifests.built import MANIFESTS
 from tests.unit.repository.checkout import ROOT
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.controlplane.kustomize import kustomize, kustomize_text
-from tools.release.rendered import folders, with_registry
+from tools.harness.controlplane.kustomize import kustomize
+from tools.release.rendered import description, folders, rendered, with_registry
 
 FOLDERS = dict(folders(MANIFESTS))
+# Without a kustomization: `kubectl apply -f` takes these folders.
+PLAIN = {"crds", "nodereport-policy"}
 
 
-def rendered(name: str) -> str:
-    return kustomize_text(FOLDERS[name], kubectl=require_program("kubectl"))
+def text_of(name: str) -> str:
+    return rendered(FOLDERS[name], kubectl=require_program("kubectl"))
 
 
-def test_every_overlay_is_rendered() -> None:
+def test_every_overlay_is_rendered_and_what_is_applied_beside_it() -> None:
     overlays = {it.parent.name for it in (MANIFESTS / "overlays").glob("*/kustomization.yaml")}
     assert overlays <= FOLDERS.keys()
-    assert {"injection", "monitoring", "pool", "node"} <= FOLDERS.keys()
+    assert {"injection", "injection-v1beta1", "monitoring", "gm-namespace"} <= FOLDERS.keys()
+    assert FOLDERS.keys() >= PLAIN
 
 
-@pytest.mark.parametrize("name", sorted(FOLDERS))
+@pytest.mark.parametrize("name", sorted(PLAIN))
+def test_a_folder_without_a_kustomization_is_its_files(name: str) -> None:
+    files = sorted(FOLDERS[name].glob("*.yaml"))
+    wanted = [
+        it for file in files for it in yaml.load_all(file.read_bytes(), Loader=yaml.CSafeLoader)
+    ]
+    assert list(yaml.load_all(text_of(name), Loader=yaml.CSafeLoader)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("active-active", "LCs talk to any GM; who leads decides for all."),
+        (
+            "injection",
+            "Adds the elector or the relay to any pod by one label, without a webhook: "
+            "docs/injection.md.",
+        ),
+    ],
+)
+def test_a_chart_is_described_by_the_first_sentence_of_its_kustomization(
+    name: str, told: str
+) -> None:
+    assert description(FOLDERS[name]) == told
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS.keys() - PLAIN))
 def test_another_registry_changes_our_images_and_nothing_else(name: str) -> None:
-    text = rendered(name)
+    text = text_of(name)
     moved = with_registry(text, "registry.example.com:5000/edge/")
     assert moved.replace("registry.example.com:5000/edge/", "edge-sidecars/") == text
     images = set(re.findall(r"image: (\S+)", moved))
@@ -37,7 +66,7 @@ def test_another_registry_changes_our_images_and_nothing_else(name: str) -> None
 
 
 def test_injection_takes_its_image_from_the_registry_too() -> None:
-    moved = with_registry(rendered("injection"), "registry.example.com/edge")
+    moved = with_registry(text_of("injection"), "registry.example.com/edge")
     images = re.findall(r"edge-sidecars\.io/image: (\S+)", moved)
     assert images
     assert all(it.startswith("registry.example.com/edge/") for it in images)

@@ -1,0 +1,44 @@
+"""A copy of this file system with no program in it but Python: the root of the images.
+
+Runs in a build stage, with nothing but Python, and needs no shell there; so it works on any base
+image that has Python. Left out are all other programs (shells and package managers among them),
+pip, and what a container gets when it starts. Libraries, certificates, time zones and the package
+manager's records, which scanners read, stay as they are, with their times.
+"""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+# Where programs are (hier(7)); one is a link to another where /usr is merged.
+PROGRAMS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
+_PYTHON = re.compile(r"python[\d.]*")
+# The engine's, or of the build alone; the files are mounted over the base image's own.
+_LEFT_OUT = {
+    "/": {"build", "dev", "proc", "sys", "run", "tmp"},
+    "/etc": {"hostname", "hosts", "resolv.conf"},
+}
+# In any folder of Python's packages.
+_PIP = re.compile(r"(pip|ensurepip|setuptools|wheel)(-.*)?")
+
+
+def copy(target: Path) -> None:
+    """Makes `target`, a folder of /build."""
+    shutil.copytree("/", target, symlinks=True, ignore=_ignored)
+    (target / "tmp").mkdir()
+    # Everybody's, as it is everywhere.
+    (target / "tmp").chmod(0o1777)
+
+
+def _ignored(folder: str, names: list[str]) -> set[str]:
+    if folder in PROGRAMS:
+        return {name for name in names if not _PYTHON.fullmatch(name)}
+    ignored = _LEFT_OUT.get(folder, set()).intersection(names)
+    if re.search(r"/python3[\d.]*(/(site|dist)-packages)?$", folder):
+        ignored |= {name for name in names if _PIP.fullmatch(name)}
+    return ignored
+
+
+if __name__ == "__main__":
+    copy(Path(sys.argv[1]))
