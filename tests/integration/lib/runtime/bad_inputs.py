@@ -270,7 +270,7 @@ POOL = (
         f"{_MEMBER} --listen 127.0.0.1:10553 --proxy-listen 127.0.0.1:10553",
         ("--proxy-listen 127.0.0.1:10553", "choose another port"),
     ),
-    BadInput(f"{_MEMBER} --relay https://h", ("'https://h'", "like http://")),
+    BadInput(f"{_MEMBER} --relay https://h", ("https://h", "like http://")),
     BadInput(f"{_MEMBER} --kubelet 10248", ("'10248'", "like http://")),
     BadInput(f"{_MEMBER} --elector unix:/e", ("'unix:/e'", "like http://")),
     BadInput(f"{_MEMBER} --data-dir {{tmp}}/file", ("--data-dir {tmp}/file", "a folder")),
