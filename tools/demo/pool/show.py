@@ -88,9 +88,9 @@ class PoolShow:
         renewals, foreign = state.renewals()
         gone = state.pods.evicted(shop=True)
         console.print(
-            f"{renewals} renewals of Leases, {foreign} by another one than the node; "
-            f"{len(gone)} pods of the shop evicted, "
-            f"{sum(it.node not in state.killed for it in gone)} of them from a node that lived",
+            f"{renewals} renewals of Leases, {foreign} by another one than the node; pods of the "
+            f"shop that were evicted: {len(gone)}, from a node that lived: "
+            f"{sum(it.node not in state.killed for it in gone)}",
             soft_wrap=True,
         )
         problems = [result for result in results if result.problem]

@@ -250,7 +250,7 @@ def test_nodes_of_a_pool_lend_their_links_and_tell_the_dead_from_the_cut(
         assert step in summary
     assert "FAILED" not in summary
     assert ", 0 by another one than the node" in summary
-    assert "1 pods of the shop evicted, 0 of them from a node that lived" in summary
+    assert "pods of the shop that were evicted: 1, from a node that lived: 0" in summary
     assert summary.rstrip().endswith("cut is not dead, dead is not kept")
     _assert_nothing_left(tmp_path)
 
