@@ -187,6 +187,17 @@ class PoolNode:
             lan_port=lan_port,
             guardian=plane.guardian,
         )
+        self.relay.flags += self.pool_flags
+
+    @property
+    def pool_flags(self) -> list[str]:
+        """Of a relay of this node."""
+        member = self.member
+        return [
+            f"--pool=http://{LOOPBACK}:{member.port}",
+            f"--pool-token-file={member.data_dir / 'token'}",
+            f"--pool-connect={LOOPBACK}:{member.proxy_port}",
+        ]
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
