@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from edge_sidecars.kubeapi import ApiClient, UnusableCredentials
-from edge_sidecars.kubeapi.credentials import read_token
+from edge_sidecars.kubeapi.credentials import Plain, WatchedFiles, read_token, watched_token
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from edge_sidecars.runtime.cli.program import Program
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
@@ -28,7 +28,7 @@ from pool_sidecar.lan.standstill import GapSelector, keep_waking
 from pool_sidecar.lan.tls import limit_buffers
 from pool_sidecar.member.announcing import announce
 from pool_sidecar.member.cloud import Cloud
-from pool_sidecar.member.directory import DirectoryFollower, RelayCredentials
+from pool_sidecar.member.directory import DirectoryFollower
 from pool_sidecar.member.heartbeats import keep_lease
 from pool_sidecar.member.member import Member, server_of
 from pool_sidecar.member.probes import follow_elector, follow_kubelet, follow_link, local_client
@@ -60,12 +60,14 @@ def _run(config: MemberConfig) -> None:
         runner.run(_serve(config, selector))
 
 
-def _token(path: Path) -> str:
+def _token(path: Path) -> WatchedFiles[str]:
     """Raises `BadInput`."""
     try:
         if not path.exists():
             write_private(path, secrets.token_urlsafe(TOKEN_BYTES) + "\n")
-        return read_token(path)
+        token = watched_token(path)
+        token.get()
+        return token
     except (OSError, ValueError) as error:
         raise BadInput(
             f"--token-file {path}: {describe_failure(error)}; remove it, or name another file"
@@ -106,8 +108,9 @@ async def _serve(config: MemberConfig, selector: GapSelector) -> None:
         await member.proxy.open(config.proxy_listen)
         stack.callback(member.proxy.close)
         cloud = Cloud(member, credentials)
+        token_file = config.relay_token_file
         directory = ApiClient(
-            RelayCredentials(config.relay, config.relay_token_file),
+            Plain(config.relay, None if token_file is None else watched_token(token_file)),
             user_agent=f"pool-sidecar/{VERSION}",
         )
         status, kubelet = local_client(config.relay_status), local_client(config.kubelet)

@@ -27,6 +27,7 @@ from edge_sidecars.kubeapi.errors import Forbidden as Forbidden
 from edge_sidecars.kubeapi.errors import Gone as Gone
 from edge_sidecars.kubeapi.errors import NotFound as NotFound
 from edge_sidecars.kubeapi.errors import NotSent as NotSent
+from edge_sidecars.kubeapi.errors import ProxyRefused as ProxyRefused
 from edge_sidecars.kubeapi.errors import StaleConnection as StaleConnection
 from edge_sidecars.kubeapi.errors import Unreachable as Unreachable
 from edge_sidecars.kubeapi.messages import ConnectProxy as ConnectProxy

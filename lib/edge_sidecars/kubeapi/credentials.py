@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from edge_sidecars.kubeapi.errors import Unreachable
 from edge_sidecars.runtime.cli.values import describe_failure
 from edge_sidecars.runtime.log import fields
 
@@ -72,7 +73,7 @@ class InCluster:
         self.server = server.rstrip("/")
         try:
             token, authorities = folder / "token", folder / "ca.crt"
-            self._token = WatchedFiles([token], lambda: read_token(token))
+            self._token = watched_token(token)
             self._tls = WatchedFiles(
                 [authorities], lambda: client_context(authorities.read_bytes())
             )
@@ -95,18 +96,24 @@ class InCluster:
 
 
 class Plain:
-    """Plain HTTP and no credentials: a relay or `kubectl proxy` on this machine."""
+    """Plain HTTP: a relay or `kubectl proxy` on this machine, which may ask for a token."""
 
     tls_server_name: str | None = None
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, token: "WatchedFiles[str] | None" = None) -> None:
         self.server = server.rstrip("/")
+        self._token = token
 
     def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         return None
 
     async def authorization(self) -> str | None:
-        return None
+        if self._token is None:
+            return None
+        try:
+            return f"Bearer {self._token.get()}"
+        except (OSError, ValueError) as error:
+            raise Unreachable(f"no token: {describe_failure(error)}") from error
 
     def refused(self) -> None:
         """There is nothing to renew."""
@@ -236,6 +243,10 @@ class WatchedFiles(Generic[T]):
             "changed credentials cannot be used: the last good ones stay in use",
             extra=fields(files=files, why=problem),
         )
+
+
+def watched_token(path: Path) -> WatchedFiles[str]:
+    return WatchedFiles([path], lambda: read_token(path))
 
 
 def _stat(path: Path) -> tuple[int, int, int] | None:

@@ -9,6 +9,7 @@ import json
 
 # Status messages are for a log line; longer ones (admission webhooks) are cut.
 MESSAGE_LIMIT = 512
+TOO_MANY_REQUESTS = 429
 
 
 class ApiError(Exception):
@@ -60,6 +61,15 @@ class Unreachable(Exception):
 class NotSent(Unreachable):
     """There was no connection: no byte of the request left, which may be sent again, whatever it
     asks for."""
+
+
+class ProxyRefused(NotSent):
+    """The CONNECT proxy on the way made no tunnel. `is_full`: for want of one that is free, which
+    says nothing about the server (429)."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.is_full = status == TOO_MANY_REQUESTS
 
 
 class StaleConnection(Unreachable):

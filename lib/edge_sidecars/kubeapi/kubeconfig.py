@@ -18,7 +18,7 @@ from edge_sidecars.kubeapi.credentials import (
     client_context,
     logger,
     present,
-    read_token,
+    watched_token,
 )
 from edge_sidecars.kubeapi.errors import Unreachable
 from edge_sidecars.kubeapi.exec_plugin import ExecPlugin
@@ -144,7 +144,7 @@ class Kubeconfig:
         tls.get()
         token = None
         if context.token_file is not None:
-            token = WatchedFiles([context.token_file], partial(read_token, context.token_file))
+            token = watched_token(context.token_file)
         if self._plugin is None or self._plugin.spec != context.plugin:
             self._plugin = None if context.plugin is None else ExecPlugin(context.plugin)
         return _User(context, tls, token, self._plugin)

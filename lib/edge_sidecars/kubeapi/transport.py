@@ -27,7 +27,7 @@ from edge_sidecars.kubeapi.aiohttp_private import (
 )
 from edge_sidecars.kubeapi.connector import SILENCE, Connector, Resolver
 from edge_sidecars.kubeapi.credentials import Credentials
-from edge_sidecars.kubeapi.errors import NotSent, StaleConnection, Unreachable
+from edge_sidecars.kubeapi.errors import NotSent, ProxyRefused, StaleConnection, Unreachable
 from edge_sidecars.kubeapi.messages import (
     PIECE,
     SAFE,
@@ -170,6 +170,8 @@ class ApiTransport:
 
     def _retire_after(self, error: Unreachable, pool: ConnectionPool) -> None:
         """Connections of a pool may lead to the same place."""
+        if isinstance(error, ProxyRefused) and error.is_full:
+            return
         if self._background is None:
             pool.retire()
         elif not (isinstance(error, NotSent) and error.is_late):
@@ -300,9 +302,12 @@ class _Opening:
 
     def _failure(self, error: BaseException, *, is_reused: bool) -> Unreachable:
         message = describe(error)
+        cause = error.__cause__ if isinstance(error, Unreachable) else error
+        if isinstance(cause, aiohttp.ClientHttpProxyError):
+            refused = f"the proxy made no tunnel: {cause.status} {cause.message}"
+            return ProxyRefused(refused, cause.status)
         if not self._is_connected:
             return NotSent(message)
-        cause = error.__cause__ if isinstance(error, Unreachable) else error
         is_end = isinstance(cause, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
         if is_end and is_reused and not self._is_aborted:
             return StaleConnection(message)

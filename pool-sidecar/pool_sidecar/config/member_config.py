@@ -17,7 +17,15 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     setting,
 )
-from edge_sidecars.runtime.cli.values import Address, BadInput, address, plain_url, size, url, whole
+from edge_sidecars.runtime.cli.values import (
+    Address,
+    BadInput,
+    loopback,
+    plain_url,
+    size,
+    url,
+    whole,
+)
 from pool_sidecar.config import DEFAULT_LISTEN, PREFIX
 from pool_sidecar.core.budget import Limits
 from pool_sidecar.core.pool_member import MAX_ADDRESSES
@@ -41,13 +49,6 @@ def lan_address(text: str) -> str:
             f"{text!r:.80} is no address where neighbours reach this node: write it like 10.0.7.14"
         )
     return str(found)
-
-
-def loopback(text: str) -> Address:
-    found = address(text)
-    if found.path or not found.is_loopback:
-        raise BadInput(f"{text!r:.80}: only processes of this node may get there; use 127.0.0.1")
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +112,8 @@ class MemberConfig:
     )
     lend_rate: int = setting("64Ki", "bytes a second for each borrower", size)
     lend_burst: int = setting("1Mi", "bytes at once for each borrower", size)
-    lend_connections: int = setting("8", "at a time for each borrower", whole)
-    lend_all_connections: int = setting("64", "at a time for all borrowers", whole)
+    lend_connections: int = setting("32", "at a time for each borrower", whole)
+    lend_all_connections: int = setting("128", "at a time for all borrowers", whole)
     listen: Address = option(
         "HOST:PORT",
         "/sources, /status, /metrics and probes; default {default}",
@@ -132,6 +133,8 @@ class MemberConfig:
     )
     log_format: str = log_format_option(group="logs")
     log_level: str = log_level_option()
+    # Where pods find the API server: host and port, by which a relay in this pod calls it.
+    in_cluster: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Raises `BadInput`."""
@@ -196,13 +199,20 @@ def parser() -> Parser:
     )
 
 
+def _in_cluster(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """As kubelet tells each pod; nothing outside of one."""
+    host = environ.get("KUBERNETES_SERVICE_HOST", "").lower()
+    return ((host, environ.get("KUBERNETES_SERVICE_PORT", "443")),) if host else ()
+
+
 def load(arguments: Sequence[str], environ: Mapping[str, str]) -> MemberConfig:
     """Raises `BadInput`."""
     given = vars(parser().parse_args(arguments))
     others = {"node": "NODE_NAME", "lan_address": "HOST_IP"}
     options = Options(given, environ, prefix=PREFIX, others=others)
     with options.naming_variables():
-        config = MemberConfig(**option_values(MemberConfig, options))
+        values = option_values(MemberConfig, options)
+        config = MemberConfig(**values, in_cluster=_in_cluster(environ))
         told = next(options.among(*_LENDING), None)
         if told is not None and not config.lend:
             raise BadInput(f"{told}: with --lend false nothing is lent: drop one")

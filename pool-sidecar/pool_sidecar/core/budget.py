@@ -18,8 +18,8 @@ class Limits:
 
     rate: int = 64 * KIB
     burst: int = MIB
-    connections: int = 8
-    all_connections: int = 64
+    connections: int = 32
+    all_connections: int = 128
 
     @property
     def piece(self) -> int:

@@ -147,7 +147,7 @@ class Pool:
         self.peers = Peers()
         self.own = OwnLink()
         self.claim = OwnClaim()
-        self.borrowing = Borrowing(name, self.own, self._is_lender)
+        self.borrowing = Borrowing(name, self.own, self.is_lender)
         self._lends = lends
 
     def follow(self, directory: Directory) -> None:
@@ -202,7 +202,8 @@ class Pool:
         is_claimed = claim is not None and claim.remaining - (now - heard.at) > 0
         return peer is not None and peer.may_lead and is_claimed
 
-    def _is_lender(self, name: str, now: float) -> bool:
-        """Also one whose kubelet is ill: bytes do not pass through that."""
+    def is_lender(self, name: str, now: float) -> bool:
+        """Whether that member lends now; also one whose kubelet is ill: bytes do not pass through
+        that."""
         state = self.peers.state(name, now, within=LENDER_VALID)
         return state is not None and state.link is Link.OWN

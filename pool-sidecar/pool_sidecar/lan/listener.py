@@ -32,8 +32,10 @@ HANDSHAKE: Final = 2.0
 IDLE: Final = 10.0
 DIAL: Final = 5.0
 BACKLOG: Final = 128
-# Connections, those in their handshake included: 64 members have one each for states, and borrow.
-MAX_CONNECTIONS: Final = 256
+# Connections besides those that are lent: 64 members have one each for states, and some that wait
+# for an answer; strangers.
+OTHERS: Final = 192
+# Of a host besides those that are lent to it.
 MAX_OF_HOST: Final = 32
 # In their handshake, from addresses that are no member's.
 MAX_STRANGERS: Final = 64
@@ -41,8 +43,12 @@ MAX_STRANGERS: Final = 64
 # costs two milliseconds. A member keeps its connections, and a new one comes again each 2 s.
 HANDSHAKES: Final = 10
 HANDSHAKES_AT_ONCE: Final = 64
-# Of one peer: requests a second (it makes one in two, and one for each tunnel), and at once.
-_REQUESTS: Final = Limits(rate=4, burst=40, connections=16, all_connections=MAX_CONNECTIONS)
+# Of one peer: requests a second (it makes one in two, and one for each tunnel), and at once: all
+# streams of its relays begin in one moment.
+REQUEST_RATE: Final = 4
+REQUEST_BURST: Final = 128
+# Connections of one peer besides those that are lent: for states, and those of an instant.
+SPARE: Final = 16
 CLOUD: Final = "cloud"
 
 
@@ -69,7 +75,15 @@ class LanListener:
         self._piece = limits.piece
         self.budget = Budget(limits)
         self.tunnels = Tunnels()
-        self._requests = Budget(_REQUESTS)
+        self._limits = limits
+        self._requests = Budget(
+            Limits(
+                rate=REQUEST_RATE,
+                burst=REQUEST_BURST,
+                connections=limits.connections + SPARE,
+                all_connections=limits.all_connections + OTHERS,
+            )
+        )
         self._context = listener_context(own.certificate, own.key, ())
         self._tasks: set[asyncio.Task[None]] = set()
         self._hosts: Counter[str] = Counter()
@@ -140,9 +154,12 @@ class LanListener:
             self._spawn(self._serve(sock, host, is_stranger=is_stranger))
 
     def _has_place(self, host: str, *, is_stranger: bool) -> bool:
-        if self._hosts.total() >= MAX_CONNECTIONS or self._hosts[host] >= MAX_OF_HOST:
+        if self._hosts.total() >= self._limits.all_connections + OTHERS:
             return False
         if is_stranger and self._strangers >= MAX_STRANGERS:
+            return False
+        lent = 0 if is_stranger else self._limits.connections
+        if self._hosts[host] >= MAX_OF_HOST + lent:
             return False
         return self._handshakes.takes("" if is_stranger else host, boottime())
 

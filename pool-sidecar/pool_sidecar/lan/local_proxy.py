@@ -2,53 +2,62 @@
 
 Guarantees: only who knows the token gets through, and only to this node's API server; the bytes
 are TLS between the client and the API server, of which neither this process nor a lender sees more
-than sizes and times. A tunnel ends as soon as its lender is no longer the one of now. A lender that
-gives no more connections keeps those that it gave; where this process itself wants one, for the
-heartbeat, the newest of the others makes room.
+than sizes and times. A tunnel ends as soon as its lender is no longer the one of now, but for some
+seconds in which it may end in order where the own link is back. A lender that gives no more
+connections keeps those that it gave (429); where this process itself wants one, for the heartbeat,
+the newest of the others makes room.
 """
 
 import asyncio
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Final
 
 from edge_sidecars.kubeapi.aiohttp_private import abort
+from edge_sidecars.kubeapi.credentials import WatchedFiles
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
+from edge_sidecars.runtime.clock import boottime
 from pool_sidecar.lan.client import NoAnswer, PeerClient, Refused
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
 from pool_sidecar.lan.tunnel import Stream, Tunnel, Tunnels
 
-# Clients of one node: its relay's streams and writes, and the member's own.
+# Clients of one node: its relays' streams and writes, and the member's own; more are 429, and those
+# beyond twice as many are closed.
 MAX_CONNECTIONS: Final = 64
+# Seconds for which a lender that had no connection left is not asked again by those who follow.
+FULL_FOR: Final = 1.0
 # Seconds for a head.
 PATIENCE: Final = 5.0
+# Seconds for which tunnels outlast the return of the own link: writes end, and streams move.
+RETIRE_AFTER: Final = 5.0
 # Lenders that are asked for one tunnel.
 ATTEMPTS: Final = 3
 AUTHORIZATION: Final = "proxy-authorization"
 
 
 class LocalProxy:
-    """`lender()`: whom to borrow from now, None where there is nobody; `failed` is told of one that
-    did not lend."""
+    """`servers`: hosts and ports, each of which means this node's API server. `lender()`: whom to
+    borrow from now, None where there is nobody; `failed` is told of one that did not lend."""
 
     def __init__(
         self,
-        token: str,
-        server: tuple[str, int],
+        token: WatchedFiles[str],
+        servers: Collection[tuple[str, str]],
         *,
         lender: Callable[[], PeerClient | None],
         failed: Callable[[str], None],
     ) -> None:
-        self._token = f"Bearer {token}"
+        self._token = token
         # Of this process alone.
         self.own_token = secrets.token_urlsafe()
-        self._server = server
+        self._servers = servers
         self._lender = lender
         self._failed = failed
         self._own, self._guests = Tunnels(), Tunnels()
         self._open = 0
+        self._full_until = 0.0
         self._serving: asyncio.Server | None = None
         self.bound: Address | None = None
 
@@ -70,6 +79,15 @@ class LocalProxy:
         for tunnels in (self._own, self._guests):
             tunnels.reset_all(unless=lambda name: name == unless)
 
+    def retire(self) -> None:
+        """The own link is back, while the lender still lends: what is under way ends in order, or
+        in some seconds."""
+        asyncio.get_running_loop().call_later(RETIRE_AFTER, self._reset_others)
+
+    def _reset_others(self) -> None:
+        lender = self._lender()
+        self.reset_all(unless="" if lender is None else lender.peer.name)
+
     def close(self) -> None:
         self.reset_all()
         if self._serving is not None:
@@ -78,7 +96,7 @@ class LocalProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
         try:
-            if self._open > MAX_CONNECTIONS:
+            if self._open > 2 * MAX_CONNECTIONS:
                 return
             near = Stream(reader, writer)
             async with asyncio.timeout(PATIENCE):
@@ -98,20 +116,20 @@ class LocalProxy:
         host, _, port = target.rpartition(":")
         given = head.headers.get(AUTHORIZATION, "").encode()
         is_own = hmac.compare_digest(given, f"Bearer {self.own_token}".encode())
-        if not is_own and not hmac.compare_digest(given, self._token.encode()):
+        if not is_own and not hmac.compare_digest(given, f"Bearer {self._token.get()}".encode()):
             why = "Proxy-Authorization lacks the token of --token-file"
             near.writer.write(refusal(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, why))
-        elif method != "CONNECT" or (host.strip("[]").lower(), port) != (
-            self._server[0],
-            str(self._server[1]),
-        ):
-            why = f"there is CONNECT {self._server[0]}:{self._server[1]} only"
+        elif method != "CONNECT" or (host.strip("[]").lower(), port) not in self._servers:
+            told = ", ".join(f"{it[0]}:{it[1]}" for it in sorted(self._servers))
+            why = f"tunnels lead to this node's API server only: {told}"
             near.writer.write(refusal(HTTPStatus.FORBIDDEN, why))
+        elif not is_own and (self._open > MAX_CONNECTIONS or boottime() < self._full_until):
+            near.writer.write(refusal(HTTPStatus.TOO_MANY_REQUESTS, "no connection is left"))
         else:
             await self._borrow(near, is_own=is_own)
 
     async def _borrow(self, near: Stream, *, is_own: bool) -> None:
-        why = "no neighbour lends its link"
+        status, why = HTTPStatus.SERVICE_UNAVAILABLE, "no neighbour lends its link"
         for _ in range(ATTEMPTS):
             client = self._lender()
             if client is None:
@@ -124,6 +142,8 @@ class LocalProxy:
                 if not is_used_up:
                     self._failed(name)
                 elif not (is_own and self._guests.reset_newest(name)):
+                    status = HTTPStatus.TOO_MANY_REQUESTS
+                    self._full_until = boottime() + FULL_FOR
                     why = f"{name} lends no more connections"
                     break
                 continue
@@ -133,7 +153,7 @@ class LocalProxy:
             near.writer.write(answer(HTTPStatus.OK))
             await (self._own if is_own else self._guests).run(Tunnel(name, near, far))
             return
-        near.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
+        near.writer.write(refusal(status, why))
 
     def _uses(self, name: str) -> bool:
         """Whether bytes pass over that lender: its limit is reached by this node itself."""

@@ -6,38 +6,16 @@ The elector of this node learns the name of the pool's Lease from what is found 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final, Never
 
 from edge_sidecars.kubeapi import ApiClient
-from edge_sidecars.kubeapi.credentials import Plain, WatchedFiles, read_token
-from edge_sidecars.kubeapi.errors import Unreachable
 from edge_sidecars.kubeapi.reflector import reflect
-from edge_sidecars.runtime.cli.values import describe_failure
 from pool_sidecar.core.pool_member import PATH, POOL_LABEL, PoolMember
 from pool_sidecar.member.lease_name import keep_lease_named
 from pool_sidecar.member.member import Member
 
 # Seconds between two attempts; a relay starts beside this process.
 LONGEST_DELAY: Final = 4.0
-
-
-class RelayCredentials(Plain):
-    """Plain HTTP on this machine, with a token where the relay asks for one."""
-
-    def __init__(self, server: str, token_file: Path | None) -> None:
-        super().__init__(server)
-        self._token = None
-        if token_file is not None:
-            self._token = WatchedFiles([token_file], lambda: read_token(token_file))
-
-    async def authorization(self) -> str | None:
-        if self._token is None:
-            return None
-        try:
-            return f"Bearer {self._token.get()}"
-        except (OSError, ValueError) as error:
-            raise Unreachable(f"no token: {describe_failure(error)}") from error
 
 
 class _Members:

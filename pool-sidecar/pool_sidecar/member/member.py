@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from edge_sidecars.kubeapi import Credentials
+from edge_sidecars.kubeapi.credentials import WatchedFiles
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -34,8 +35,14 @@ HTTPS: Final = 443
 
 class Member:
     def __init__(
-        self, config: MemberConfig, own: Certificate, token: str, *, server: tuple[str, int]
+        self,
+        config: MemberConfig,
+        own: Certificate,
+        token: WatchedFiles[str],
+        *,
+        server: tuple[str, int],
     ) -> None:
+        """`token`: of the loopback ports; one that was usable."""
         self.config = config
         self.own = own
         self.pool = Pool(config.node, lends=config.lend)
@@ -43,7 +50,8 @@ class Member:
         self.announcements = Announcements()
         self.clients: dict[str, PeerClient] = {}
         self.listener = LanListener(self, own, config.limits, server=server)
-        self.proxy = LocalProxy(token, server, lender=self.lender, failed=self.lender_failed)
+        servers = {(server[0], str(server[1])), *config.in_cluster}
+        self.proxy = LocalProxy(token, servers, lender=self.lender, failed=self.lender_failed)
         self.token = token
         self.started_at = boottime()
         self.kubelet_at: float | None = None
@@ -131,8 +139,11 @@ class Member:
         self.pool.advance(now)
         link = self.pool.link(now), self.pool.via(now)
         if link != self._link:
-            self._link = link
-            self.proxy.reset_all(unless=link[1])
+            before, self._link = self._link, link
+            if link[0] is Link.OWN and self.pool.is_lender(before[1], now):
+                self.proxy.retire()
+            else:
+                self.proxy.reset_all(unless=link[1])
             logger.info("link", extra=fields(link=link[0].value, via=link[1] or "-"))
             self.touch()
 

@@ -68,9 +68,9 @@ async def follow_elector(member: Member, elector: ApiClient) -> Never:
 
 
 def is_link_up(status: Mapping[str, Any]) -> bool:
-    """By a relay's /status document; not up unless it says so."""
+    """The own link, by a relay's /status document; not up unless it says so."""
     match status:
-        case {"link": {"isUp": True}}:
+        case {"link": {"ownIsUp": True}}:
             return True
     return False
 

@@ -14,8 +14,7 @@ VALID: Final = STATE_VALID
 
 
 def sources(member: Member) -> Document:
-    """What the relay of this node goes by. No member has pool-scoped streams yet, so there is no
-    hub's cursor to name."""
+    """What relays of this node go by. No member has pool-scoped streams: no cursor is named."""
     now = boottime()
     pool = member.pool
     hub = pool.hub(now)
@@ -23,9 +22,10 @@ def sources(member: Member) -> Document:
         "role": pool.role(now).value,
         "candidate": pool.is_eligible(now),
         "link": pool.link(now).value,
-        "hub": {"node": hub, "live": {}} if hub else None,
+        "hub": {"node": hub} if hub else None,
         "detour": bool(pool.via(now)),
-        "peers": [{"node": it.state.node, "cursors": {}} for it in pool.peers.heard(now)],
+        "via": pool.via(now),
+        "peers": [{"node": it.state.node} for it in pool.peers.heard(now)],
         "verdicts": {name: it.verdict.value for name, it in pool.peers.verdicts(now).items()},
         "validSeconds": VALID,
     }

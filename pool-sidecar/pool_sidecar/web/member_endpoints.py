@@ -43,7 +43,8 @@ class MemberEndpoints:
 
     async def _sources(self, request: web.BaseRequest) -> web.StreamResponse:
         given = request.headers.get("Authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {self._member.token}".encode()):
+        token = self._member.token.get()
+        if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
             return text(401, "/sources needs the token of --token-file")
         if not is_asked(request, "watch") or request.method != "GET":
             return json(_line(sources(self._member)))

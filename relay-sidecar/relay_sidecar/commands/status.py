@@ -40,7 +40,9 @@ def link_line(link: Mapping[str, Any]) -> str:
     if link["state"] == "unauthorized":
         return f"up, but the relay's credentials are refused (401), to {link['server']}"
     if link["isUp"]:
-        return f"up, to {link['server']}"
+        # A relay of an earlier version names none.
+        via = f" via {link['via']}" if link.get("via") else ""
+        return f"up{via}, to {link['server']}"
     since = "" if link["downSeconds"] is None else f" for {age(link['downSeconds'])}"
     if link["state"] == "relayed":
         return f"down{since}, to {link['server']}, a relay that is cut off itself"

@@ -33,6 +33,7 @@ from edge_sidecars.runtime.cli.values import (
     BadInput,
     address,
     host_name,
+    loopback,
     seconds,
     size,
     url,
@@ -53,17 +54,28 @@ _CERTIFICATE = ("client_certificate", "client_key", "certificate_authority")
 _UPSTREAM_ONLY = (
     *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
     *("reads", "preload", "idle_timeout", "retain", "keep_secrets", *_CERTIFICATE),
-    "shard_pushdown",
+    *("shard_pushdown", "pool", "pool_token_file", "pool_connect"),
 )
 _CALLER_ONLY = (
     *("access_ttl", "access_offline_ttl", "client_ca_file", "kubelet_unit", "pod_listen"),
 )
 _KUBECONFIG_ONLY = ("context",)
+_POOL_ONLY = ("pool_token_file", "pool_connect")
 _OWN_ONLY = ("local_token_file", "allowed_host")
 
 
 def _data_dir(text: str) -> Path | None:
     return None if text == MEMORY else Path(text)
+
+
+def _pool_url(text: str) -> str:
+    parts = urlsplit(url(text))
+    if parts.scheme != "http" or not Address(parts.hostname or "", 0).is_loopback:
+        raise BadInput(
+            f"{text!r:.80}: the pool-sidecar of this node is asked over http on loopback, like "
+            "http://127.0.0.1:10553"
+        )
+    return text.rstrip("/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +142,22 @@ class Config:
         "1s", "then a read that was asked upstream is answered from here", seconds
     )
     probe_interval: float = setting("1s", "between two looks at the link", seconds)
+    pool: str | None = option(
+        "URL",
+        "the pool-sidecar of this node, like http://127.0.0.1:10553: upstream is reached over a "
+        "neighbour's link while the own one is cut; default: none",
+        _pool_url,
+        group="pool",
+    )
+    pool_token_file: Path | None = option(
+        "FILE", "with --pool: the token of its loopback ports; read again at a change", Path
+    )
+    pool_connect: Address = option(
+        "HOST:PORT",
+        "with --pool: where it makes connections over a neighbour; default {default}",
+        loopback,
+        default="127.0.0.1:10554",
+    )
     # None: memory.
     data_dir: Path | None = option(
         "DIR|memory",
@@ -225,6 +253,7 @@ class Config:
         self._check_limits()
         self._check_listeners()
         self._check_node()
+        self._check_pool()
         if self.is_local and self.asks_callers:
             raise BadInput(
                 "--access caller has nobody to ask with --origin local: use --access own"
@@ -327,6 +356,13 @@ class Config:
         elif self.kubelet_unit is not None:
             raise BadInput(f"--kubelet-unit {self.kubelet_unit} needs --client-ca-file")
 
+    def _check_pool(self) -> None:
+        if self.pool is not None and self.pool_token_file is None:
+            raise BadInput(
+                f"--pool {self.pool} needs --pool-token-file: name the file of the pool-sidecar's "
+                "token"
+            )
+
     def _check_tokens_stay_secret(self) -> None:
         for name, it in (("--listen", self.listen), ("--pod-listen", self.pod_listen)):
             if it is not None and not it.is_loopback and not self.is_tls:
@@ -347,6 +383,11 @@ class Config:
                     f"upstream {server} is this relay itself: name the API server by --server, or "
                     "a kubeconfig that leads to it"
                 )
+        if self.pool is not None and parts.scheme != "https":
+            raise BadInput(
+                f"--pool {self.pool}: a neighbour would see what is sent to {server}; name an "
+                "https --server"
+            )
         is_clear = server.startswith("http:") and not Address(host, 0).is_loopback
         if self.asks_callers and is_clear:
             raise BadInput(
@@ -397,6 +438,7 @@ def _refuse_meaningless(options: Options, *, is_local: bool, asks_callers: bool)
     for is_meaningless, names, remedy in (
         (is_local, _UPSTREAM_ONLY, "with --origin local there is no upstream: drop one"),
         (not options.text("kubeconfig"), _KUBECONFIG_ONLY, "needs --kubeconfig"),
+        (not options.text("pool"), _POOL_ONLY, "needs --pool"),
         (not asks_callers, _CALLER_ONLY, "needs --access caller"),
         (asks_callers, _OWN_ONLY, "is for --access own: drop one"),
     ):

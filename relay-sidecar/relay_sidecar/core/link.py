@@ -42,6 +42,9 @@ class LinkEvidence(Enum):
     TIMED_OUT = auto()
     RELAYED = auto()
     """Another relay answered, which is cut off from its own upstream."""
+    FULL = auto()
+    """A neighbour lends no more connections than it does. It lends while its own link is up: that
+    is no answer of the API server, but the verdict stays what it is."""
 
 
 def is_of_api_server(status: int, headers: Container[str]) -> bool:
@@ -51,8 +54,11 @@ def is_of_api_server(status: int, headers: Container[str]) -> bool:
     return status not in NOBODY_THERE and "Age" not in headers
 
 
-def failure_evidence(*, is_late: bool) -> LinkEvidence:
-    """What a request without an answer met with; `is_late`: its time ran out."""
+def failure_evidence(*, is_late: bool, is_full: bool = False) -> LinkEvidence:
+    """What a request without an answer met with; `is_late`: its time ran out; `is_full`: there was
+    no connection left for it."""
+    if is_full:
+        return LinkEvidence.FULL
     return LinkEvidence.TIMED_OUT if is_late else LinkEvidence.REFUSED
 
 
@@ -70,6 +76,8 @@ class UpstreamLink:
         self.probe_timeout = probe_timeout
         self._is_up = False
         self._heard_at = -math.inf
+        # When a probe last found that a neighbour lends, and has no connection left for it.
+        self._full_at = -math.inf
         # The same before a standstill, until a probe since has been answered.
         self._heard_before = math.inf
         self._has_stood_still = False
@@ -99,7 +107,7 @@ class UpstreamLink:
             self._probed_since = now
 
     def is_up(self, now: float) -> bool:
-        return self._is_up and now - self._heard_at <= self._lifetime
+        return self._is_up and now - max(self._heard_at, self._full_at) <= self._lifetime
 
     def is_relayed(self, now: float) -> bool:
         """The API server cannot be reached, but a relay before it can be asked for its cache."""
@@ -147,6 +155,15 @@ class UpstreamLink:
         if outcome is not LinkEvidence.ANSWERED or not self._hears_relay(now):
             self._judge(outcome, now, is_probe=False)
 
+    def way_changed(self, now: float, *, is_lost: bool) -> None:
+        """Upstream is reached another way from now on: over a neighbour, or again without one.
+        `is_lost`: that way is known to be down."""
+        self._probe_at = now
+        if is_lost:
+            self._is_up, self.is_known = False, True
+            self._failing_since = min(self._failing_since, now)
+            self._failures += 1
+
     def waits(self, now: float) -> None:
         """A request has been without an answer for a while: that is no evidence, but a reason to
         look, unless there was a sign of life or a look just now."""
@@ -162,6 +179,10 @@ class UpstreamLink:
         return now - self._relayed_at <= self._lifetime
 
     def _judge(self, outcome: LinkEvidence, now: float, *, is_probe: bool) -> None:
+        if outcome is LinkEvidence.FULL:
+            if is_probe:
+                self._full_at = now
+            return
         if outcome is LinkEvidence.RELAYED:
             self._relayed_at, self._unrelayed = now, 0
         elif is_probe:

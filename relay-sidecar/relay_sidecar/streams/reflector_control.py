@@ -23,6 +23,10 @@ class ReflectorControl(Protocol):
         """The link went or came back."""
         ...
 
+    def reopen(self) -> None:
+        """There is another way to upstream: open watches go on there."""
+        ...
+
     def doubt(self) -> None:
         """The process stood still: what came meanwhile is unread."""
         ...

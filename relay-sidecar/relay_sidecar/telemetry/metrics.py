@@ -72,6 +72,12 @@ def _state(status: RelayStatus) -> list[Metric]:
             "1 for the state of the link, 0 for the others.",
             tuple(({"state": it}, float(it == status.link.state)) for it in LINK_STATES),
         ),
+        Metric(
+            "relay_link_via",
+            Kind.GAUGE,
+            "1 for the neighbour over which upstream is reached; none on the own link.",
+            (({"node": status.link.via}, 1.0),) if status.link.via else (),
+        ),
         _gauge(
             "relay_link_down_seconds",
             "Seconds since upstream went out of reach; 0 while it is within.",

@@ -69,12 +69,16 @@ class Outage:
 @dataclass(frozen=True, kw_only=True)
 class UpstreamLinkStatus:
     """To upstream; `server` None where the relay is the origin. `down_for` in seconds, None while
-    it is up, or not known yet. `outages` that are over, the newest last."""
+    it is up, or not known yet. `outages` that are over, the newest last. `via`: the neighbour over
+    which it is reached, "" for none; `is_own_up`: whether it is reached without one, None: as
+    `is_up`."""
 
     server: str | None
     state: LinkState
     down_for: float | None
     outages: Sequence[Outage] = ()
+    via: str = ""
+    is_own_up: bool | None = None
 
     @property
     def is_up(self) -> bool:
@@ -99,6 +103,8 @@ class UpstreamLinkStatus:
             "server": self.server,
             "isUp": self.is_up,
             "state": self.state,
+            "via": self.via or None,
+            "ownIsUp": self.is_up if self.is_own_up is None else self.is_own_up,
             "downSeconds": _rounded(self.down_for),
             "outages": [outage.document() for outage in self.outages],
         }

@@ -1,4 +1,6 @@
-"""What a client gets where upstream's answer breaks off, is too long, or did not come."""
+"""What a client gets where upstream's answer breaks off, is too long, or did not come; what that
+says about the link.
+"""
 
 import socket
 import struct
@@ -7,11 +9,18 @@ from http import HTTPStatus
 from aiohttp.http import HttpVersion11
 
 from edge_sidecars.apimachinery.status import Status, timeout_outcome_unknown, unavailable
-from edge_sidecars.kubeapi import NotSent, TooLong, Unreachable
+from edge_sidecars.kubeapi import NotSent, ProxyRefused, TooLong, Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.core.link import LinkEvidence, failure_evidence
 
 # struct linger {on, seconds}, socket(7): closing sends a reset.
 RESET = struct.pack("ii", 1, 0)
+
+
+def evidence_of(error: Unreachable) -> LinkEvidence:
+    """What a request that ended so says about the link."""
+    is_full = isinstance(error, ProxyRefused) and error.is_full
+    return failure_evidence(is_late=error.is_late, is_full=is_full)
 
 
 def broken_off(

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from yarl import URL
 
-from edge_sidecars.kubeapi import ApiTransport, Request, TooLong, Unreachable
+from edge_sidecars.kubeapi import ApiTransport, ProxyRefused, Request, TooLong, Unreachable
 from edge_sidecars.kubeapi.messages import Identity
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
@@ -22,10 +22,10 @@ from relay_sidecar.core.link import (
     UNAUTHORIZED,
     LinkEvidence,
     UpstreamLink,
-    failure_evidence,
 )
 from relay_sidecar.core.probe_request import ProbeReply, ProbeRequests
 from relay_sidecar.telemetry.status import LinkState, Outage
+from relay_sidecar.upstream.failures import evidence_of
 
 # It needs no rights, and a relay that is upstream answers it too.
 PATH = "/livez"
@@ -35,14 +35,17 @@ OUTAGES_KEPT = 16
 
 
 class LinkProbe:
-    """Each of `on_change` is called with each new verdict."""
+    """Each of `on_change` is called with each new verdict. `is_logged`: so is each new state."""
 
-    def __init__(self, transport: ApiTransport, link: UpstreamLink) -> None:
+    def __init__(
+        self, transport: ApiTransport, link: UpstreamLink, *, is_logged: bool = True
+    ) -> None:
         self.on_change: list[Callable[[bool], None]] = []
         # Called when this process stood still for a while.
         self.on_standstill: list[Callable[[], None]] = []
         self._transport = transport
         self.link = link
+        self._is_logged = is_logged
         # Behind a path there is a gateway.
         self._probing = ProbeRequests(may_be_brief=URL(transport.url).path == "/")
         self._told_state: LinkState | None = None
@@ -121,6 +124,13 @@ class LinkProbe:
         self.link.waits(boottime())
         self._wake_before(due)
 
+    def way_changed(self, *, is_lost: bool) -> None:
+        """As `UpstreamLink.way_changed`."""
+        self._look_back()
+        self.link.way_changed(boottime(), is_lost=is_lost)
+        self._tell()
+        self._kick.set()
+
     def _wake_before(self, due: float) -> None:
         if self.link.wake_at < due:
             self._kick.set()
@@ -174,8 +184,14 @@ class LinkProbe:
                 return await self._ask()
         except TimeoutError:
             return LinkEvidence.TIMED_OUT
-        except (Unreachable, TooLong) as error:
-            return failure_evidence(is_late=isinstance(error, Unreachable) and error.is_late)
+        except ProxyRefused as error:
+            if sparing.allows("detour"):
+                logger.warning("no connection over a neighbour", extra=fields(why=error))
+            return evidence_of(error)
+        except Unreachable as error:
+            return evidence_of(error)
+        except TooLong:
+            return LinkEvidence.REFUSED
 
     async def _ask(self) -> LinkEvidence:
         if self._probing.is_brief(in_doubt=self._is_in_doubt or self._is_unauthorized):
@@ -210,7 +226,8 @@ class LinkProbe:
         before, self._told_state = self._told_state, state
         if state == before:
             return
-        self._log(state)
+        if self._is_logged:
+            self._log(state)
         if before == "relayed" and state == "down":
             # What was asked of the relay above waits in vain.
             self._transport.abort()

@@ -31,10 +31,15 @@ from edge_sidecars.kubeapi import (
 )
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
-from relay_sidecar.core.link import LinkEvidence, failure_evidence, is_of_api_server
+from relay_sidecar.core.link import LinkEvidence, is_of_api_server
 from relay_sidecar.core.sharding.target import upstream_target
 from relay_sidecar.upstream import tunnel
-from relay_sidecar.upstream.failures import broken_off, outcome_of_write, too_long
+from relay_sidecar.upstream.failures import (
+    broken_off,
+    evidence_of,
+    outcome_of_write,
+    too_long,
+)
 from relay_sidecar.upstream.messages import (
     BufferedResponse,
     ClientRequest,
@@ -266,7 +271,7 @@ class Proxy:
                 yield answer
         except Unreachable as error:
             if not isinstance(body, Upload) or body.failure is None:
-                self._link.met(failure_evidence(is_late=error.is_late))
+                self._link.met(evidence_of(error))
             raise
         except TooLong as error:
             raise Refused(too_long(request, error)) from error

@@ -68,6 +68,9 @@ class NoReflectors:
     def link(self, is_up: bool) -> None:
         """There is no link."""
 
+    def reopen(self) -> None:
+        """There is no way but this one."""
+
     def doubt(self) -> None:
         """Nothing comes from elsewhere."""
 

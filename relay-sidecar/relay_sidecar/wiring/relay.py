@@ -5,6 +5,7 @@ Answers before the first contact with upstream: what the last run persisted is t
 """
 
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from edge_sidecars.kubeapi import (
     POOLED_FOR,
     SILENCE,
     ApiTransport,
+    ConnectProxy,
     Credentials,
     Unreachable,
 )
@@ -51,6 +53,8 @@ from relay_sidecar.wiring.upkeep import DocumentRefresh, keep_preloaded
 
 if TYPE_CHECKING:
     from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
+    from relay_sidecar.pool.detour import Detour
+    from relay_sidecar.wiring.node_pool import NodePool
 
 # Seconds for which the first requests wait to learn whether there is an upstream.
 FIRST_VERDICT = 0.3
@@ -81,8 +85,10 @@ class Relay:
         access = opened.access
         self._config = config
         self._spawn = spawn
+        self._transport = transport
         self._probe = probe
         self._journal = journal
+        self._pool: tuple[NodePool, Detour] | None = None
         self._streams = streams = _streams(config, transport, probe, journal, spawn)
         restore(streams, saved, now=time.monotonic(), wall=time.time())
         self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
@@ -126,7 +132,7 @@ class Relay:
         self.report = RelayReport(
             config,
             streams,
-            link=partial(_link_status, transport, probe),
+            link=self._link_status,
             disk_failure=lambda: journal.failure,
             disk_note=saved.note,
             secrets=partial(_secrets_status, secrets),
@@ -172,21 +178,11 @@ class Relay:
             from relay_sidecar.wiring.kept_secrets import unseal
 
             secrets, saved = unseal(config, config.keep_secrets, journal, saved)
-        at_rest = config.probe_interval
-        transport = ApiTransport(
-            credentials,
-            user_agent=f"relay-sidecar/{VERSION}",
-            pooled_for=max(KEPT_INTERVALS * at_rest, POOLED_FOR),
-            silence=max(SILENT_INTERVALS * at_rest, SILENCE),
-        )
-        stack.push_async_callback(transport.close)
+        pool = _node_pool(config, stack)
+        connect = partial(_transport, config, credentials, stack)
+        transport = connect() if pool is None else connect(proxy=pool.proxy)
         verdict = PersistedVerdict(journal, saved.kept.get(persisted_verdict.SPACE, {}))
-        link = UpstreamLink(
-            probe_interval=config.probe_interval,
-            probe_timeout=PROBE_TIMEOUT,
-            was_down=verdict.was_down,
-        )
-        probe = LinkProbe(transport, link)
+        probe = LinkProbe(transport, _link(config, was_down=verdict.was_down))
         probe.on_change.append(verdict.link)
         opened = await open_access(
             config, transport, credentials, journal, saved, probe, stack, spawn=spawn
@@ -194,12 +190,24 @@ class Relay:
         relay = cls(config, transport, probe, opened, journal, saved, secrets=secrets, spawn=spawn)
         if relay._tokens is not None:
             await relay._tokens.restore(saved)
+        if pool is not None:
+            detour = pool.detour(
+                probe,
+                own=connect(),
+                own_link=partial(_link, config, was_down=True),
+                moved=relay._streams.reflectors.reopen,
+                spawn=spawn,
+            )
+            relay._pool = pool, detour
         return relay
 
     def start(self) -> None:
         """The listener is open."""
         self.report.lack = ""
         self._spawn(self._probe.run())
+        if self._pool is not None:
+            pool, detour = self._pool
+            pool.start(detour, self._spawn)
         self._spawn(Sweep(self._streams).run(self._journal))
         self._spawn(self._document_refresh.run())
         self._spawn(self._schemas.run())
@@ -207,6 +215,18 @@ class Relay:
             self._spawn(self._tokens.run(self._streams))
         for wanted in self._config.preload:
             self._spawn(keep_preloaded(self._streams, self._documents, wanted))
+
+    def _link_status(self) -> UpstreamLinkStatus:
+        probe = self._probe
+        detour = None if self._pool is None else self._pool[1]
+        return UpstreamLinkStatus(
+            server=self._transport.url,
+            state=probe.state,
+            down_for=probe.down_for,
+            outages=probe.outages,
+            via="" if detour is None else detour.via,
+            is_own_up=probe.is_up if detour is None else detour.is_own_up,
+        )
 
 
 def _streams(
@@ -227,9 +247,36 @@ def _streams(
     return Streams(connect, MinResourceVersion(), limits_of(config), counters)
 
 
-def _link_status(transport: ApiTransport, probe: LinkProbe) -> UpstreamLinkStatus:
-    return UpstreamLinkStatus(
-        server=transport.url, state=probe.state, down_for=probe.down_for, outages=probe.outages
+def _node_pool(config: Config, stack: AsyncExitStack) -> "NodePool | None":
+    if config.pool is None or config.pool_token_file is None:
+        return None
+    from relay_sidecar.wiring.node_pool import NodePool
+
+    return NodePool(config.pool, config.pool_token_file, config.pool_connect, stack)
+
+
+def _transport(
+    config: Config,
+    credentials: Credentials,
+    stack: AsyncExitStack,
+    *,
+    proxy: Callable[[], ConnectProxy | None] = lambda: None,
+) -> ApiTransport:
+    at_rest = config.probe_interval
+    transport = ApiTransport(
+        credentials,
+        user_agent=f"relay-sidecar/{VERSION}",
+        pooled_for=max(KEPT_INTERVALS * at_rest, POOLED_FOR),
+        silence=max(SILENT_INTERVALS * at_rest, SILENCE),
+        proxy=proxy,
+    )
+    stack.push_async_callback(transport.close)
+    return transport
+
+
+def _link(config: Config, *, was_down: bool) -> UpstreamLink:
+    return UpstreamLink(
+        probe_interval=config.probe_interval, probe_timeout=PROBE_TIMEOUT, was_down=was_down
     )
 
 

@@ -1,10 +1,12 @@
 """A control plane as kubeadm has it, with overlays/pool applied, and the controllers that evict."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.integration.manifests.typist import Typist
+from tests.integration.pool.hall import Nodes, hall
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
@@ -33,3 +35,9 @@ def pool_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlan
     with ControlPlane(has_nodes=True) as plane, ControllerManager(plane, more=MORE, flags=FLAGS):
         Typist(plane, tmp_path_factory.mktemp("typist")).type(APPLY)
         yield plane
+
+
+@pytest.fixture
+def nodes(pool_plane: ControlPlane, tmp_path: Path) -> Iterator[Nodes]:
+    with hall(pool_plane, tmp_path) as found:
+        yield found

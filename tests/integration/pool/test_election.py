@@ -11,7 +11,7 @@ import pytest
 
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
 from tests.integration.manifests.confined import unused
-from tests.integration.pool.test_member import until
+from tests.integration.pool.hall import until
 from tests.unit.manifests.built import containers, named, overlay
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane

@@ -7,7 +7,6 @@ made by the real controller.
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from http import HTTPStatus
@@ -15,65 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from pool_sidecar.lan.certificate import own_certificate
 from pool_sidecar.lan.tls import client_context
+from tests.integration.pool.hall import LENT_CONNECTIONS, NAMES, Nodes, borrows, until
 from tests.integration.pool.nodes import members
-from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.pool_controller import PoolControllerPod
+from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.pool_member import PoolNode
 
-NAMES = ("m1", "m2", "m3")
-# Seconds; on a busy machine.
-TIMEOUT = 60.0
 # Words of four bytes, more than a node says in some seconds.
 LATE = 50_000
 
 pytestmark = pytest.mark.slow
-Nodes = dict[str, PoolNode]
-
-
-def until(condition: Callable[[], bool], *, what: str, timeout: float = TIMEOUT) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {timeout:g}s: {what}"
-        time.sleep(0.1)
-
-
-@pytest.fixture
-def nodes(pool_plane: ControlPlane, tmp_path: Path) -> Iterator[Nodes]:
-    port = Reservation()
-    with ExitStack() as stack:
-        stack.callback(port.release)
-        stack.enter_context(PoolControllerPod(pool_plane, tmp_path)).wait_leading()
-        found = {
-            name: stack.enter_context(
-                PoolNode(
-                    pool_plane,
-                    name,
-                    address=f"127.0.77.{number}",
-                    lan_port=port.port,
-                    folder=tmp_path,
-                    labels={DEFAULT_POOL_LABEL: "hall"},
-                    # Nobody listens there, and none of them may lead.
-                    flags=["--lend-connections=2", f"--elector=http://{LOOPBACK}:9"],
-                )
-            )
-            for number, name in enumerate(NAMES, 1)
-        }
-        until(lambda: all(_sees_all(it) for it in found.values()), what="all see all alive")
-        yield found
-        for node in found.values():
-            log = node.member.log_text(all_lives=True)
-            assert "Traceback" not in log, log
-            assert "the elector" not in log, log
-
-
-def _sees_all(node: PoolNode) -> bool:
-    told = node.member.status()
-    alive = [it for it in told["peers"] if it["verdict"] == "Alive"]
-    return len(alive) == len(NAMES) - 1 and bool(told["ownLink"]) and bool(told["kubelet"])
 
 
 def renewals(node: PoolNode, count: int) -> None:
@@ -84,12 +35,6 @@ def renewals(node: PoolNode, count: int) -> None:
 
 def _is_renewed(node: PoolNode, before: str) -> bool:
     return node.renewed != before
-
-
-def borrows(node: PoolNode) -> str:
-    """Waits until it has a lender; its name."""
-    until(lambda: node.member.status()["link"] == "Lent", what=f"{node.name} borrows")
-    return str(node.member.status()["via"])
 
 
 def test_n1_a_node_that_is_cut_keeps_its_lease_over_a_neighbour_and_the_next_one(
@@ -247,12 +192,12 @@ def test_one_borrower_does_not_get_more_connections_than_its_budget(nodes: Nodes
     context = client_context(own.certificate, own.key, [ssl.PEM_cert_to_DER_cert(peer.certificate)])
     with ExitStack() as stack:
         answers = []
-        for _ in range(3):
+        for _ in range(LENT_CONNECTIONS + 1):
             plain = socket.create_connection((two.member.address, two.member.lan_port), 5)
             secured = stack.enter_context(context.wrap_socket(stack.enter_context(plain)))
             secured.sendall(b"CONNECT cloud:443 HTTP/1.1\r\nHost: m\r\n\r\n")
             answers.append(secured.recv(4096)[9:12])
-    assert answers == [b"200", b"200", b"429"]
+    assert answers == [b"200"] * LENT_CONNECTIONS + [b"429"]
 
 
 def test_loopback_ports_need_the_token(nodes: Nodes) -> None:
@@ -261,6 +206,8 @@ def test_loopback_ports_need_the_token(nodes: Nodes) -> None:
     told = member.ask("/sources", token=member.token).json()
     assert told["role"] == "Follower"
     assert told["link"] == "Own"
+    assert (told["detour"], told["via"], told["hub"]) == (False, "", None)
+    assert sorted(it["node"] for it in told["peers"]) == ["m2", "m3"]
     with socket.create_connection((LOOPBACK, member.proxy_port), 5) as strange:
         strange.sendall(b"CONNECT cloud:443 HTTP/1.1\r\nHost: m\r\n\r\n")
         assert strange.recv(4096).startswith(b"HTTP/1.1 407")

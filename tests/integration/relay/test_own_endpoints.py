@@ -113,6 +113,8 @@ def test_the_status_is_a_document_of_the_moment(relay: Relay, caller: Caller) ->
         "server": "https://10.0.0.1",
         "isUp": False,
         "state": "down",
+        "via": None,
+        "ownIsUp": False,
         "downSeconds": 3.0,
         "outages": [],
     }

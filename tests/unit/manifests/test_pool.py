@@ -193,6 +193,10 @@ def test_the_three_processes_of_a_node_find_each_other(node: Node) -> None:
     assert member.relay == relay.listen.url
     assert member.relay_status == relay.status_listen.url
     assert relay.asks_callers
+    assert relay.pool == member.listen.url
+    assert relay.pool_connect == member.proxy_listen
+    assert relay.pool_token_file == member.token_path
+    assert member.token_path.parent != member.data_dir
     assert member.relay_token_file is not None
     assert elector.listen is not None
     assert member.elector == elector.listen.url
@@ -225,7 +229,9 @@ def test_each_path_that_a_container_is_told_is_mounted_and_only_its_own_can_be_w
         "/var/lib/kubelet/pki": ("/var/lib/kubelet/pki", True),
     }
     assert _mounts(member, "relay") == {
-        "/var/lib/relay-sidecar": ("/var/lib/pool-sidecar/relay", False)
+        "/var/lib/relay-sidecar": ("/var/lib/pool-sidecar/relay", False),
+        # The token alone, and not the node's key beside it.
+        "/var/lib/pool-sidecar/clients": ("/var/lib/pool-sidecar/clients", True),
     }
     assert _mounts(candidate, "elector") == {
         "/var/lib/pool-sidecar": ("/var/lib/pool-sidecar", True)

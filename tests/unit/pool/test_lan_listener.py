@@ -19,8 +19,8 @@ from pool_sidecar.lan.listener import (
     BACKLOG,
     HANDSHAKES,
     HANDSHAKES_AT_ONCE,
-    MAX_CONNECTIONS,
     MAX_OF_HOST,
+    OTHERS,
     LanListener,
 )
 from pool_sidecar.lan.tls import client_context
@@ -178,7 +178,7 @@ def test_a_link_that_goes_while_the_api_server_is_dialled_is_not_lent(lender: Le
 def test_strangers_from_many_addresses_take_no_place_from_a_member(lender: Lender) -> None:
     async def run(listener: LanListener, port: int) -> None:
         strangers = []
-        for number in range(MAX_CONNECTIONS + MAX_OF_HOST):
+        for number in range(LIMITS.all_connections + OTHERS + MAX_OF_HOST):
             sock = socket.socket()
             strangers.append(sock)
             sock.bind((f"127.0.0.{2 + number // MAX_OF_HOST}", 0))

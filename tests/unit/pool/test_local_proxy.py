@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
+from edge_sidecars.kubeapi.credentials import WatchedFiles
 from edge_sidecars.runtime.cli.values import Address
 from pool_sidecar.core.members import Peer
 from pool_sidecar.lan.client import PeerClient, Refused
-from pool_sidecar.lan.local_proxy import LocalProxy
+from pool_sidecar.lan.local_proxy import RETIRE_AFTER, LocalProxy
 from pool_sidecar.lan.tunnel import Stream
 
 TOKEN = "of the relay"
@@ -48,18 +51,18 @@ class Site:
         self.failed: list[str] = []
         self.clients: list[Client] = []
         self.proxy = LocalProxy(
-            TOKEN,
-            ("api", 443),
+            WatchedFiles((), lambda: TOKEN),
+            {("api", "443"), ("10.96.0.1", "443")},
             lender=lambda: lender if lender.is_present else None,
             failed=self.failed.append,
         )
 
-    async def connect(self, token: str) -> "Client":
+    async def connect(self, token: str, target: str = "api:443") -> "Client":
         assert self.proxy.bound is not None
         client = Client(*await asyncio.open_connection("127.0.0.1", self.proxy.bound.port))
         self.clients.append(client)
         client.writer.write(
-            f"CONNECT api:443 HTTP/1.1\r\nProxy-Authorization: Bearer {token}\r\n\r\n".encode()
+            f"CONNECT {target} HTTP/1.1\r\nProxy-Authorization: Bearer {token}\r\n\r\n".encode()
         )
         head = await client.reader.readuntil(b"\r\n\r\n")
         client.status = head.split()[1].decode()
@@ -105,7 +108,7 @@ def test_a_lender_that_gives_no_more_keeps_what_it_gave() -> None:
     async def run(site: Site) -> None:
         given = [await site.connect(TOKEN) for _ in range(LIMIT)]
         refused = await site.connect(TOKEN)
-        assert (refused.status, site.failed) == ("503", [])
+        assert (refused.status, site.failed) == ("429", [])
         assert b"n3 lends no more" in await refused.reader.read()
         for each in given:
             assert await each.is_open()
@@ -126,7 +129,7 @@ def test_for_the_heartbeat_the_newest_of_the_others_makes_room() -> None:
 def test_one_heartbeat_does_not_make_room_for_another_one() -> None:
     async def run(site: Site) -> None:
         own = [await site.connect(site.proxy.own_token) for _ in range(LIMIT + 1)]
-        assert [it.status for it in own] == ["200", "200", "503"]
+        assert [it.status for it in own] == ["200", "200", "429"]
 
     on_site(run)
 
@@ -139,3 +142,42 @@ def test_a_lender_that_is_the_one_no_more_while_it_is_asked_lends_nothing() -> N
         assert (await asking).status == "503"
 
     on_site(run)
+
+
+def test_a_pod_s_name_of_the_api_server_leads_there_too_and_no_other_one_anywhere() -> None:
+    async def run(site: Site) -> None:
+        assert (await site.connect(TOKEN, "10.96.0.1:443")).status == "200"
+        for strange in ("10.96.0.1:22", "example.com:443", "api"):
+            assert (await site.connect(TOKEN, strange)).status == "403"
+
+    on_site(run)
+
+
+def test_a_stranger_gets_no_connection() -> None:
+    async def run(site: Site) -> None:
+        assert (await site.connect("none of ours")).status == "407"
+
+    on_site(run)
+
+
+@pytest.mark.slow
+def test_when_the_own_link_is_back_what_is_under_way_ends_in_order_before_it_is_ended() -> None:
+    async def run(site: Site) -> None:
+        given = await site.connect(TOKEN)
+        site.proxy.retire()
+        # The own link went again meanwhile: the lender is the one of now.
+        await asyncio.sleep(RETIRE_AFTER + 0.5)
+        assert await given.is_open()
+        site.lender.is_present = False
+        site.proxy.retire()
+        assert await given.is_open()
+        await asyncio.wait_for(_end(given), 2 * RETIRE_AFTER)
+
+    on_site(run)
+
+
+async def _end(client: Client) -> None:
+    try:
+        await client.reader.read()
+    except ConnectionResetError:
+        return

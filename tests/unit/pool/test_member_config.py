@@ -22,6 +22,12 @@ def test_name_and_address_are_the_pods_own_unless_said_otherwise() -> None:
     assert it.token_path == it.data_dir / "token"
 
 
+def test_in_a_pod_the_api_server_has_the_name_that_pods_call_it_by() -> None:
+    pod = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    assert loaded(environ=pod).in_cluster == (("10.96.0.1", "443"),)
+    assert loaded().in_cluster == ()
+
+
 def test_a_twin_says_the_same_as_its_flag() -> None:
     assert loaded(environ={"POOL_LEND": "false"}).lend is False
     assert loaded("--lend=true", environ={"POOL_LEND": "false"}).lend is True
@@ -43,7 +49,7 @@ def test_a_twin_says_the_same_as_its_flag() -> None:
         (["--lend-rate=1"], "--lend-rate 1"),
         (["--lend-rate=2Mi"], "--lend-burst"),
         (["--lend-connections=0"], "--lend-connections 0"),
-        (["--lend-connections=65"], "--lend-all-connections"),
+        (["--lend-connections=129"], "--lend-all-connections"),
         (["--lend=maybe"], "--lend"),
     ],
 )

@@ -419,3 +419,33 @@ def test_callers_may_come_from_elsewhere_with_their_tokens_over_tls() -> None:
 def test_tokens_over_http_are_warned_of_because_go_clients_send_none(flag: str) -> None:
     assert "--tls-cert-file" in loaded(flag).warnings[0]
     assert loaded(flag, *TLS).warnings == ()
+
+
+# ── the pool ──
+
+POOL = ["--pool=http://127.0.0.1:10553", "--pool-token-file=/t"]
+
+
+def test_a_pool_needs_its_url_and_token() -> None:
+    config = loaded(*POOL)
+    assert config.pool == "http://127.0.0.1:10553"
+    assert config.pool_token_file == Path("/t")
+    assert config.pool_connect == Address("127.0.0.1", 10554)
+    assert loaded().pool is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (POOL[:1], "--pool http://127.0.0.1:10553 needs --pool-token-file"),
+        (POOL[1:], "--pool-token-file /t: needs --pool"),
+        (["--pool-connect=127.0.0.1:1"], "--pool-connect 127.0.0.1:1: needs --pool"),
+        ([*POOL, "--pool-connect=10.0.0.1:1"], "'10.0.0.1:1': only processes of this node"),
+        (["--pool=https://127.0.0.1:1", POOL[1]], "asked over http on loopback, like"),
+        (["--pool=http://10.0.0.1:1", POOL[1]], "asked over http on loopback, like"),
+        ([*POOL, "--server=http://127.0.0.1:1"], "a neighbour would see what is sent"),
+        ([*POOL, "--origin=local"], "there is no upstream"),
+    ],
+)
+def test_a_pool_that_cannot_be_is_refused(flags: list[str], told: str) -> None:
+    assert told in refusal(*flags)

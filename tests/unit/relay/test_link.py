@@ -71,6 +71,34 @@ def test_a_refused_request_and_the_probe_that_confirms_it_make_it_down() -> None
     assert not made.is_up(NOW + 0.2)
 
 
+def test_while_a_neighbour_lends_no_more_connections_the_verdict_stays_what_it_is() -> None:
+    made, down = up(), link()
+    for number in range(60):
+        for it in (made, down):
+            it.met(LinkEvidence.FULL, NOW + 0.1 + number)
+            it.probing(NOW + 0.2 + number)
+            it.probed(LinkEvidence.FULL, NOW + 0.3 + number)
+        assert not made.is_in_doubt(NOW + 0.4 + number)
+    # Nobody heard of the API server itself, and when that ends, so does what was known of it.
+    assert made.heard_at == NOW
+    assert not made.is_up(NOW + 90)
+    assert not down.is_up(NOW + 60)
+
+
+def test_a_way_that_is_lost_is_down_at_once_and_another_one_is_probed_at_once() -> None:
+    made = up()
+    made.way_changed(NOW + 0.5, is_lost=True)
+    assert made.is_known
+    assert not made.is_up(NOW + 0.5)
+    assert made.down_since(NOW + 5) == NOW + 0.5
+    assert made.wake_at == NOW + 0.5
+
+    made = up()
+    made.way_changed(NOW + 0.5, is_lost=False)
+    assert made.is_up(NOW + 0.5)
+    assert made.wake_at == NOW + 0.5
+
+
 def test_requests_alone_never_make_it_down() -> None:
     """A restart of the API server breaks all of them at once."""
     made = up()

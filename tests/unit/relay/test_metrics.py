@@ -104,6 +104,8 @@ def test_the_document_is_plain_json_with_versions_as_text() -> None:
         "server": "https://10.0.0.1:443",
         "isUp": True,
         "state": "up",
+        "via": None,
+        "ownIsUp": True,
         "downSeconds": None,
         "outages": [{"began": "2026-11-22T01:02:03.500Z", "seconds": 61.235}],
     }
@@ -252,6 +254,12 @@ def test_the_table_tells_link_and_streams() -> None:
             "refused (401)",
         ),
         (
+            UpstreamLinkStatus(
+                server="https://h", state="up", down_for=None, via="n3", is_own_up=False
+            ),
+            "up via n3, to https://h",
+        ),
+        (
             UpstreamLinkStatus(server=None, state="up", down_for=None),
             "none: this relay is the origin",
         ),
@@ -268,3 +276,16 @@ def test_the_table_tells_each_state_of_the_link(link: UpstreamLinkStatus, told: 
 def test_ages_are_told_in_two_units(seconds: float, told: str) -> None:
     first = table(replace(STATUS, uptime=seconds).document()).splitlines()[0]
     assert first.endswith(f"up for {told}")
+
+
+def test_over_a_neighbour_upstream_is_reached_and_the_own_link_is_down() -> None:
+    link = UpstreamLinkStatus(
+        server="https://h", state="up", down_for=None, via="n3", is_own_up=False
+    )
+    lent = replace(STATUS, link=link)
+    told = lent.document()["link"]
+    assert (told["isUp"], told["ownIsUp"], told["via"]) == (True, False, "n3")
+    found = samples(render(measure(lent, RelayCounters())))
+    assert (found["relay_link_up{}"], found['relay_link_via{node="n3"}']) == (1, 1)
+    own = samples(render(measure(STATUS, RelayCounters())))
+    assert not any(it.startswith("relay_link_via") for it in own)

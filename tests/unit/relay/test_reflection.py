@@ -600,3 +600,22 @@ def test_reports_of_a_closed_request_change_nothing() -> None:
 
     assert not reflection.is_open(UP)
     assert reflection.next(UP, 0.0) == WatchRequest(100, 480)
+
+
+# ── another way to upstream ──
+
+
+def test_an_open_watch_goes_on_another_way_at_its_cursor_without_a_delay() -> None:
+    reflection = watching(100)
+    assert not reflection.received(107, UP + 1)
+    reflection.reopen()
+
+    assert isinstance(reflection.next(UP + 2, 0.0), CloseRequest)
+    assert reflection.next(UP + 2, 0.0) == WatchRequest(107, 480)
+
+
+def test_what_is_being_listed_or_opened_is_left_as_it_is() -> None:
+    for reflection in (listing(), Reflection(LINK, version=1)):
+        reflection.next(UP, 0.0)
+        reflection.reopen()
+        assert isinstance(reflection.next(UP, 0.0), Wait)

@@ -62,6 +62,8 @@ class Site:
                 folder=plane.folder,
                 labels={DEFAULT_POOL_LABEL: "bench"},
                 kubelet=SteadyKubelet,
+                # What passes over a lent link is the heartbeat alone.
+                is_followed=False,
             )
             for number, name in enumerate(NAMES, 1)
         ]

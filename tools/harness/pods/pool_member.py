@@ -140,7 +140,8 @@ class PoolMemberProcess(Process):
 
 
 class PoolNode:
-    """A context manager. The Node object is made by `__enter__`, with the labels."""
+    """A context manager. The Node object is made by `__enter__`, with the labels. `is_followed`:
+    its relay goes over a neighbour's link, too."""
 
     def __init__(
         self,
@@ -153,6 +154,7 @@ class PoolNode:
         labels: dict[str, str],
         flags: Sequence[str] = (),
         kubelet: Callable[[str, KeptClient], Kubelet] = Kubelet,
+        is_followed: bool = True,
     ) -> None:
         self.plane, self.name = plane, name
         self._labels = labels
@@ -187,6 +189,18 @@ class PoolNode:
             lan_port=lan_port,
             guardian=plane.guardian,
         )
+        if is_followed:
+            self.relay.flags += self.pool_flags
+
+    @property
+    def pool_flags(self) -> list[str]:
+        """Of a relay of this node."""
+        member = self.member
+        return [
+            f"--pool=http://{LOOPBACK}:{member.port}",
+            f"--pool-token-file={member.data_dir / 'token'}",
+            f"--pool-connect={LOOPBACK}:{member.proxy_port}",
+        ]
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:

@@ -114,6 +114,13 @@ def address(text: str) -> Address:
     return Address(bare.lower(), int(port))
 
 
+def loopback(text: str) -> Address:
+    found = address(text)
+    if found.path or not found.is_loopback:
+        raise BadInput(f"{text!r:.80}: only processes of this node may get there; use 127.0.0.1")
+    return found
+
+
 def host_name(text: str) -> str:
     """What may stand in a Host header, without a port: a name or an address, in lower case."""
     host = text.lower().strip("[]")

@@ -282,6 +282,11 @@ class Reflection:
         if is_up:
             self._backoff.link_is_back(now)
 
+    def reopen(self) -> None:
+        """There is another way to upstream: an open watch goes on there, at its cursor."""
+        if self._flight is _Flight.WATCHING and not self._close_reason:
+            self._close_reason = "another way to upstream"
+
     def relist(self, now: float, *, is_paced: bool = False) -> None:
         """What is cached is doubtful: begin again; at once (the schema changed), or where it may
         repeat (upstream went back, as a client's list showed), later each time."""

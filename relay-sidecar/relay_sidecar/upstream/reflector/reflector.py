@@ -90,6 +90,12 @@ class Reflector:
         self.reflection.relist(boottime(), is_paced=is_paced)
         self._kick.set()
 
+    def reopen(self) -> None:
+        """There is another way to upstream."""
+        self._steps.note_confirmed()
+        self.reflection.reopen()
+        self._kick.set()
+
     def doubt(self) -> None:
         """The process stood still: what happened meanwhile is still to be read, if it comes."""
         self._steps.note_confirmed()

@@ -107,6 +107,11 @@ class Reflectors:
         for reflector, _ in tuple(self._running.values()):
             reflector.doubt()
 
+    def reopen(self) -> None:
+        """Open watches go on over connections that are made now."""
+        for reflector, _ in tuple(self._running.values()):
+            reflector.reopen()
+
     def link(self, is_up: bool) -> None:
         """The link went or came back."""
         self._may_ask = is_up

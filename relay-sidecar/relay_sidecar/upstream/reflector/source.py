@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
 from edge_sidecars.kubeapi import ApiTransport, Request, Response, Unreachable
-from relay_sidecar.core.link import LinkEvidence, failure_evidence, is_of_api_server
+from relay_sidecar.core.link import LinkEvidence, is_of_api_server
 from relay_sidecar.telemetry.metrics import RelayCounters
+from relay_sidecar.upstream.failures import evidence_of
 
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
 MAX_PAGE = 512 * 1024 * 1024
@@ -68,7 +69,7 @@ class UpstreamSource:
                     if arrived is not None and answer.status < 300:
                         arrived(body)
         except Unreachable as error:
-            self._met(failure_evidence(is_late=error.is_late))
+            self._met(evidence_of(error))
             raise
         _check(answer, body)
         self._counters.bytes_received += len(body)
