@@ -253,3 +253,15 @@ def test_two_modes_at_once_collide_at_what_says_the_mode(tmp_path: Path) -> None
     (tmp_path / "kustomization.yaml").write_text(f"resources: {both}\n", encoding="utf-8")
     with pytest.raises(NotBuilt, match=r"ConfigMap.*/ha-mode"):
         kustomize(tmp_path)
+
+
+COMPONENTS = sorted(MANIFESTS.glob("components/**/kustomization.yaml"))
+
+
+@pytest.mark.parametrize("path", COMPONENTS, ids=lambda it: it.parent.name)
+def test_a_replacement_selects_by_names_that_every_kustomize_takes_for_names(path: Path) -> None:
+    """kubectl up to 1.33 takes a pattern for a name: nothing is selected, which is no error."""
+    component = yaml.safe_load(path.read_text(encoding="utf-8"))
+    targets = [it for each in component.get("replacements", ()) for it in each["targets"]]
+    selects = [it["select"] for it in targets]
+    assert [it for it in selects if set("|*+?()[]^$.") & set(it.get("kind", ""))] == []
