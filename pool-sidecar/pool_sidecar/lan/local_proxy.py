@@ -5,7 +5,7 @@ are TLS between the client and the API server, of which neither this process nor
 than sizes and times. A tunnel ends as soon as its lender is no longer the one of now, but for some
 seconds in which it may end in order where the own link is back. A lender that gives no more
 connections keeps those that it gave (429); where this process itself wants one, for the heartbeat,
-the newest of the others makes room.
+the newest of the others makes room. Processes without the token take no place from those with it.
 """
 
 import asyncio
@@ -23,9 +23,10 @@ from pool_sidecar.lan.client import NoAnswer, PeerClient, Refused
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
 from pool_sidecar.lan.tunnel import Stream, Tunnel, Tunnels
 
-# Clients of one node: its relays' streams and writes, and the member's own; more are 429, and those
-# beyond twice as many are closed.
+# Clients of one node, with the token: its relays' streams and writes. More are 429.
 MAX_CONNECTIONS: Final = 64
+# Of those that have shown no token yet; more than asyncio accepts at once.
+MAX_UNPROVEN: Final = 256
 # Seconds for which a lender that had no connection left is not asked again by those who follow.
 FULL_FOR: Final = 1.0
 # Seconds for a head.
@@ -56,7 +57,9 @@ class LocalProxy:
         self._lender = lender
         self._failed = failed
         self._own, self._guests = Tunnels(), Tunnels()
+        # Of clients with the token; and of all that have not shown one, the oldest first.
         self._open = 0
+        self._unproven: dict[asyncio.WriteTransport, None] = {}
         self._full_until = 0.0
         self._serving: asyncio.Server | None = None
         self.bound: Address | None = None
@@ -94,10 +97,13 @@ class LocalProxy:
             self._serving.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        if len(self._unproven) >= MAX_UNPROVEN:
+            # A client with a token sends it at once: the oldest has none.
+            oldest = next(iter(self._unproven))
+            del self._unproven[oldest]
+            abort(oldest)
+        self._unproven[writer.transport] = None
         try:
-            if self._open > 2 * MAX_CONNECTIONS:
-                return
             near = Stream(reader, writer)
             async with asyncio.timeout(PATIENCE):
                 head = await read_head(reader)
@@ -108,7 +114,7 @@ class LocalProxy:
         except (BadHead, OSError, TimeoutError):
             abort(writer.transport)  # Its client's fault, or its end.
         finally:
-            self._open -= 1
+            self._unproven.pop(writer.transport, None)
             writer.close()
 
     async def _answer(self, near: Stream, head: Head) -> None:
@@ -123,10 +129,15 @@ class LocalProxy:
             told = ", ".join(f"{it[0]}:{it[1]}" for it in sorted(self._servers))
             why = f"tunnels lead to this node's API server only: {told}"
             near.writer.write(refusal(HTTPStatus.FORBIDDEN, why))
-        elif not is_own and (self._open > MAX_CONNECTIONS or boottime() < self._full_until):
+        elif not is_own and (self._open >= MAX_CONNECTIONS or boottime() < self._full_until):
             near.writer.write(refusal(HTTPStatus.TOO_MANY_REQUESTS, "no connection is left"))
         else:
-            await self._borrow(near, is_own=is_own)
+            self._unproven.pop(near.writer.transport, None)
+            self._open += not is_own
+            try:
+                await self._borrow(near, is_own=is_own)
+            finally:
+                self._open -= not is_own
 
     async def _borrow(self, near: Stream, *, is_own: bool) -> None:
         status, why = HTTPStatus.SERVICE_UNAVAILABLE, "no neighbour lends its link"

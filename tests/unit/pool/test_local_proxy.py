@@ -9,7 +9,7 @@ from edge_sidecars.kubeapi.credentials import WatchedFiles
 from edge_sidecars.runtime.cli.values import Address
 from pool_sidecar.core.members import Peer
 from pool_sidecar.lan.client import PeerClient, Refused
-from pool_sidecar.lan.local_proxy import RETIRE_AFTER, LocalProxy
+from pool_sidecar.lan.local_proxy import MAX_UNPROVEN, RETIRE_AFTER, LocalProxy
 from pool_sidecar.lan.tunnel import Stream
 
 TOKEN = "of the relay"
@@ -102,6 +102,24 @@ def on_site(run: Callable[[Site], Awaitable[None]]) -> None:
                 await asyncio.wait(others, timeout=5.0)
 
     asyncio.run(in_loop())
+
+
+def test_processes_without_the_token_take_no_place_from_those_with_it() -> None:
+    async def run(site: Site) -> None:
+        assert site.proxy.bound is not None
+        port = site.proxy.bound.port
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_UNPROVEN + 1)]
+        with_token = await site.connect(TOKEN)
+        assert with_token.status == "200"
+        assert await with_token.is_open()
+        first, last = silent[0][0], silent[-1][0]
+        assert await first.read() == b""
+        assert not last.at_eof()
+        for _, writer in silent:
+            writer.transport.abort()
+        assert await with_token.is_open()
+
+    on_site(run)
 
 
 def test_a_lender_that_gives_no_more_keeps_what_it_gave() -> None:
