@@ -15,10 +15,10 @@ from elector_sidecar.core.lease_writes import Candidate
 from elector_sidecar.leases.lease_client import Applied, Conflicted, Found, Lost, Refused
 from elector_sidecar.leases.shard_client import Listed, ShardClient
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
-from elector_sidecar.shards.membership import ShardMember
+from elector_sidecar.shards.members.membership import ShardMember
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.shard_view import ShardsView
-from elector_sidecar.shards.table_writes import WriteNamed
+from elector_sidecar.shards.table.table_writes import WriteNamed
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 

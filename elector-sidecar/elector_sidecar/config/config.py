@@ -30,7 +30,7 @@ from edge_sidecars.runtime.cli.options import (
 from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, url, whole
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX, contrib
 from elector_sidecar.core.timing import Timing, UnsafeTiming
-from elector_sidecar.shards.ranges import MAX_SHARDS, MIN_SHARDS
+from elector_sidecar.shards.table.ranges import MAX_SHARDS, MIN_SHARDS
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
 

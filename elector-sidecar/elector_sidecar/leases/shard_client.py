@@ -28,9 +28,9 @@ from elector_sidecar.leases.lease_client import (
     failure_of,
 )
 from elector_sidecar.shards.lease_stream import WatchLeases
-from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION, is_labelled
-from elector_sidecar.shards.table import ELECTION_LABEL
-from elector_sidecar.shards.table_writes import WriteNamed
+from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION, is_labelled
+from elector_sidecar.shards.table.shard_table import ELECTION_LABEL
+from elector_sidecar.shards.table.table_writes import WriteNamed
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,16 @@ from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import WriteLease
 from elector_sidecar.core.timing import RETRY_DELAY
 from elector_sidecar.shards.lease_stream import LeaseStream, StreamCommand
-from elector_sidecar.shards.members import Members
-from elector_sidecar.shards.membership import Membership, ShardMember
+from elector_sidecar.shards.members.membership import Membership, ShardMember
+from elector_sidecar.shards.members.observed_members import Members
 from elector_sidecar.shards.ownership import Ownership
 from elector_sidecar.shards.pace import Pace
 from elector_sidecar.shards.shard_moves import ShardMoves
 from elector_sidecar.shards.shard_view import ShardsView, ShardViews
-from elector_sidecar.shards.table import Owner
-from elector_sidecar.shards.table_plan import PlannedWrite, TablePlan
-from elector_sidecar.shards.table_state import TableState
-from elector_sidecar.shards.table_writes import WriteNamed
+from elector_sidecar.shards.table.shard_table import Owner
+from elector_sidecar.shards.table.table_plan import PlannedWrite, TablePlan
+from elector_sidecar.shards.table.table_state import TableState
+from elector_sidecar.shards.table.table_writes import WriteNamed
 
 Command = ReadLease | WriteLease | StreamCommand | WriteNamed
 

@@ -13,12 +13,12 @@ from elector_sidecar.core.election import Election
 from elector_sidecar.core.timing import MAX_LEASE_DURATION
 from elector_sidecar.shards import balance
 from elector_sidecar.shards.balance import UNTAKEN_LIMIT, Share
-from elector_sidecar.shards.members import ENDED, End, Members, ObservedMember
-from elector_sidecar.shards.membership import Membership, ShardMember
+from elector_sidecar.shards.members.membership import Membership, ShardMember
+from elector_sidecar.shards.members.observed_members import ENDED, End, Members, ObservedMember
 from elector_sidecar.shards.ownership import Ownership
 from elector_sidecar.shards.pace import Pace
-from elector_sidecar.shards.table import Owner
-from elector_sidecar.shards.table_state import TableState
+from elector_sidecar.shards.table.shard_table import Owner
+from elector_sidecar.shards.table.table_state import TableState
 
 # Who finds nothing owned lets others arrive before it takes anything. Seconds of membership.
 FIRST_TAKE_DELAY = 1.0

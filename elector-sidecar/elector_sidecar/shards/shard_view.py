@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.shards.ownership import OwnedShard, Ownership
-from elector_sidecar.shards.ranges import shard_range
 from elector_sidecar.shards.shard_moves import ShardMoves
-from elector_sidecar.shards.table_state import TableState
+from elector_sidecar.shards.table.ranges import shard_range
+from elector_sidecar.shards.table.table_state import TableState
 
 
 @dataclass(frozen=True)

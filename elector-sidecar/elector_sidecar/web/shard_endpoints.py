@@ -16,7 +16,7 @@ from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
 from elector_sidecar.shard_status import shards_json
 from elector_sidecar.sharding import Sharding
-from elector_sidecar.shards.ranges import shard_of
+from elector_sidecar.shards.table.ranges import shard_of
 from elector_sidecar.web.document_stream import follow
 from elector_sidecar.web.wait_limit import RENEWAL_POLL, WaitLimit, full, truth, wait_seconds
 from elector_sidecar.web.wait_limit import named_seconds as seconds

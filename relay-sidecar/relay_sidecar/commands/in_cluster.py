@@ -17,7 +17,7 @@ from edge_sidecars.runtime.cli.program import run_command
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger, setup, sparing
 from relay_sidecar.config import PREFIX
-from relay_sidecar.node.service_account import NotThere, Sources, publish
+from relay_sidecar.node.in_cluster.service_account import NotThere, Sources, publish
 
 PROG: Final = "relay-sidecar in-cluster"
 # Where `relay-sidecar node` keeps what clients have to read.
@@ -90,7 +90,7 @@ def _authority(options: Options) -> Path:
         raise BadInput(
             f"--serving {serving} makes what --certificate-authority {named} names: drop one"
         )
-    from relay_sidecar.node.loopback_certificate import ensure_loopback_serving
+    from relay_sidecar.node.in_cluster.loopback_certificate import ensure_loopback_serving
 
     return ensure_loopback_serving(Path(serving))
 

@@ -20,12 +20,12 @@ from edge_sidecars.runtime.cli.parser import Parser, checked
 from edge_sidecars.runtime.cli.startup import missing_extra
 from edge_sidecars.runtime.cli.values import BadInput, address, seconds, url
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
-from relay_sidecar.node import cni, snapshot, units
-from relay_sidecar.node.installation import FileChange, Installation
+from relay_sidecar.node.installer import cni, snapshot, units
+from relay_sidecar.node.installer.installation import FileChange, Installation
 
 if TYPE_CHECKING:
-    from relay_sidecar.node.facts import Places
-    from relay_sidecar.node.plan import NodeOptions, Plan
+    from relay_sidecar.node.doctor.node_reader import Places
+    from relay_sidecar.node.installer.plan import NodeOptions, Plan
 
 DATA_DIR: Final = Path("/var/lib/relay-sidecar")
 ROOT: Final = Path("/")
@@ -162,7 +162,7 @@ def _add_install(it: argparse.ArgumentParser) -> None:
 
 
 def _install(given: argparse.Namespace) -> None:
-    from relay_sidecar.node.plan import plan
+    from relay_sidecar.node.installer.plan import plan
 
     installation = Installation(ROOT, given.data_dir)
     wanted = plan(_options(given), installation)
@@ -176,7 +176,7 @@ def _install(given: argparse.Namespace) -> None:
 
 
 def _options(given: argparse.Namespace) -> "NodeOptions":
-    from relay_sidecar.node.plan import NodeOptions
+    from relay_sidecar.node.installer.plan import NodeOptions
 
     return NodeOptions(
         kubelet_kubeconfig=given.kubelet_kubeconfig,
@@ -285,7 +285,7 @@ def _systemctl(command: Sequence[str], timeout: float) -> None:
 
 
 def _prepare(given: argparse.Namespace) -> None:
-    from relay_sidecar.node.authority import ensure_serving
+    from relay_sidecar.node.installer.authority import ensure_serving
 
     addresses = [] if given.pod_listen is None else [given.pod_listen.host]
     lack = ensure_serving(given.data_dir, addresses, now=datetime.datetime.now(datetime.UTC))
@@ -334,8 +334,8 @@ def _status(given: argparse.Namespace) -> int:
 
 def _doctor(given: argparse.Namespace) -> int:
     """0 if nothing would fail, 1 if something would."""
-    from relay_sidecar.node.doctor import findings, notes
-    from relay_sidecar.node.facts import collect
+    from relay_sidecar.node.doctor.findings import findings, notes
+    from relay_sidecar.node.doctor.node_reader import collect
 
     facts = collect(_places(given))
     found = findings(facts)
@@ -346,7 +346,7 @@ def _doctor(given: argparse.Namespace) -> int:
 
 
 def _places(given: argparse.Namespace) -> "Places":
-    from relay_sidecar.node.facts import Places, listen_of, status_url_of
+    from relay_sidecar.node.doctor.node_reader import Places, listen_of, status_url_of
 
     return Places(
         root=ROOT,

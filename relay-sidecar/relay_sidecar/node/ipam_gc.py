@@ -13,8 +13,8 @@ import msgspec
 
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.node.cni import BINARY
 from relay_sidecar.node.identity import context_of, identity_of
+from relay_sidecar.node.installer.cni import BINARY
 from relay_sidecar.node.kubelet_api import PODS, TIMEOUT, KubeletApi, node_of
 
 # Of a static pod's mirror: what kubelet, and so the runtime, calls the pod itself.

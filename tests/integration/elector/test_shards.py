@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from elector_sidecar.shards.ranges import shard_of
+from elector_sidecar.shards.table.ranges import shard_of
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.candidate import ClientGoCandidate
 from tools.harness.pods.elector import ElectorPod

@@ -9,8 +9,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.node import authority, loopback_certificate
-from relay_sidecar.node.loopback_certificate import ADDRESSES, NAMES, ensure_loopback_serving
+from relay_sidecar.node.in_cluster import loopback_certificate
+from relay_sidecar.node.in_cluster.loopback_certificate import (
+    ADDRESSES,
+    NAMES,
+    ensure_loopback_serving,
+)
+from relay_sidecar.node.installer import authority
 
 
 def test_it_names_what_clients_of_a_pod_call_the_api_server(tmp_path: Path) -> None:

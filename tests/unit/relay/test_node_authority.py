@@ -17,8 +17,8 @@ from cryptography import x509
 
 from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.commands.node import main
-from relay_sidecar.node.authority import CA_KEY, ensure_serving
-from relay_sidecar.node.installation import PUBLIC_CA, SERVING
+from relay_sidecar.node.installer.authority import CA_KEY, ensure_serving
+from relay_sidecar.node.installer.installation import PUBLIC_CA, SERVING
 
 NOW = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
 POD_ADDRESS = "169.254.20.11"
@@ -99,7 +99,7 @@ def test_the_ca_speaks_for_no_other_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever has its key issues a certificate for the API server's own address."""
-    monkeypatch.setattr("relay_sidecar.node.authority._check_own", lambda _: None)
+    monkeypatch.setattr("relay_sidecar.node.installer.authority._check_own", lambda _: None)
     ensure_serving(tmp_path, ["10.0.0.1"], now=NOW)
     with pytest.raises(ssl.SSLError, match="permitted subtree violation"):
         shake_hands(tmp_path, "10.0.0.1")
@@ -174,6 +174,6 @@ def test_without_its_extra_a_command_says_which_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    monkeypatch.delitem(sys.modules, "relay_sidecar.node.authority")
+    monkeypatch.delitem(sys.modules, "relay_sidecar.node.installer.authority")
     assert main(["prepare", f"--data-dir={tmp_path}"], {}) == 2
     assert "install the extra node" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from relay_sidecar.node.doctor import (
+from relay_sidecar.node.doctor.facts import (
     Certificate,
     Deviation,
     Facts,
@@ -16,11 +16,10 @@ from relay_sidecar.node.doctor import (
     Relay,
     Reservation,
     Unknown,
-    findings,
-    notes,
 )
-from relay_sidecar.node.facts import filesystem_of
-from relay_sidecar.node.pods import Pod, image_name, images_of, pods_of
+from relay_sidecar.node.doctor.findings import findings, notes
+from relay_sidecar.node.doctor.node_reader import filesystem_of
+from relay_sidecar.node.doctor.pods import Pod, image_name, images_of, pods_of
 
 Json = dict[str, Any]
 DAY = 86400.0

@@ -8,9 +8,9 @@ import pytest
 
 from edge_sidecars.runtime.cli.values import BadInput, address
 from edge_sidecars.runtime.process import VERSION
-from relay_sidecar.node import cni, snapshot, units
-from relay_sidecar.node.facts import listen_of, status_url_of
-from relay_sidecar.node.installation import RECORD, FileChange, Installation
+from relay_sidecar.node.doctor.node_reader import listen_of, status_url_of
+from relay_sidecar.node.installer import cni, snapshot, units
+from relay_sidecar.node.installer.installation import RECORD, FileChange, Installation
 from relay_sidecar.node.kubelet_api import node_of
 
 DATA = Path("/var/lib/relay-sidecar")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.node import installation as module
-from relay_sidecar.node.installation import RECORD, FileChange, Installation
+from relay_sidecar.node.installer import installation as module
+from relay_sidecar.node.installer.installation import RECORD, FileChange, Installation
 
 DATA = Path("/var/lib/relay-sidecar")
 CONFIG, UNIT = Path("/etc/kubernetes/kubelet.conf"), Path("/etc/systemd/system/r.service")

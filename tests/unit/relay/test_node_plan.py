@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from edge_sidecars.runtime.cli.values import BadInput, address
-from relay_sidecar.node import cni, units
-from relay_sidecar.node.installation import FileChange, Installation
-from relay_sidecar.node.plan import CREDENTIAL, NodeOptions, plan
+from relay_sidecar.node.installer import cni, units
+from relay_sidecar.node.installer.installation import FileChange, Installation
+from relay_sidecar.node.installer.plan import CREDENTIAL, NodeOptions, plan
 
 DATA = Path("/var/lib/relay-sidecar")
 KUBECONFIG = Path("/etc/kubernetes/kubelet.conf")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elector_sidecar.core.lease import Lease, parse_lease
-from elector_sidecar.shards.table import ELECTION_LABEL
+from elector_sidecar.shards.table.shard_table import ELECTION_LABEL
 
 
 @dataclass(frozen=True)

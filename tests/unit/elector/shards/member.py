@@ -14,9 +14,9 @@ from elector_sidecar.core.lease_watch import ReadLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
-from elector_sidecar.shards.membership import ShardMember
+from elector_sidecar.shards.members.membership import ShardMember
 from elector_sidecar.shards.shard_election import Command, ShardElection
-from elector_sidecar.shards.table_writes import WriteNamed
+from elector_sidecar.shards.table.table_writes import WriteNamed
 from tests.unit.elector.shards.leases import Answer, Change, LeaseServer, has_label
 from tests.unit.elector.world import Clock, Link, Trouble, World
 

@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
-from elector_sidecar.shards.members import ENDED, End
+from elector_sidecar.shards.members.observed_members import ENDED, End
 from elector_sidecar.shards.shard_election import Command, ShardElection
-from elector_sidecar.shards.table import Owner
+from elector_sidecar.shards.table.shard_table import Owner
 
 
 class BelievesHandEdits(ShardElection):

@@ -15,9 +15,9 @@ from typing import Any
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import HOLDER_ANNOTATION
 from elector_sidecar.core.timing import Timing
-from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION
+from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
 from elector_sidecar.shards.shard_election import ShardElection
-from elector_sidecar.shards.table import ELECTION_LABEL, TABLE_ANNOTATION
+from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TABLE_ANNOTATION
 from tests.unit.elector.shards.leases import LeaseServer
 from tests.unit.elector.shards.member import NAMESPACE, TABLE, Process, Settings
 from tests.unit.elector.world import Clock, Trouble, World

@@ -13,9 +13,9 @@ import pytest
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import HOLDER_ANNOTATION
 from elector_sidecar.core.timing import Timing
-from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION
+from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
 from elector_sidecar.shards.shard_election import ShardElection
-from elector_sidecar.shards.table import ELECTION_LABEL, TABLE_ANNOTATION
+from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TABLE_ANNOTATION
 from tests.examples import PROFILE
 from tests.unit.elector.shards import mutants
 from tests.unit.elector.shards.leases import Answer, LeaseServer

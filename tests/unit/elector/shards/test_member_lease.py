@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, parse_lease
-from elector_sidecar.shards.member_lease import (
+from elector_sidecar.shards.members.member_lease import (
     MEMBER_ANNOTATION,
     MemberNote,
     _digest,
@@ -14,7 +14,7 @@ from elector_sidecar.shards.member_lease import (
     emptied,
     encode,
 )
-from elector_sidecar.shards.table import TableVersion
+from elector_sidecar.shards.table.shard_table import TableVersion
 
 ME, NAME, STAMP = "pod-a_1", "ring-pod-a", "2026-01-01T00:00:00.000001Z"
 NOTE = MemberNote(2, 41, 64, True, False, TableVersion("u", 7, "d"), 43)

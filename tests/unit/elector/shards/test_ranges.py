@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elector_sidecar.shards.ranges import fnv1a, selector, shard_of, shard_range
+from elector_sidecar.shards.table.ranges import fnv1a, selector, shard_of, shard_range
 
 COUNTS = st.integers(2, 256)
 

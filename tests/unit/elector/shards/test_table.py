@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elector_sidecar.shards.table import (
+from elector_sidecar.shards.table.shard_table import (
     MalformedTable,
     NewerTable,
     Owner,

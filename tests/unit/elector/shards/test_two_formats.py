@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from elector_sidecar.shards import table as tables
-from elector_sidecar.shards import table_plan, table_state
 from elector_sidecar.shards.shard_election import ShardElection
+from elector_sidecar.shards.table import shard_table as tables
+from elector_sidecar.shards.table import table_plan, table_state
 from tests.unit.elector.shards.test_by_hand import SHARDS, TIMING, Ring
 
 

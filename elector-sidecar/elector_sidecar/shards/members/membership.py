@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease
-from elector_sidecar.shards.member_lease import (
+from elector_sidecar.shards.members.member_lease import (
     MEMBER_ANNOTATION,
     MemberNote,
     decode,
     emptied,
     encode,
 )
-from elector_sidecar.shards.table import ELECTION_LABEL, Owner
-from elector_sidecar.shards.table_state import TableState
+from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, Owner
+from elector_sidecar.shards.table.table_state import TableState
 
 # So many of the last writes are recognised by their stamp when the watch brings them.
 REMEMBERED_WRITES = 8

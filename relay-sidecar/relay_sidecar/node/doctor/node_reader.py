@@ -17,8 +17,7 @@ from edge_sidecars.kubeapi.kubeconfig_file import KubeContext
 from edge_sidecars.runtime.cli.status_command import StatusDocument, connection_to
 from edge_sidecars.runtime.cli.values import Address, BadInput, address
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
-from relay_sidecar.node import cni, snapshot, units
-from relay_sidecar.node.doctor import (
+from relay_sidecar.node.doctor.facts import (
     Certificate,
     Deviation,
     Facts,
@@ -27,11 +26,12 @@ from relay_sidecar.node.doctor import (
     Reservation,
     Unknown,
 )
+from relay_sidecar.node.doctor.pods import Pod, images_of, pods_of
 from relay_sidecar.node.identity import context_of, identity_of
-from relay_sidecar.node.installation import Installation
-from relay_sidecar.node.kubelet import leads_to
+from relay_sidecar.node.installer import cni, snapshot, units
+from relay_sidecar.node.installer.installation import Installation
+from relay_sidecar.node.installer.kubelet import leads_to
 from relay_sidecar.node.kubelet_api import PODS, KubeletApi, NodeAnswer, node_of
-from relay_sidecar.node.pods import Pod, images_of, pods_of
 
 # Seconds, of one call of `sticky-ipam list`.
 TIMEOUT: Final = 10.0

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from edge_sidecars.runtime.cli.values import Address, BadInput
-from relay_sidecar.node import cni, kubelet, snapshot, units
-from relay_sidecar.node.installation import PUBLIC_CA, SERVING, FileChange, Installation
+from relay_sidecar.node.installer import cni, kubelet, snapshot, units
+from relay_sidecar.node.installer.installation import PUBLIC_CA, SERVING, FileChange, Installation
 
 UPSTREAM_CA: Final = Path("node/upstream-ca.crt")
 CLIENT_CA: Final = Path("node/client-ca.crt")

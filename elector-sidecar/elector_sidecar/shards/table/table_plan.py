@@ -12,14 +12,14 @@ from typing import Any
 from elector_sidecar.core.lease_writes import CONFLICTS_AT_ONCE
 from elector_sidecar.core.timing import CREATE_VACANT_DELAY, RETRY_DELAY
 from elector_sidecar.shards.balance import TAKER_SPACING
-from elector_sidecar.shards.members import ENDED, Members
-from elector_sidecar.shards.membership import Membership, ShardMember
+from elector_sidecar.shards.members.membership import Membership, ShardMember
+from elector_sidecar.shards.members.observed_members import ENDED, Members
 from elector_sidecar.shards.ownership import Ownership
 from elector_sidecar.shards.pace import Pace
 from elector_sidecar.shards.shard_moves import NO_MOVES, Moves, ShardMoves
-from elector_sidecar.shards.table import TABLE_ANNOTATION, Owner, Table, decode
-from elector_sidecar.shards.table_state import TableState
-from elector_sidecar.shards.table_writes import (
+from elector_sidecar.shards.table.shard_table import TABLE_ANNOTATION, Owner, Table, decode
+from elector_sidecar.shards.table.table_state import TableState
+from elector_sidecar.shards.table.table_writes import (
     LeaseName,
     WriteNamed,
     fence_body,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elector_sidecar.core.lease import Lease
-from elector_sidecar.shards.table import ELECTION_LABEL, TableVersion, flag, text, whole
+from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TableVersion, flag, text, whole
 
 MEMBER_ANNOTATION = "edge-sidecars.io/member"
 

@@ -11,9 +11,9 @@ from typing import Any
 from elector_sidecar.core import lease as wire
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_writes import MAX_TRANSITIONS
-from elector_sidecar.shards.member_lease import MEMBER_ANNOTATION, emptied
-from elector_sidecar.shards.member_lease import encode as encode_note
-from elector_sidecar.shards.table import (
+from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION, emptied
+from elector_sidecar.shards.members.member_lease import encode as encode_note
+from elector_sidecar.shards.table.shard_table import (
     ELECTION_LABEL,
     MAX_SET_ASIDE,
     SET_ASIDE_ANNOTATION,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import SILENT_PERIODS
 from elector_sidecar.core.observed_lease import ObservedLease
-from elector_sidecar.shards.member_lease import MemberNote, decode
-from elector_sidecar.shards.table import Owner
+from elector_sidecar.shards.members.member_lease import MemberNote, decode
+from elector_sidecar.shards.table.shard_table import Owner
 
 
 @dataclass(frozen=True)

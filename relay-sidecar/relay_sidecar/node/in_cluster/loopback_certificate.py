@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.node.installation import write_whole
+from relay_sidecar.node.installer.installation import write_whole
 
-# Those of the node's CA, relay_sidecar/node/authority.py.
+# Those of the node's CA, relay_sidecar/node/installer/authority.py.
 NAMES: Final = ("kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost")
 ADDRESSES: Final = ("127.0.0.1", "::1")
 VALID_FROM: Final = b"20000101000000Z"

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.observed_lease import ObservedLease
-from elector_sidecar.shards.member_lease import MemberNote, is_labelled
-from elector_sidecar.shards.table import (
+from elector_sidecar.shards.members.member_lease import MemberNote, is_labelled
+from elector_sidecar.shards.table.shard_table import (
     TABLE_ANNOTATION,
     TABLE_DURATION,
     TABLE_HOLDER,
