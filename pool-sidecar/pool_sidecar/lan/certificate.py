@@ -6,6 +6,8 @@ cannot be read, is replaced by a new one (N9).
 """
 
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,7 @@ from pool_sidecar.lan.tls import is_pair
 
 FILE: Final = "member.pem"
 MODE: Final = 0o600
+BEGIN_KEY: Final = "-----BEGIN PRIVATE KEY-----"
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def _parsed(text: str, node: str) -> Certificate | None:
-    begin = text.find("-----BEGIN PRIVATE KEY-----")
+    begin = text.find(BEGIN_KEY)
     certificate, key = text[:begin], text[begin:]
     try:
         is_own = begin > 0 and common_name(node).encode() in to_der(certificate)
@@ -77,31 +80,12 @@ def _parsed(text: str, node: str) -> Certificate | None:
 
 
 def _make(node: str) -> Certificate:
-    """Imported here: it takes 8 MiB, once in the life of a node."""
-    from datetime import datetime
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name(node))])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        # Its life is the directory's: no clock of a node that is cut off decides.
-        .not_valid_before(datetime(2000, 1, 1))
-        .not_valid_after(datetime(2100, 1, 1))
-        .sign(key, hashes.SHA256())
-    )
-    return Certificate(
-        certificate.public_bytes(serialization.Encoding.PEM).decode(),
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ).decode(),
-    )
+    """By a process of its own: the package `cryptography` takes 8 MiB, which only ends with the
+    process that has imported it. Raises `BadInput`."""
+    command = [sys.executable, "-m", "pool_sidecar.lan.new_certificate", common_name(node)]
+    made = subprocess.run(command, capture_output=True, encoding="ascii", check=False)
+    if made.returncode:
+        reason = made.stderr.strip().rpartition("\n")[2] or f"exit status {made.returncode}"
+        raise BadInput(f"no key can be made for node {node}: {reason}")
+    certificate, begin, key = made.stdout.partition(BEGIN_KEY)
+    return Certificate(certificate, begin + key)
