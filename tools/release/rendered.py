@@ -20,6 +20,7 @@ BESIDE = (
     "flow-control",
     "injection",
     "injection/v1beta1",
+    "keep-while-cut-policy",
     "monitoring",
     "nodereport-policy",
     "rbac/gm-namespace",

@@ -66,7 +66,7 @@ class ControlPlane:
     """Starts with `start` or as a context manager; programs are built where missing.
 
     `features`: feature gates that are switched on, or as in `WatchList=false`; `apis`: group
-    versions served on top;
+    versions served on top; `without_plugins`: of admission, that are on by default;
     `has_nodes`: real kubelets come. `run`: by what a command runs that logs to a file, as processes
     here unless said otherwise; `host`: where the API server listens then.
     """
@@ -78,6 +78,7 @@ class ControlPlane:
         *,
         features: Sequence[str] = (),
         apis: Sequence[str] = (),
+        without_plugins: Sequence[str] = (),
         has_nodes: bool = False,
         host: str = LOOPBACK,
         run: Callable[[Sequence[str], Path], Runnable] | None = None,
@@ -122,6 +123,7 @@ class ControlPlane:
                 *(flags_with_nodes(self.folder) if has_nodes else flags_without_nodes()),
                 *(f"--feature-gates={it if '=' in it else f'{it}=true'}" for it in features),
                 *(f"--runtime-config={api}=true" for api in apis),
+                *(f"--disable-admission-plugins={it}" for it in without_plugins),
             ],
         )
 
