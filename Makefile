@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-container test-kubernetes test-node images release check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
+.PHONY: help .venv demo test test-container test-kubernetes test-node images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -21,6 +21,9 @@ images: .venv ## the image of each component, and its size; ARGS=--help
 
 release: .venv ## every overlay as YAML and as a Helm chart in dist/; ARGS="--registry registry.example.com/edge"
 	@.venv/bin/python -m tools.release $(ARGS)
+
+release-node: .venv ## the relay with all it needs for nodes without a package index; ARGS="--python 3.13 --machine aarch64"
+	@.venv/bin/python -m tools.release.node $(ARGS)
 
 test-container: .venv ## the images as containers, with real faults; needs a Docker engine or dockerd
 	@.venv/bin/python -m pytest tests/container $(ARGS)

@@ -1,0 +1,1 @@
+"""`make release-node`: what a node needs to have the relay as its part, in one file."""
