@@ -2,7 +2,7 @@
 
 Guarantees of the pool: one request at a time on each connection; one is used again only while it is
 open, has no unread byte (which would be taken for the next answer), was idle for less than the
-pool's seconds and is younger than `MAX_AGE`; after `retire`, or with other credentials, none of
+pool's seconds and is younger than its `max_age`; after `retire`, or with other credentials, none of
 before is. Time runs on through a suspend, which the other end and everything in between need not
 have survived.
 
@@ -51,11 +51,13 @@ _Waiter = asyncio.Future[ResponseHandler]
 class Channel:
     """A session with one connection, or none yet."""
 
-    def __init__(self, session: aiohttp.ClientSession, *, now: float, generation: int) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, *, now: float, generation: int, max_age: float
+    ) -> None:
         self.session = session
         self.connector = cast(Connector, session.connector)
         self.generation = generation
-        self._opened_at = now
+        self._useless_at = now + max_age
         self._used_at = -math.inf
 
     def used(self) -> None:
@@ -63,23 +65,25 @@ class Channel:
         self._used_at = boottime()
 
     def is_usable(self, now: float, *, idle: float) -> bool:
-        return (
-            self.connector.is_reusable
-            and now - self._used_at < idle
-            and now - self._opened_at < MAX_AGE
-        )
+        return self.connector.is_reusable and now - self._used_at < idle and now < self._useless_at
 
 
 class ConnectionPool:
-    """`open_session` makes one with a `Connector`; `idle` in seconds, `max_idle` connections
-    at most wait for their next use."""
+    """`open_session` makes one with a `Connector`; `idle` and `max_age` in seconds, `max_idle`
+    connections at most wait for their next use."""
 
     def __init__(
-        self, open_session: Callable[[], aiohttp.ClientSession], *, idle: float, max_idle: int
+        self,
+        open_session: Callable[[], aiohttp.ClientSession],
+        *,
+        idle: float,
+        max_idle: int,
+        max_age: float = MAX_AGE,
     ) -> None:
         self._open_session = open_session
         self._idle_limit = idle
         self._max_idle = max_idle
+        self._max_age = max_age
         self._idle: list[Channel] = []
         self._generation = 0
         self._credentials: object = None
@@ -115,7 +119,12 @@ class ConnectionPool:
             await useless[0].session.close()
         if self._idle and self._idle[-1].is_usable(boottime(), idle=idle):
             return self._idle.pop()
-        return Channel(self._open_session(), now=boottime(), generation=self._generation)
+        return Channel(
+            self._open_session(),
+            now=boottime(),
+            generation=self._generation,
+            max_age=self._max_age,
+        )
 
     def _is_usable(self, channel: Channel) -> bool:
         is_current = channel.generation == self._generation

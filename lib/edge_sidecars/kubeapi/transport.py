@@ -37,7 +37,7 @@ from edge_sidecars.kubeapi.messages import (
     Response,
     paced,
 )
-from edge_sidecars.kubeapi.pool import BackgroundConnects, ConnectionPool
+from edge_sidecars.kubeapi.pool import MAX_AGE, BackgroundConnects, ConnectionPool
 
 # Seconds; shorter than servers, proxies and address translation keep an idle connection.
 POOLED_FOR = 10.0
@@ -59,7 +59,8 @@ _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 class ApiTransport:
     """`user_agent` is for requests without one among their headers. In seconds: an idle connection
-    is used again for `pooled_for`, and after `silence` the peer is asked whether it is there.
+    is used again for `pooled_for`, one that is older than `max_age` is not, and after `silence` the
+    peer is asked whether it is there.
 
     `background`: makes the connections, which outlast the requests that began them. Then the time
     of a request counts from when it has its connection, for which it waits as long at most, and
@@ -77,6 +78,7 @@ class ApiTransport:
         pooled_for: float = POOLED_FOR,
         silence: float = SILENCE,
         max_idle: int = MAX_IDLE,
+        max_age: float = MAX_AGE,
         background: BackgroundConnects | None = None,
         proxy: Callable[[], ConnectProxy | None] = lambda: None,
     ) -> None:
@@ -92,8 +94,10 @@ class ApiTransport:
         # The Authorization header that was sent last in our name.
         self._authorization: str | None = None
         # Apart: a connection with our certificate would lend our identity to a caller.
-        self._own = ConnectionPool(self._session, idle=pooled_for, max_idle=max_idle)
-        self._callers = ConnectionPool(self._session, idle=pooled_for, max_idle=max_idle)
+        self._own, self._callers = (
+            ConnectionPool(self._session, idle=pooled_for, max_idle=max_idle, max_age=max_age)
+            for _ in range(2)
+        )
 
     @property
     def url(self) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import (
+    MAX_AGE,
     POOLED_FOR,
     SILENCE,
     ApiTransport,
@@ -26,6 +27,7 @@ from relay_sidecar.access.admission import Access
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams.stream_journal import everything, restore
@@ -58,11 +60,14 @@ if TYPE_CHECKING:
 
 # Seconds for which the first requests wait to learn whether there is an upstream.
 FIRST_VERDICT = 0.3
-# In intervals of the probe: how long an idle connection is kept, and may be silent before the
-# kernel asks. Whoever makes probes rare wants a quiet link. (kubelet itself finds a dead
-# connection within 45 s, by HTTP/2.)
+# In intervals of the probe, since rare probes are for a link that is to be quiet: how long an idle
+# connection is kept; how long one may be silent before the kernel asks, where a bookmark comes
+# sooner (with 15 s: 75 s, kube-apiserver's longest time without one); how long a watch lasts at
+# most, and a connection is used (with 15 s: an hour, kube-apiserver's own time for a watch that
+# asks for none. Each new one costs a TLS handshake, and a watch a list to prove itself).
 KEPT_INTERVALS = 2
-SILENT_INTERVALS = 2
+SILENT_INTERVALS = 5
+USED_INTERVALS = 240
 # Seconds; the limit of one probe.
 PROBE_TIMEOUT = 0.9
 
@@ -242,7 +247,14 @@ def _streams(
     )
 
     def connect(owner: Streams) -> Reflectors:
-        return Reflectors(source, journal, probe, owner, spawn=spawn)
+        return Reflectors(
+            source,
+            journal,
+            probe,
+            owner,
+            spawn=spawn,
+            watch_timeout=int(max(USED_INTERVALS * config.probe_interval, WATCH_TIMEOUT)),
+        )
 
     return Streams(connect, MinResourceVersion(), limits_of(config), counters)
 
@@ -268,6 +280,7 @@ def _transport(
         user_agent=f"relay-sidecar/{VERSION}",
         pooled_for=max(KEPT_INTERVALS * at_rest, POOLED_FOR),
         silence=max(SILENT_INTERVALS * at_rest, SILENCE),
+        max_age=max(USED_INTERVALS * at_rest, MAX_AGE),
         proxy=proxy,
     )
     stack.push_async_callback(transport.close)

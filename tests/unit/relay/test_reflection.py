@@ -73,6 +73,13 @@ def test_a_watch_lasts_eight_to_ten_minutes() -> None:
     assert len(asked) == 1000
 
 
+def test_where_the_link_is_to_be_quiet_a_watch_lasts_up_to_an_hour() -> None:
+    def asked(chance: float) -> Command:
+        return Reflection(LINK, version=1, watch_timeout=3600).next(UP, chance)
+
+    assert [asked(0.0), asked(0.999999)] == [WatchRequest(1, 2880), WatchRequest(1, 3600)]
+
+
 def test_one_request_runs_at_a_time() -> None:
     reflection = listing()
     assert reflection.next(UP, 0.0) == Wait(math.inf)

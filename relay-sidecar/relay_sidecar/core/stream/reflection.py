@@ -35,8 +35,10 @@ from relay_sidecar.core.stream.commands import (
 )
 from relay_sidecar.core.stream.paged_list import PagedList
 
-# client-go watches for five to ten minutes; the upper end costs the link less.
-WATCH_TIMEOUT: Final = (480, 600)
+# Seconds; client-go watches for five to ten minutes; the upper end costs the link less.
+WATCH_TIMEOUT: Final = 600
+# Of it, the shortest watch: not all that were opened together end together.
+SHORTEST_PART: Final = 0.8
 # kube-apiserver sends a bookmark at least every 75 s (a minute and its jitter:
 # k8s.io/apiserver/pkg/storage/cacher).
 SILENCE_LIMIT: Final = 90.0
@@ -118,13 +120,21 @@ class _Flight(Enum):
 class Reflection:
     """Each `ListRequest` and `WatchRequest` is answered by reports until it failed, ended or was
     closed; `version` is that of a restored collection, None where nothing is cached yet.
-    `may_ask`: the link was up when it was reported last."""
+    `may_ask`: the link was up when it was reported last. A watch lasts `watch_timeout` seconds at
+    most."""
 
     def __init__(
-        self, link: LinkVerdict, *, version: int | None = None, may_ask: bool = True
+        self,
+        link: LinkVerdict,
+        *,
+        version: int | None = None,
+        may_ask: bool = True,
+        watch_timeout: int = WATCH_TIMEOUT,
     ) -> None:
         self.version = version
         self.may_ask = may_ask
+        self._longest = watch_timeout
+        self._shortest = int(SHORTEST_PART * watch_timeout)
         self._link = link
         self._flight = _Flight.NONE
         self._close_reason = ""
@@ -172,8 +182,8 @@ class Reflection:
             self._flight = _Flight.LISTING
             return self._list.request()
         self._flight = _Flight.OPENING
-        shortest, longest = WATCH_TIMEOUT
-        return WatchRequest(self.version, shortest + int(chance * (longest - shortest + 1)))
+        spread = self._longest - self._shortest
+        return WatchRequest(self.version, self._shortest + int(chance * (spread + 1)))
 
     # ── reports ──
 

@@ -54,10 +54,13 @@ class Reflector:
         *,
         link: LinkVerdict,
         may_ask: bool,
+        watch_timeout: int,
     ) -> None:
         knows = stream.collection.is_synced and not stream.is_doubtful
         version = stream.collection.cursor if knows else None
-        self.reflection = Reflection(link, version=version, may_ask=may_ask)
+        self.reflection = Reflection(
+            link, version=version, may_ask=may_ask, watch_timeout=watch_timeout
+        )
         self._stream = stream
         self._source = source
         self._owner = owner

@@ -15,6 +15,7 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.link import UNAUTHORIZED
 from relay_sidecar.core.stream.commands import ListEvidence
+from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import ObjectEvicted
 from relay_sidecar.streams.stream import Stream
@@ -26,7 +27,7 @@ from relay_sidecar.upstream.reflector.source import UpstreamSource
 
 
 class Reflectors:
-    """`spawn` runs a coroutine whose failure ends the process."""
+    """`spawn` runs a coroutine whose failure ends the process; `watch_timeout` in seconds."""
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Reflectors:
         streams: Streams,
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        watch_timeout: int = WATCH_TIMEOUT,
     ) -> None:
         self._source = source
         self._journal = journal
@@ -44,6 +46,7 @@ class Reflectors:
         self._may_ask = False
         self._streams = streams
         self._spawn = spawn
+        self._watch_timeout = watch_timeout
         self._running: dict[Stream, tuple[Reflector, asyncio.Task[None]]] = {}
 
     def start(self, stream: Stream) -> None:
@@ -56,6 +59,7 @@ class Reflectors:
             self,
             link=self._probe.link,
             may_ask=self._may_ask,
+            watch_timeout=self._watch_timeout,
         )
         self._running[stream] = (reflector, self._spawn(reflector.run()))
         logger.debug("stream opened", extra=fields(stream=stream.scope))

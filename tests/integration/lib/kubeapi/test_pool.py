@@ -325,10 +325,11 @@ async def with_channel(
     *,
     after: threading.Event | None = None,
     ended: threading.Event | None = None,
+    max_age: float = MAX_AGE,
 ) -> None:
     """`look` is called after one request, and `after`, before the channel is given back. Returns
     after `ended`: what a connection still had to send goes out only as long as the loop runs."""
-    pool = ConnectionPool(_opened, idle=2 * MAX_AGE, max_idle=1)
+    pool = ConnectionPool(_opened, idle=2 * MAX_AGE, max_idle=1, max_age=max_age)
     try:
         async with pool.channel(None, idle=0) as channel:
             async with channel.session.put(server.url, data=io.BytesIO(body)) as response:
@@ -358,6 +359,16 @@ def test_a_connection_is_given_up_at_its_age_however_busy() -> None:
 
     with RawServer(answer_all) as server:
         asyncio.run(with_channel(server, b"{}", look))
+
+
+def test_who_wants_few_connections_uses_them_for_longer() -> None:
+    def look(channel: Channel) -> None:
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert channel.is_usable(now + MAX_AGE, idle=2 * MAX_AGE)
+        assert not channel.is_usable(now + 1.5 * MAX_AGE, idle=2 * MAX_AGE)
+
+    with RawServer(answer_all) as server:
+        asyncio.run(with_channel(server, b"{}", look, max_age=1.5 * MAX_AGE))
 
 
 def test_idle_seconds_count_on_a_clock_that_runs_through_a_suspend() -> None:
