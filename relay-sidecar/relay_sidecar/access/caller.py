@@ -176,6 +176,9 @@ class CallerAccess:
         async with self._learning(token):
             allowed, reason = await self._reviewer.may(token, attributes)
             self._cache.decided(token, attributes, allowed=allowed, reason=reason, now=boottime())
+        if not allowed:
+            # What it may while upstream cannot be asked may have ended with this.
+            self._ask_beside(token, attributes)
 
     @asynccontextmanager
     async def _learning(self, token: str) -> AsyncIterator[None]:

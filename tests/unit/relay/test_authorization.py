@@ -42,11 +42,12 @@ class World:
         boot: str = "a",
         now: float = 1000.0,
         kept: Mapping[str, bytes] | None = None,
+        offline_ttl: float = OFFLINE_TTL,
     ) -> None:
         saved = saved_clock(kept or {})
         clock = OfflineClock(boot_id=boot, now=now, saved=saved)
         self.decisions = AuthorizationCache(
-            salt=salt, ttl=TTL, offline_ttl=OFFLINE_TTL, clock=clock
+            salt=salt, ttl=TTL, offline_ttl=offline_ttl, clock=clock
         )
         self.decisions.restore(kept or {}, now=now)
         self.now = now
@@ -316,6 +317,43 @@ def test_what_is_asked_beside_a_read_is_the_get_of_what_it_shows(
     if beside is not None:
         world.learn(attributes=beside, allowed=False)
         assert world.decisions.beside(TOKEN, read, now=world.now) is None
+
+
+def test_what_counts_only_while_cut_off_is_asked_once_an_hour(world: World) -> None:
+    world.learn()
+    world.learn(attributes=GET_PODS)
+    world.pass_time(3599)
+    world.learn()
+    assert world.decisions.beside(TOKEN, LIST_PODS, now=world.now) is None
+    world.pass_time(1)
+    assert world.decisions.beside(TOKEN, LIST_PODS, now=world.now) == GET_PODS
+
+
+def test_it_is_asked_at_the_ttl_where_the_read_beside_it_is_denied(world: World) -> None:
+    """A Role that is deleted takes both."""
+    world.learn(attributes=GET_PODS)
+    world.pass_time(TTL - 1)
+    world.learn(allowed=False)
+    assert world.decisions.beside(TOKEN, LIST_PODS, now=world.now) is None
+    world.pass_time(1)
+    assert world.decisions.beside(TOKEN, LIST_PODS, now=world.now) == GET_PODS
+
+
+def test_it_is_asked_after_each_cut(world: World) -> None:
+    world.learn()
+    world.learn(attributes=GET_PODS)
+    world.pass_time(1)
+    world.decisions.connected(now=world.now)
+    assert world.decisions.beside(TOKEN, LIST_PODS, now=world.now) == GET_PODS
+
+
+def test_where_little_counts_while_cut_off_it_is_asked_more_often() -> None:
+    """Else it would be too old when the link goes."""
+    world = World(offline_ttl=48 * TTL)
+    world.learn()
+    world.learn(attributes=GET_PODS)
+    world.pass_time(2 * TTL)
+    assert world.decisions.beside(TOKEN, LIST_PODS, now=world.now) == GET_PODS
 
 
 # ── the next life ──

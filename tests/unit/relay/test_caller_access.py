@@ -20,13 +20,16 @@ TTL, OFFLINE_TTL = 60.0, 24 * HOUR
 
 
 class Upstream:
-    """Lets all do anything; `fails` with this status. Each token is another user's, as those of a
-    service account are to reviews."""
+    """Lets all do anything but the verbs that are `denied`; `fails` with this status. Each token is
+    another user's, as those of a service account are to reviews."""
 
     def __init__(self) -> None:
         self.now = self.heard_at = 1000.0
         self.is_up = True
         self.fails = 0
+        self.denied: set[str] = set()
+        # The verbs that it was asked about.
+        self.asked: list[str] = []
 
     async def who(self, token: str) -> UserInfo:
         self._answer()
@@ -34,7 +37,8 @@ class Upstream:
 
     async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]:
         self._answer()
-        return True, ""
+        self.asked.append(attributes.verb)
+        return attributes.verb not in self.denied, ""
 
     def _answer(self) -> None:
         self.heard_at = self.now
@@ -110,6 +114,51 @@ def test_where_upstream_is_there_but_does_not_decide_what_it_said_stands_shortly
         upstream.is_up = False
         access.link(False)
         assert await may_list(access), "out of reach it stands for the offline_ttl"
+        await access.close()
+
+    asyncio.run(scene())
+
+
+def test_upstream_is_asked_about_rights_while_cut_off_once_an_hour(upstream: Upstream) -> None:
+    async def scene() -> None:
+        access = await opened(upstream)
+        for _ in range(3):
+            assert await may_list(access)
+            await asyncio.sleep(0)
+            upstream.now += TTL
+        await access.close()
+
+    asyncio.run(scene())
+    assert sorted(upstream.asked) == ["get", "list", "list", "list"]
+
+
+def test_a_right_that_is_withdrawn_from_a_reader_does_not_hold_while_cut_off(
+    upstream: Upstream,
+) -> None:
+    """A Role was deleted some time before the cut."""
+    getting = RequestInfo.parse("GET", "/api/v1/namespaces/ns/pods/a")
+
+    async def may_get(access: CallerAccess) -> int:
+        try:
+            await access.may(Caller("token"), getting, label_selector="", field_selector="")
+        except Refused as refused:
+            return refused.status.code
+        return 200
+
+    async def scene() -> None:
+        access = await opened(upstream)
+        assert await may_list(access)
+        await asyncio.sleep(0)
+        upstream.is_up = False
+        assert await may_get(access) == 200
+        upstream.is_up = True
+        upstream.now += TTL
+        upstream.denied = {"get", "list"}
+        with pytest.raises(Refused):
+            await may_list(access)
+        await asyncio.sleep(0)
+        upstream.is_up = False
+        assert await may_get(access) == 503
         await access.close()
 
     asyncio.run(scene())

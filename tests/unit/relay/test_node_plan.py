@@ -99,7 +99,7 @@ def test_the_relay_asks_the_api_server_as_the_node(node: Node) -> None:
         "--client-ca-file=/var/lib/relay-sidecar/node/client-ca.crt",
         "--kubelet-unit=kubelet.service",
         "--access=caller",
-        "--access-ttl=5m",
+        "--access-ttl=10m",
         "--access-offline-ttl=7d",
         "--probe-interval=15s",
         "--pod-listen=169.254.20.11:10550",

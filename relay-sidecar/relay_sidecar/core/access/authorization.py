@@ -15,7 +15,8 @@ token or a denial replaces what was cached before, at once.
 While upstream does not answer, who may `get` in general (without a name, in that namespace or in
 all) may get each by its name, unless upstream denied that name. So upstream is asked about that
 beside what a caller wants (`AuthorizationCache.beside`): that it may list does not say that it
-may get.
+may get. Only once in a while, since it does not count while upstream answers, but within `ttl`
+where upstream denied what the caller wants.
 
 Tokens and decisions are here, and in what is persisted, only as keyed hashes: a reader of the
 journal can neither use nor guess them. Names of users are persisted, for the messages. `now` is of
@@ -49,6 +50,9 @@ from relay_sidecar.core.access.offline_clock import OfflineClock
 REJECTED_TTL = 3.0
 # So many `ttl` an answer holds where upstream is there, but does not manage to decide.
 FAILING_TTLS = 2
+# Of `offline_ttl`, and seconds at most: how long upstream is not asked again about what counts only
+# while it does not answer.
+GENERAL_PART, LONGEST_GENERAL = 1 / 24, 3600.0
 # More callers than a node has pods, and more than they ask about.
 MAX_TOKENS = 2048
 MAX_DECISIONS = 16384
@@ -83,6 +87,7 @@ class AuthorizationCache:
         self.clock = clock
         self._ttl = ttl
         self.offline_ttl = offline_ttl
+        self._general_ttl = max(ttl, min(GENERAL_PART * offline_ttl, LONGEST_GENERAL))
         self._identities = ExpiringMap(_CachedIdentity, life=offline_ttl, limit=MAX_TOKENS)
         self._decisions = ExpiringMap(_CachedDecision, life=offline_ttl, limit=MAX_DECISIONS)
         self._rejected: OrderedDict[str, float] = OrderedDict()
@@ -135,8 +140,16 @@ class AuthorizationCache:
         general = attributes.general_get()
         if general is None:
             return None
-        known = self.judge(token, general, now=now, is_online=True)
-        return general if known in (Undecided.NEEDS_IDENTITY, Undecided.NEEDS_DECISION) else None
+        who = self._identities.get(self._hash(token))
+        if who is None:
+            return general
+        wanted, known = (
+            self._decisions.get(self._decision_key(who.fact.user_key, each))
+            for each in (attributes, general)
+        )
+        is_denied = wanted is not None and not wanted.fact.allowed
+        ttl = self._ttl if is_denied else self._general_ttl
+        return None if self._is_new(known, now, ttl=ttl) else general
 
     def identified(self, token: str, user: UserInfo, *, now: float) -> None:
         """The token is this user's, upstream answered."""
@@ -227,11 +240,16 @@ class AuthorizationCache:
         if entry is None:
             return None
         if is_online:
-            age = self.clock.read(now) - entry.at
-            return entry if age < self._ttl and entry.at >= self._online_since else None
+            return entry if self._is_new(entry, now, ttl=self._ttl) else None
         is_over = self.clock.without_contact(now) >= self.offline_ttl
         is_stale = self.clock.contact_at - entry.at >= self.offline_ttl
         return None if is_over or is_stale else entry
+
+    def _is_new(self, entry: ExpiringEntry[F] | None, now: float, *, ttl: float) -> bool:
+        """Upstream answered so within `ttl` seconds, and since it answers again."""
+        if entry is None:
+            return False
+        return self.clock.read(now) - entry.at < ttl and entry.at >= self._online_since
 
     def _decision(
         self, who: _CachedIdentity, attributes: Attributes, now: float, *, is_online: bool

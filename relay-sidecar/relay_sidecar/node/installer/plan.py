@@ -19,8 +19,8 @@ OFFLINE_TTL: Final = "7d"
 # kubelet renews its Lease more often, which is a sign of life: a node at rest needs no probes.
 # Where an answer does not come, the relay looks at once.
 PROBE_INTERVAL: Final = "15s"
-# As kubelet's own: KubeletConfiguration, authorization.webhook.cacheAuthorizedTTL.
-ACCESS_TTL: Final = "5m"
+# As long as client-go watches, at most, and the API server does not look at a watch's rights again.
+ACCESS_TTL: Final = "10m"
 KUBELET_UNIT: Final = "kubelet.service"
 # Of a credential for --keep-secrets: systemd.exec(5), LoadCredentialEncrypted=.
 CREDENTIAL: Final = "relay-sidecar-key"
