@@ -51,7 +51,7 @@ from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.wiring.access import OpenedAccess, Spawn, open_access
 from relay_sidecar.wiring.limits import limits_of, settings_of
 from relay_sidecar.wiring.report import RelayReport
-from relay_sidecar.wiring.upkeep import DocumentRefresh, keep_preloaded
+from relay_sidecar.wiring.upkeep import DOCUMENTS_INTERVAL, DocumentRefresh, keep_preloaded
 
 if TYPE_CHECKING:
     from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
@@ -62,11 +62,13 @@ if TYPE_CHECKING:
 FIRST_VERDICT = 0.3
 # In intervals of the probe, since rare probes are for a link that is to be quiet: how long an idle
 # connection is kept; how long one may be silent before the kernel asks, where a bookmark comes
-# sooner (with 15 s: 75 s, kube-apiserver's longest time without one); how long a watch lasts at
-# most, and a connection is used (with 15 s: an hour, kube-apiserver's own time for a watch that
-# asks for none. Each new one costs a TLS handshake, and a watch a list to prove itself).
+# sooner (with 15 s: 75 s, kube-apiserver's longest time without one); how old discovery may be when
+# the link goes; how long a watch lasts at most, and a connection is used (with 15 s: an hour,
+# kube-apiserver's own time for a watch that asks for none. Each new one costs a TLS handshake, and
+# a watch a list to prove itself).
 KEPT_INTERVALS = 2
 SILENT_INTERVALS = 5
+DOCUMENT_INTERVALS = 120
 USED_INTERVALS = 240
 # Seconds; the limit of one probe.
 PROBE_TIMEOUT = 0.9
@@ -104,7 +106,12 @@ class Relay:
             authenticated=probe.authenticated,
             received=streams.counters.received,
         )
-        self._document_refresh = DocumentRefresh(self._documents, document_source, streams)
+        self._document_refresh = DocumentRefresh(
+            self._documents,
+            document_source,
+            streams,
+            interval=max(DOCUMENT_INTERVALS * config.probe_interval, DOCUMENTS_INTERVAL),
+        )
         self._schemas = Schemas(
             self._documents,
             document_source,

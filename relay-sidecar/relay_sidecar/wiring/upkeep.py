@@ -46,12 +46,19 @@ async def keep_preloaded(streams: Streams, documents: DocumentCache, wanted: Pre
 
 
 class DocumentRefresh:
-    """The documents that kubectl needs while upstream cannot be reached."""
+    """The documents that kubectl needs while upstream cannot be reached, as they were `interval`
+    seconds before that at most."""
 
     def __init__(
-        self, documents: DocumentCache, upstream: DocumentSource, streams: Streams
+        self,
+        documents: DocumentCache,
+        upstream: DocumentSource,
+        streams: Streams,
+        *,
+        interval: float = DOCUMENTS_INTERVAL,
     ) -> None:
         self._documents = documents
+        self._interval = interval
         self._upstream = upstream
         self._streams = streams
         self._is_up = asyncio.Event()
@@ -75,7 +82,7 @@ class DocumentRefresh:
             }
             with suppress(Unreachable):
                 await prefetch(self._documents, self._upstream, custom)
-            await asyncio.sleep(DOCUMENTS_INTERVAL)
+            await asyncio.sleep(self._interval)
 
 
 def _preferred(documents: DocumentCache, group: str) -> str | None:

@@ -64,6 +64,24 @@ def test_r2_twenty_clients_that_begin_at_once_share_one_upstream_watch(
     assert sorted(verbs(requests(one_relay.plane, contents.namespace))) == ["list", "watch"]
 
 
+def test_r2_where_probes_are_rare_upstream_is_watched_for_up_to_an_hour(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    contents.configmap("a")
+
+    def seconds() -> list[int]:
+        asked = of_relays(control_plane, contents.namespace)
+        return [int(parameter(it, "timeoutSeconds")) for it in asked if it.verb == "watch"]
+
+    with (
+        Place(Kind.RELAY, control_plane, flags=["--probe-interval=15s"]) as place,
+        place.caller().watch(contents.path("configmaps"), {**LONG, **ANY}),
+    ):
+        wait_for(lambda: bool(seconds()), timeout=SOON, what="the upstream watch")
+    [longest] = seconds()
+    assert 2880 <= longest <= 3600
+
+
 def test_r2_what_an_open_stream_covers_needs_no_other(one_relay: Place, contents: Contents) -> None:
     for number in range(4):
         contents.configmap(f"a{number}", labels={"x": str(number % 2), "y": "1"})

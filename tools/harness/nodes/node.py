@@ -40,6 +40,8 @@ _SYSTEMD_WAITED = (
     "-c",
     "until systemctl is-system-running; do sleep 0.1; done",
 )
+# Of rules, until one is whole.
+_LISTINGS = 10
 _ID = re.compile(r"^[0-9a-f]{64}$", re.MULTILINE)
 _RSS = re.compile(r"^VmRSS:\s+(\d+) kB$", re.MULTILINE)
 _REFUSED = re.compile(
@@ -209,12 +211,16 @@ class Node:
         self._counted = host
 
     def counted_bytes(self) -> int:
-        found = 0
-        for chain in ("PREROUTING", "POSTROUTING"):
+        return sum(map(self._counted_in, ("PREROUTING", "POSTROUTING")))
+
+    def _counted_in(self, chain: str) -> int:
+        """While another program changes the rules, a listing may lack some."""
+        for _ in range(_LISTINGS):
             listed = self.run("iptables", "-t", "mangle", "-L", chain, "-n", "-v", "-x").expect()
             lines = [line.split() for line in listed.splitlines() if self._counted in line]
-            found += sum(int(line[1]) for line in lines)
-        return found
+            if lines:
+                return int(lines[0][1])
+        raise AssertionError(f"{self.name} counts nothing in {chain}:\n{listed}")
 
     def refused(self) -> Counter[tuple[str, str, str]]:
         """Requests that its relay refused since it was started: by verb, resource, reason."""
