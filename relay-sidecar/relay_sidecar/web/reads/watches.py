@@ -27,12 +27,15 @@ from relay_sidecar.web.reads.selection import (
     takes_whole,
     view_of,
 )
+from relay_sidecar.web.reads.turns import Turns
 from relay_sidecar.web.reads.watch_session import WatchSession
 
 # Seconds; kube-apiserver's default of --min-request-timeout.
 MIN_REQUEST_TIMEOUT = 1800.0
 # Watches that began together are asked about together: not over a connection each.
 PERMITTED_AT_ONCE = 4
+# Seconds for which one waits for the connection of another one: some round trips of a slow link.
+PERMIT_PATIENCE = 1.0
 # Seconds until what upstream refused is asked for again while a client watches it directly.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 300.0
 # Until when (monotonic seconds) the caller may go on; raises `Refused` when it may not.
@@ -57,7 +60,7 @@ class Watches:
         self._freshness = freshness
         self._chance = chance
         self._open = 0
-        self._permitting = asyncio.Semaphore(PERMITTED_AT_ONCE)
+        self._permitting = Turns(at_once=PERMITTED_AT_ONCE, patience=PERMIT_PATIENCE)
         self._learning: dict[ListScope, asyncio.Task[None]] = {}
 
     async def answer(
@@ -216,7 +219,7 @@ class Watches:
         return session.response
 
     async def _permit_again(self, permit: Permit) -> float:
-        async with self._permitting:
+        async with self._permitting.next():
             return await permit()
 
 
