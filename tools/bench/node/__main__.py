@@ -1,4 +1,4 @@
-"""python -m tools.bench.node [--runs 5] [--seconds 300] [--only reboot,heal,rest] [--out FILE]
+"""python -m tools.bench.node [--runs 5] [--seconds 600] [--only reboot,heal,rest] [--out FILE]
 
 Measures nodes behind relays with real kubelets, prints a table and writes JSON. Needs what
 `make test-node` needs. Leaves nothing behind, also after Ctrl-C. Exit status: 0 when all that was
@@ -31,7 +31,7 @@ FAMILIES: dict[str, Callable[[NodeCluster, Options], Result]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.node")
     parser.add_argument("--runs", type=int, default=5, help="reboots, and cuts (5)")
-    parser.add_argument("--seconds", type=float, default=300.0, help="of rest (300)")
+    parser.add_argument("--seconds", type=float, default=600.0, help="of rest (600)")
     parser.add_argument("--only", metavar="FAMILY,...", help=f"of {', '.join(FAMILIES)}")
     report_file(parser, "node.json")
     arguments = parser.parse_args()
