@@ -14,9 +14,6 @@ from relay_sidecar.streams.streams import Streams
 
 # Seconds between rounds.
 ROUND = 10.0
-# Seconds, of a stream of one object: to open it anew costs less than ten bookmarks that nobody
-# reads. A pod that takes the place of another one is there sooner.
-IDLE_NAME = 120.0
 # Seconds; precision enough for `--retain`.
 USE_PERSISTED_EVERY = 60.0
 
@@ -54,14 +51,11 @@ class Sweep:
         return [stream for stream in self._streams if now - stream.used_at > retain]
 
     def close_idle(self, *, now: float) -> None:
-        """Stops the streams without readers, those of one object sooner; their data stays."""
+        """Stops the streams without readers; their data stays."""
         for stream in self._streams:
-            limit = self._idle_timeout
-            if stream.scope.name is not None:
-                limit = min(limit, IDLE_NAME)
             if stream.is_read:
                 stream.used_at = now
-            elif now - stream.used_at > limit:
+            elif now - stream.used_at > self._idle_timeout:
                 self._streams.reflectors.stop(stream)
 
     def close_covered(self, *, now: float) -> list[Stream]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
-from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.kubeapi import ApiError, ApiTransport, Plain
 from relay_sidecar.core.link import LinkEvidence, UpstreamLink
@@ -196,22 +195,6 @@ def test_events_that_are_being_kept_when_their_history_is_forgotten_are_not_show
         assert not any(held)
         assert it.streams.newest(PODS.resource, ("default", "lost")) is None
         it.upstream.stop(it.stream)
-
-    asyncio.run(play())
-
-
-def test_a_stream_of_one_object_that_nobody_reads_is_closed_sooner() -> None:
-    config_maps = ResourceName("", "v1", "configmaps")
-    named = ListScope(config_maps, fields=FieldSelector.parse("metadata.name=a"))
-
-    async def play() -> None:
-        it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
-        sweep, one = Sweep(it.streams), it.streams.open(named, now=0.0)
-        runs = []
-        for now in (0.0, 120.0, 121.0, 600.0, 601.0):
-            sweep.close_idle(now=now)
-            runs.append((it.upstream.runs(one), it.upstream.runs(it.stream)))
-        assert runs == [(True, True)] * 2 + [(False, True)] * 2 + [(False, False)]
 
     asyncio.run(play())
 

@@ -17,9 +17,9 @@ CUT = 120.0
 DESKS = 6
 # Seconds after which a cluster that nobody touches is at rest: first lists, events, statuses.
 SETTLING = 45.0
-# Seconds of a relay's life until its wide streams serve what narrow ones did: --idle-timeout, and
-# the minute between two looks at them.
-SHARED = 660.0
+# Seconds of a relay's life until its wide streams serve what narrow ones did, and streams of pods
+# from before it are closed: --idle-timeout, and the minutes in which these pods end.
+SHARED = 780.0
 # Seconds between two looks, where moments count.
 QUICKLY = 0.05
 HOUR = 3600.0
