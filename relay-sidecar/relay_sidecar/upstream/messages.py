@@ -48,12 +48,13 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class ClientRequest:
     """A client's request on its way upstream. `accept` takes the place of what the client accepts,
     None: as it says; upstream may think for `header_timeout` seconds. `target` takes the place of
-    the request's own."""
+    the request's own. `changes_nothing` at upstream, though its method says that it may."""
 
     request: web.BaseRequest
     accept: str | None
     header_timeout: float
     target: str | None = None
+    changes_nothing: bool = False
 
 
 def headers_upstream(request: web.BaseRequest, ours: Mapping[str, str]) -> CIMultiDict[str]:

@@ -1,9 +1,10 @@
 """Requests of clients, passed on to upstream as they are, and their answers.
 
-Guarantees: no write is sent twice; a client learns whether one was certainly not sent (503) or may
-have happened (504, without Retry-After, or client-go would send it again); an answer that breaks
-off upstream breaks off here; a client that leaves takes the exchange along. While the link is down
-nothing is tried. Looks into no body, but of lists and watches of shards (`sharded`).
+Guarantees: no write is sent twice that may change anything; a client learns whether one was
+certainly not sent (503) or may have happened (504, without Retry-After, or client-go would send it
+again); an answer that breaks off upstream breaks off here; a client that leaves takes the exchange
+along. While the link is down nothing is tried. Looks into no body, but of lists and watches of
+shards (`sharded`).
 """
 
 import asyncio
@@ -252,7 +253,7 @@ class Proxy:
             body=body,
             identity="caller" if hdrs.AUTHORIZATION in headers else "own",
             connection="upgrade" if hdrs.UPGRADE in headers else "pooled",
-            max_idle=math.inf if _renews_node(request) else None,
+            max_idle=math.inf if asked.changes_nothing or _renews_node(request) else None,
         )
         try:
             async with AsyncExitStack() as stack:
@@ -261,7 +262,8 @@ class Proxy:
                 try:
                     answer = await stack.enter_async_context(self._transport.send(passed_on))
                 except StaleConnection:
-                    if request.method not in READS or body is not None:
+                    is_read = request.method in READS and body is None
+                    if not is_read and not asked.changes_nothing:
                         raise
                     again = self._transport.send(replace(passed_on, connection="fresh"))
                     answer = await stack.enter_async_context(again)

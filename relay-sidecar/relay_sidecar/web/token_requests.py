@@ -60,7 +60,9 @@ class TokenRequests:
         match decision:
             case Replay() | Refuse():
                 return _answer(decision)
-        asked = ClientRequest(request, None, self._timeout)
+        # Upstream signs a token and stores nothing. Each pod asks once an hour or more often: over
+        # the connection by which kubelet renews its Lease, mostly.
+        asked = ClientRequest(request, None, self._timeout, changes_nothing=True)
         try:
             answer = await self._upstream.ask(asked, body)
         except Unreachable:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -106,6 +107,10 @@ class Passing:
                 return await answer.send(request)
             case "write":
                 fetched = await proxy.write(asked)
+                return await fetched.send(request)
+            case "change-nothing":
+                asked = replace(asked, changes_nothing=True)
+                fetched = await proxy.ask(asked, await request.read())
                 return await fetched.send(request)
             case _:
                 return await proxy.forward(request)

@@ -547,6 +547,32 @@ def test_r6_a_write_on_a_kept_connection_that_ends_is_never_sent_twice(
     assert (response.headers["Retry-After"] is None) or not written
 
 
+def test_what_changes_nothing_upstream_takes_a_connection_that_is_there() -> None:
+    """A TokenRequest, though it is a POST."""
+    with RawServer(answer_all) as server, Passing(Plain(server.url)).host() as relay:
+        for _ in range(3):
+            asked = ask(relay.port, "POST", headers={MODE: "change-nothing"}, body=b"{}")
+            assert (asked[0].status, asked[1]) == (200, b"whole")
+            time.sleep(2 * POOLED_FOR_WRITES)
+        assert ask(relay.port, "POST", body=b"{}")[0].status == 200
+    assert (len(server.requests), server.connections) == (4, 2)
+
+
+def test_what_changes_nothing_upstream_is_asked_again_where_its_connection_ends() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"whole")
+        connection.request()
+
+    with RawServer(serve) as server:
+        passing = Passing(Plain(server.url))
+        with passing.host() as relay:
+            for _ in range(3):
+                asked = ask(relay.port, "POST", headers={MODE: "change-nothing"}, body=b"{}")
+                assert (asked[0].status, asked[1]) == (200, b"whole")
+    assert set(passing.evidence) == {LinkEvidence.ANSWERED}
+
+
 @pytest.mark.parametrize("mode", ["forward", "fetch"])
 def test_r9_a_read_on_a_kept_connection_that_ends_is_answered_over_a_new_one(mode: str) -> None:
     """The API server closes connections that were idle for long, or goes and comes."""
