@@ -12,9 +12,19 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
 
 from tools.nemesis.elector.faults import Draw, Misbehaviour, NotApplicable
-from tools.nemesis.elector.testbed import Candidate
+
+
+class Candidate(Protocol):
+    """What is looked after: it runs, unless a fault has just ended it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def is_running(self) -> bool: ...
+    def log_text(self) -> str: ...
 
 
 class Ordeal(ABC):

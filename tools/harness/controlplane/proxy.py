@@ -39,9 +39,12 @@ class FaultProxy:
         target_host: str = LOOPBACK,
         port: int = 0,
         scheme: str = "https",
+        listen: Callable[[int], socket.socket] | None = None,
     ) -> None:
-        """`scheme`: what the server speaks; only `url` tells it."""
+        """`scheme`: what the server speaks; only `url` tells it. `listen` makes the listener of a
+        port: by default on loopback, else where clients of another network are."""
         self._target = (target_host, target_port)
+        self._listen = listen or (lambda port: socket.create_server((LOOPBACK, port)))
         self._reservation = Reservation(port)
         self.port = self._reservation.port
         # Where clients go.
@@ -182,7 +185,7 @@ class FaultProxy:
 
     def _open_port(self) -> None:
         """Not asyncio's own server, which forgets connections accepted while it is closed."""
-        self._listener = socket.create_server((LOOPBACK, self.port))
+        self._listener = self._listen(self.port)
         self._listener.setblocking(False)
         self._loop.add_reader(self._listener, self._accept, self._listener)
 

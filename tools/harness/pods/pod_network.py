@@ -12,7 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -24,6 +24,19 @@ SIOCSIFFLAGS = 0x8914
 IFF_UP = 0x1
 _CHUNK = 65536
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def entered(namespace: int) -> Iterator[None]:
+    """Sockets, threads and processes that this thread makes meanwhile are of the network namespace
+    of this descriptor."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        _call("setns", namespace, CLONE_NEWNET)
+        yield
+    finally:
+        _call("setns", before, CLONE_NEWNET)
+        os.close(before)
 
 
 class PodNetwork:
@@ -59,16 +72,9 @@ class PodNetwork:
         """A command that becomes the program, in this network."""
         return ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self._fd}"]
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> AbstractContextManager[None]:
         """Sockets that this thread makes meanwhile are of the pod."""
-        before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        try:
-            _call("setns", self._fd, CLONE_NEWNET)
-            yield
-        finally:
-            _call("setns", before, CLONE_NEWNET)
-            os.close(before)
+        return entered(self._fd)
 
     def _accept(self) -> None:
         while True:

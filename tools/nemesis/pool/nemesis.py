@@ -1,0 +1,284 @@
+"""Random faults upon a pool of nodes, judged by an observer that stands outside.
+
+Storms and scenes by turns; after each, all is healed and must be well again. At the end the watch
+clients of all nodes are equal to upstream, and while all is well, nothing is written. What is a
+finding says `verdict`, `writers`.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from tools.demo.pool.cloud_state import condition
+from tools.harness.controlplane.accounts import expect
+from tools.harness.peers.informers import InformerProcess
+from tools.nemesis.elector.faults import Draw
+from tools.nemesis.ordeal import Candidate, Ordeal
+from tools.nemesis.pool import plays
+from tools.nemesis.pool.churn import Churn
+from tools.nemesis.pool.faults import Faults, resources
+from tools.nemesis.pool.node import WATCHED, Part
+from tools.nemesis.pool.observer import Observer
+from tools.nemesis.pool.testbed import NAMES, OUTSIDE, PoolTestbed
+from tools.nemesis.pool.timeline import Timeline
+from tools.nemesis.pool.verdict import Rules, judge
+from tools.nemesis.pool.workloads import CONTROL, DEAD_SECONDS, KEPT, REPLICAS, SHOP
+from tools.nemesis.pool.writers import foreign_writes, loud_writes, renewals
+
+# Seconds: of a storm; between two judgements; until all is well after all was healed.
+STORM = (40.0, 90.0)
+JUDGE_EVERY = 10.0
+HEALING = 180.0
+# After all is well until nothing is written any more: what is held for 10 s, and last reports.
+SETTLING = 30.0
+CALM = 60.0
+# Until watch clients have what upstream has.
+EQUAL_WITHIN = 30.0
+RULES = Rules(NAMES, dict.fromkeys(KEPT, float(DEAD_SECONDS)), {SHOP: REPLICAS[SHOP]})
+WORKERS = 64
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`evicted`: pods that were to go from nodes, by workload; `deaths`: how often a node got the
+    taint `dead`; `lost`: how often one turned Unknown; `slowest`: seconds of healing."""
+
+    findings: Sequence[str]
+    counts: Counter[str]
+    plays: Counter[str]
+    evicted: Counter[str]
+    deaths: int
+    lost: int
+    renewals: int
+    slowest: float
+
+    @property
+    def is_good(self) -> bool:
+        return not self.findings
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A part of a node, as the ordeal looks after it."""
+
+    name: str
+    part: Part
+
+    @property
+    def is_running(self) -> bool:
+        return self.part.is_running
+
+    def log_text(self) -> str:
+        return self.part.log_text()
+
+
+class PoolNemesis(Ordeal):
+    """`calm`: seconds at the end in which nothing is written."""
+
+    def __init__(
+        self, testbed: PoolTestbed, *, seed: int, say: Callable[[str], None], calm: float = CALM
+    ) -> None:
+        super().__init__(seed=seed, say=say)
+        self._testbed = testbed
+        self._timeline = Timeline()
+        self._faults = Faults(testbed, self._timeline)
+        self._calm = calm
+        self._plays: Counter[str] = Counter()
+        self._findings: list[str] = []
+        self._slowest = 0.0
+        self._judge_at = 0.0
+
+    @property
+    def _candidates(self) -> Sequence[Candidate]:
+        return [
+            _Named(f"{name} {what}", part)
+            for name, node in self._testbed.nodes.items()
+            for what, part in node.parts.items()
+        ]
+
+    def run(self, seconds: float, *, is_storm_only: bool = False) -> Outcome:
+        """Fails fast: the first finding ends it."""
+        plane = self._testbed.plane
+        with ExitStack() as stack:
+            self._observer = stack.enter_context(Observer(plane, self._testbed.namespace))
+            upstream = InformerProcess(plane.admin_kubeconfig(), WATCHED, user_agent="upstream")
+            stack.enter_context(upstream)
+            self._wait_well()
+            end = time.monotonic() + seconds
+            with Churn(plane, self._testbed.namespace):
+                while time.monotonic() < end and not self._broken:
+                    self._play(min(end - time.monotonic(), STORM[1]), is_storm_only=is_storm_only)
+                    self._wait_well()
+            if not self._broken:
+                self._compare(upstream)
+                self._rest()
+            return self._outcome()
+
+    # ── playing ──
+
+    def _play(self, at_most: float, *, is_storm_only: bool) -> None:
+        if is_storm_only or self._random.random() < 0.4:
+            self._storm(min(self._random.uniform(*STORM), at_most))
+        else:
+            self._scene(plays.scene(self._random))
+
+    def _storm(self, seconds: float) -> None:
+        self._begun("storm")
+        end = time.monotonic() + seconds
+        with ThreadPoolExecutor(max_workers=WORKERS) as workers:
+            while time.monotonic() < end and not self._broken:
+                self._watch(min(self._random.random() * plays.PAUSE, end - time.monotonic()))
+                for draw in plays.storm(self._random):
+                    self._begin(workers, draw)
+            self._watch_running()
+
+    def _scene(self, scene: plays.Scene) -> None:
+        self._begun(scene.name)
+        started = time.monotonic()
+        with ThreadPoolExecutor(max_workers=WORKERS) as workers:
+            for cue in sorted(scene.cues, key=lambda it: it.after):
+                self._watch(started + cue.after - time.monotonic())
+                self._begin(workers, cue.draw)
+            self._watch_running()
+
+    def _begun(self, name: str) -> None:
+        self._plays[name] += 1
+        self._say(f"{time.time():.3f} {name}")
+
+    def _resources(self, draw: Draw) -> set[str]:
+        return resources(draw)
+
+    def _do(self, draw: Draw) -> None:
+        with self._faults.hold(draw):
+            time.sleep(draw.seconds)
+
+    # ── judging ──
+
+    @property
+    def _broken(self) -> list[str]:
+        return [*self._findings, *self._complaints]
+
+    def _watch(self, seconds: float) -> None:
+        """Lets time pass, and judges."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, 0.5))
+            self._look()
+
+    def _watch_running(self) -> None:
+        """Until all faults are over."""
+        while self._running:
+            time.sleep(0.5)
+            self._look()
+
+    def _look(self) -> None:
+        self._look_after()
+        self._testbed.check_running()
+        if time.monotonic() < self._judge_at:
+            return
+        self._judge_at = time.monotonic() + JUDGE_EVERY
+        self._judge()
+
+    def _judge(self) -> None:
+        events = self._testbed.plane.audit()
+        written = renewals(events)
+        with self._observer.lock:
+            found = judge(
+                self._observer.history, self._timeline.spans(), written, RULES, now=time.time()
+            )
+        found += foreign_writes(events)
+        self._findings += [it for it in found if it not in self._findings]
+
+    def _wait_well(self) -> None:
+        started = time.monotonic()
+        while (missing := self._missing()) and not self._broken:
+            if time.monotonic() - started > HEALING:
+                self._complaints.append(f"not well {HEALING:g} s after healing: {missing}")
+                return
+            time.sleep(0.5)
+            self._look()
+        self._slowest = max(self._slowest, time.monotonic() - started)
+        self._say(f"{time.time():.3f} well after {time.monotonic() - started:.1f} s")
+
+    def _missing(self) -> str:
+        """In words, what is not as it should be; "" for nothing."""
+        try:
+            nodes = expect(self._testbed.plane.admin.get("/api/v1/nodes"))["items"]
+        except OSError as error:
+            return str(error)
+        for it in nodes:
+            name, taints = it["metadata"]["name"], it["spec"].get("taints", ())
+            if name in (*NAMES, *OUTSIDE) and (condition(it, "Ready"), len(taints)) != ("True", 0):
+                return f"{name}: Ready {condition(it, 'Ready')}, {[each['key'] for each in taints]}"
+        for name, node in self._testbed.nodes.items():
+            said = node.said()
+            if said is None or said["link"] != "Own":
+                return f"{name}: {'no answer' if said is None else said['link']}"
+            alive = {it["node"] for it in said["peers"] if it["verdict"] == "Alive"}
+            if alive != set(NAMES) - {name}:
+                return f"{name} sees alive: {', '.join(sorted(alive))}"
+        if not self._testbed.controller.may_act:
+            return "the pools' controller does not lead"
+        with self._observer.lock:
+            pods = self._observer.history.pods.values()
+            for app, wanted in REPLICAS.items():
+                if sum(it.app == app and it.runs(time.time()) for it in pods) != wanted:
+                    return f"not all pods of {app} run"
+        return ""
+
+    # ── the end ──
+
+    def _compare(self, upstream: InformerProcess) -> None:
+        """Invariant 5."""
+        deadline = time.monotonic() + EQUAL_WITHIN
+        nodes = self._testbed.nodes
+        while True:
+            wanted = [it.hash for it in upstream.states()]
+            held = {name: node.watched() for name, node in nodes.items()}
+            unequal = [name for name, (hashes, _) in held.items() if hashes != wanted]
+            if not unequal or time.monotonic() > deadline:
+                break
+            time.sleep(0.5)
+        self._findings += [f"watch: {name} ended unequal to upstream" for name in unequal]
+        for name, (_, broken) in held.items():
+            self._findings += [f"watch: {name}: {it}" for it in broken]
+
+    def _rest(self) -> None:
+        """Invariant 7."""
+        self._watch(SETTLING)
+        since = time.time()
+        self._watch(self._calm)
+        self._findings += loud_writes(self._testbed.plane.audit(since=since))
+        if missing := self._missing():
+            self._complaints.append(f"not well in the calm: {missing}")
+
+    def _outcome(self) -> Outcome:
+        self._judge()
+        for name, text in self._testbed.logs().items():
+            if "Traceback" in text:
+                self._complaints.append(f"{name} raised: {text[text.index('Traceback') :][:2000]}")
+        with self._observer.lock:
+            history = self._observer.history
+            evicted = Counter(
+                it.app for it in history.pods.values() if it.node and it.deleting_at <= time.time()
+            )
+            deaths = sum(len(history.dead_spans(it)) for it in NAMES)
+            lost = sum(
+                seen.ready == "Unknown" for it in NAMES for seen in history.nodes.get(it, ())
+            )
+        if lost and not evicted[CONTROL]:
+            self._complaints.append("nodes were lost, and the control workload stayed")
+        written = len(renewals(self._testbed.plane.audit()))
+        return Outcome(
+            self._broken,
+            self._counts,
+            self._plays,
+            evicted,
+            deaths,
+            lost,
+            written,
+            self._slowest,
+        )

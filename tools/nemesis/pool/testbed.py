@@ -1,0 +1,154 @@
+"""Where the nemesis of pools plays: the real control plane and its controllers, a site of five
+nodes that are one pool, two nodes outside of it, workloads, and the pools' controller.
+
+Guarantee: whatever is done to it, it leaves no process and no network behind.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
+from tools.demo.pool.edge_site import FLAGS, OVERLAY
+from tools.demo.pool.node import ZONE
+from tools.harness.controlplane import kubectl
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import STOP_TIMEOUT, ControlPlane
+from tools.harness.controlplane.controller_manager import ControllerManager
+from tools.harness.controlplane.daemon import Daemon
+from tools.harness.controlplane.kept_client import KeptClient
+from tools.harness.nodes import programs
+from tools.harness.pods.pool_accounts import node_tls
+from tools.harness.pods.pool_controller import PoolControllerPod
+from tools.nemesis.pool.kubelet import NodeAgent
+from tools.nemesis.pool.network import SiteNetwork
+from tools.nemesis.pool.node import POOL, PoolNode
+from tools.nemesis.pool.workloads import MANIFESTS
+
+NAMES = ("n1", "n2", "n3", "n4", "n5")
+MAY_LEAD = ("n1", "n2", "n3")
+# With all nodes lost, the controller manager evicts nobody.
+OUTSIDE = ("cloud-1", "cloud-2")
+CONTROLLERS = (
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "pod-garbage-collector-controller",
+    "statefulset-controller",
+    "endpointslice-controller",
+)
+# Seconds; of all nodes and workloads, on a busy machine.
+START_TIMEOUT = 240.0
+# Nodes may watch what kube-proxy watches on them.
+_BINDING = {
+    "metadata": {"name": "nemesis-watch"},
+    "roleRef": {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "system:node-proxier",
+    },
+    "subjects": [
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
+    ],
+}
+
+
+class PoolTestbed:
+    """`say` tells how far it is."""
+
+    def __init__(self, plane: ControlPlane, say: Callable[[str], None]) -> None:
+        self.plane = plane
+        self._say = say
+        self.nodes: dict[str, PoolNode] = {}
+        self.network = SiteNetwork(NAMES)
+
+    def __enter__(self) -> Self:
+        plane = self.plane
+        with ExitStack() as stack:
+            stack.enter_context(self.network)
+            self._say("applying manifests/overlays/pool, starting the controllers")
+            kubectl.apply(plane, OVERLAY)
+            expect(
+                plane.admin.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", _BINDING)
+            )
+            # Each with a name of its own in the audit log.
+            flags = (*FLAGS, "--use-service-account-credentials=true")
+            self._controllers = stack.enter_context(
+                ControllerManager(plane, more=CONTROLLERS, flags=flags)
+            )
+            self._start_scheduler(stack)
+            self.controller = stack.enter_context(PoolControllerPod(plane, plane.folder))
+            for name in OUTSIDE:
+                self._start_outside(stack, name)
+            self._say(f"starting {len(NAMES)} nodes")
+            for number, name in enumerate(NAMES, 1):
+                node = PoolNode(
+                    plane,
+                    self.network,
+                    name,
+                    number=number,
+                    others=NAMES,
+                    may_lead=name in MAY_LEAD,
+                )
+                self.nodes[name] = stack.enter_context(node)
+            self.namespace = plane.create_namespace("shop")
+            for path, body in MANIFESTS:
+                expect(plane.admin.post(path.format(namespace=self.namespace), body))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def move(self, name: str, pool: str = POOL) -> None:
+        """Another label."""
+        body = {"metadata": {"labels": {DEFAULT_POOL_LABEL: pool}}}
+        expect(self.plane.admin.patch(f"/api/v1/nodes/{name}", body))
+
+    def check_running(self) -> None:
+        """Raises ChildProcessError where one of Kubernetes' own controllers has ended."""
+        self._controllers.check_running()
+        self._scheduler.check_running()
+
+    def logs(self) -> Mapping[str, str]:
+        """Of our own processes, in all their lives."""
+        found = {"controller": self.controller.controller.log_text(all_lives=True)}
+        for name, node in self.nodes.items():
+            found[f"{name} member"] = node.member.log_text(all_lives=True)
+            found[f"{name} relay"] = node.relay.log_text(all_lives=True)
+        return found
+
+    # ── how it is made ──
+
+    def _start_scheduler(self, stack: ExitStack) -> None:
+        kubeconfig = self.plane.admin_kubeconfig()
+        self._scheduler = Daemon(
+            [
+                str(programs.kube_scheduler()),
+                *(f"--{it}={kubeconfig}" for it in ("kubeconfig", "authentication-kubeconfig")),
+                f"--authorization-kubeconfig={kubeconfig}",
+                "--leader-elect=false",
+                "--secure-port=0",
+            ],
+            log=self.plane.folder / "kube-scheduler.log",
+            guardian=self.plane.guardian,
+        )
+        self._scheduler.start()
+        stack.callback(self._scheduler.stop, signal.SIGTERM, timeout=STOP_TIMEOUT)
+
+    def _start_outside(self, stack: ExitStack, name: str) -> None:
+        labels = {ZONE: "cloud", "kubernetes.io/hostname": name}
+        body: dict[str, Any] = {"metadata": {"name": name, "labels": labels}}
+        expect(self.plane.admin.post("/api/v1/nodes", body))
+        client = KeptClient(self.plane.host, self.plane.port, node_tls(self.plane, name))
+        agent = NodeAgent(name, client, number=100)
+        ended = threading.Event()
+        stack.callback(ended.set)
+        threading.Thread(target=agent.run, args=(ended,), name=name, daemon=True).start()

@@ -1,0 +1,80 @@
+"""Who wrote what of a pool, by the API server's audit log. Pure.
+
+    Lease in kube-node-lease          that node
+    Lease pool-* in edge-pool         the candidates
+    nodes/X/status                    that node, node-lifecycle-controller
+    nodes/X                           the pools' controller, node-lifecycle-controller, the nemesis
+    poolmembers/X/status              that node; its conditions: the pools' controller
+    poolmembers/X                     the pools' controller
+Requests that were refused are none: whatever was tried, it changed nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+
+from tools.demo.pool.node import CANDIDATE
+from tools.harness.controlplane.audit import AuditEvent
+from tools.harness.controlplane.cluster import ADMIN_USER
+from tools.harness.pods.pool_controller import NAMESPACE
+from tools.harness.pods.pool_controller import USER as CONTROLLER
+from tools.nemesis.pool.verdict import Renewal
+
+NODE_LEASES = "kube-node-lease"
+NODE_CONTROLLER = "system:serviceaccount:kube-system:node-controller"
+CANDIDATES = f"system:serviceaccount:{NAMESPACE}:{CANDIDATE}"
+OURS = ("pool-", "relay-sidecar", "elector-sidecar")
+_VERBS = ("create", "update", "patch", "delete", "deletecollection")
+
+
+def written(events: Iterable[AuditEvent]) -> Iterator[AuditEvent]:
+    """The writes that the API server took."""
+    for it in events:
+        if it.verb in _VERBS and it.status is not None and it.status < HTTPStatus.BAD_REQUEST:
+            yield it
+
+
+def foreign_writes(events: Iterable[AuditEvent]) -> list[str]:
+    """Invariant 1: those by another one than may write this."""
+    found = []
+    for it in written(events):
+        allowed = _may_write(it)
+        if allowed is not None and it.user not in allowed:
+            found.append(f"writers: {it.user} wrote {it.request_uri} ({it.verb})")
+    return found
+
+
+def renewals(events: Iterable[AuditEvent]) -> list[Renewal]:
+    """Of nodes' Leases."""
+    return [
+        Renewal(it.name, it.received_at)
+        for it in written(events)
+        if (it.resource, it.namespace) == ("leases", NODE_LEASES)
+    ]
+
+
+def loud_writes(events: Iterable[AuditEvent]) -> list[str]:
+    """Invariant 7: writes of our programs but those of Leases that say who leads."""
+    return [
+        f"calm: {it.user_agent} wrote {it.request_uri} ({it.verb})"
+        for it in written(events)
+        if it.user_agent.startswith(OURS)
+        and (it.resource, it.namespace) != ("leases", NAMESPACE)
+        and "authorization.k8s.io" not in it.api_group
+        and "authentication.k8s.io" not in it.api_group
+    ]
+
+
+def _may_write(it: AuditEvent) -> set[str] | None:
+    """None for what is not of the pool."""
+    node = f"system:node:{it.name}"
+    if it.resource == "leases" and it.namespace == NODE_LEASES:
+        return {node}
+    if it.resource == "leases" and it.namespace == NAMESPACE:
+        return {CANDIDATES} if it.name.startswith("pool-") else {CONTROLLER}
+    if it.resource == "nodes":
+        if it.subresource == "status":
+            return {node, NODE_CONTROLLER}
+        return {CONTROLLER, NODE_CONTROLLER, ADMIN_USER}
+    if it.resource == "poolmembers":
+        return {node, CONTROLLER} if it.subresource == "status" else {CONTROLLER}
+    return None
