@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-container test-kubernetes test-node images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-shards nemesis-vip lock clean
+.PHONY: help .venv demo test test-container test-kubernetes test-node images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -65,6 +65,9 @@ nemesis-gm: .venv ## the same of GM and LC; ARGS="--minutes 10 --seed 1 --mode r
 
 nemesis-shards: .venv ## the same of electors with shards; ARGS="--minutes 10 --members 5 --shards 256"
 	@.venv/bin/python -m tools.nemesis.shards $(ARGS)
+
+nemesis-pool: .venv ## the same of nodes of a pool, in network namespaces; ARGS="--minutes 30 --seed 1"
+	@.venv/bin/python -m tools.nemesis.pool $(ARGS)
 
 nemesis-vip: .venv ## the same of keepalived's address; ARGS="--faults 100 --seed 1 --on containers"
 	@.venv/bin/python -m tools.nemesis.vip $(ARGS)

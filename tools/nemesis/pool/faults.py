@@ -1,4 +1,4 @@
-"""Every fault that the nemesis of pools knows, as a context manager: entered it holds, left it ends.
+"""Every fault that the nemesis of pools knows, each a context manager: it holds while entered.
 
 Each is written into the timeline before it holds and after it was healed. A fault touches the
 resources that `resources` names, so that faults of different ones may hold at once.

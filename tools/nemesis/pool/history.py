@@ -26,8 +26,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class Pod:
-    """`running_at`, `deleting_at`: when this was seen; inf for not yet. `deleting_at` is when it was
-    to go, for whatever reason."""
+    """`running_at`: when it was seen to run; `deleting_at`: when it was to go, for whatever reason;
+    inf for not yet."""
 
     name: str
     app: str

@@ -90,6 +90,7 @@ class PoolNemesis(Ordeal):
         self._findings: list[str] = []
         self._slowest = 0.0
         self._judge_at = 0.0
+        self._started = time.time()
 
     @property
     def _candidates(self) -> Sequence[Candidate]:
@@ -183,7 +184,7 @@ class PoolNemesis(Ordeal):
         self._judge()
 
     def _judge(self) -> None:
-        events = self._testbed.plane.audit()
+        events = self._testbed.plane.audit(since=self._started)
         written = renewals(events)
         with self._observer.lock:
             found = judge(
@@ -271,7 +272,7 @@ class PoolNemesis(Ordeal):
             )
         if lost and not evicted[CONTROL]:
             self._complaints.append("nodes were lost, and the control workload stayed")
-        written = len(renewals(self._testbed.plane.audit()))
+        written = len(renewals(self._testbed.plane.audit(since=self._started)))
         return Outcome(
             self._broken,
             self._counts,

@@ -185,7 +185,7 @@ def _renewed(name: str, renewals: Sequence[Renewal], truth: Truth) -> Iterator[s
 
 
 def _is_held_by_a_lender(span: Span, late: Sequence[Renewal], truth: Truth) -> bool:
-    """The one renewal that a freeze catches between `recv` and `send`: told after the lender woke."""
+    """The one renewal that a freeze catches between `recv` and `send`, sent when it ends."""
     frozen = [it for it in truth.all(What.FROZEN) if it.begin <= span.begin <= it.end]
     return any(it.at >= frozen_span.end - SLACK for it in late[:1] for frozen_span in frozen)
 
