@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -17,14 +18,18 @@ from pathlib import Path
 import pytest
 
 from tests.integration.pool.hall import Nodes, borrows, until
+from tests.integration.relay.test_tunnel import SPDY, echo, tls_server
 from tests.integration.relay.upstream import of_relays, parameter, verbs
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.flapping import flapping
 from tools.harness.controlplane.kubeconfig import write_kubeconfig
+from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.caller import Caller, Watching
 from tools.harness.pods.pool_member import PoolNode
+from tools.harness.pods.raw_client import RawClient
 from tools.harness.pods.relay import RelayProcess
 
 pytestmark = pytest.mark.slow
@@ -281,6 +286,90 @@ def test_n6_more_streams_than_a_neighbour_lends_connections_make_no_outage(
         for _ in range(50):
             assert is_over(relay, lender)
         assert link_changes(relay) == changes
+
+
+def test_n6_over_a_link_that_flaps_a_relay_lists_once_and_its_clients_watches_stay_open(
+    nodes: Nodes, namespace: str
+) -> None:
+    one = nodes["m1"]
+    plane = one.plane
+    with relay_on(one) as relay, Caller(relay.url).watch(config_maps(namespace)) as watching:
+        make(plane, namespace, "before")
+        sees(watching, "before")
+        began = time.monotonic()
+        with flapping(one.link, FaultProxy.refuse, up=1.0, down=1.0):
+            borrows(one)
+            until(lambda: is_over(relay, "m2", "m3"), what="the relay goes over a neighbour")
+            for number in range(8):
+                make(plane, namespace, f"flap-{number}")
+                sees(watching, f"flap-{number}")
+                time.sleep(1.0)
+            # As a link that comes and goes is none until it was up for 10 s, it stays there.
+            assert is_over(relay, "m2", "m3")
+            flaps = (time.monotonic() - began) / 2
+        until(lambda: is_direct(relay), what="the relay goes over the own link")
+        make(plane, namespace, "after")
+        sees(watching, "after")
+        told = [name for kind, name in watching.told() if kind == "ADDED"]
+        assert told == ["before", *(f"flap-{it}" for it in range(8)), "after"]
+    assert lists(plane, namespace) == 1
+    found = cursors(plane, namespace)
+    assert found == sorted(found)
+    # Until it went over the neighbour, one for each time that the link was up; none in a loop.
+    assert len(found) <= flaps + 4
+
+
+def test_n6_an_upgraded_connection_such_as_exec_goes_over_the_neighbour(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    one = nodes["m1"]
+    with (
+        tls_server(tmp_path, echo) as kubelet,
+        pod_on(one.plane, kubelet_port=kubelet.port) as namespace,
+        relay_on(one) as relay,
+    ):
+        one.link.refuse()
+        lender = borrows(one)
+        until(lambda: is_over(relay, lender), what="the relay goes over the neighbour")
+        before = int(nodes[lender].member.status()["lentBytes"])
+        with RawClient(relay.port) as client:
+            head = SPDY.replace(b"/n/pods/p/", f"/{namespace}/pods/p/".encode())
+            client.send(head.replace(b"Host: r\r\n", f"Host: {LOOPBACK}\r\n".encode()))
+            status, _ = client.head()
+            assert status == HTTPStatus.SWITCHING_PROTOCOLS, client.some()
+            for content in (b"hello", b"x" * 200_000):
+                client.send(content)
+                found = b""
+                while len(found) < len(content):
+                    found += client.some()
+                assert found == content.swapcase()
+        # Both ways.
+        lent = int(nodes[lender].member.status()["lentBytes"]) - before
+        assert lent >= 2 * 200_000
+        (asked,) = kubelet.requests
+        assert asked.startswith(f"POST /exec/{namespace}/p/main?".encode())
+
+
+@contextmanager
+def pod_on(plane: ControlPlane, *, kubelet_port: int) -> Iterator[str]:
+    """The pod `p`, of a node whose kubelet listens on this port; its namespace."""
+    namespace = plane.create_namespace("exec")
+    name = f"exec-{secrets.token_hex(3)}"
+    expect(plane.admin.post("/api/v1/nodes", {"metadata": {"name": name}}))
+    endpoint = {"kubeletEndpoint": {"Port": kubelet_port}}
+    status = {
+        "addresses": [{"type": "InternalIP", "address": LOOPBACK}],
+        "daemonEndpoints": endpoint,
+    }
+    expect(plane.admin.patch(f"/api/v1/nodes/{name}/status", {"status": status}))
+    spec = {"nodeName": name, "containers": [{"name": "main", "image": "example.com/x:1"}]}
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    expect(plane.admin.post(pods, {"metadata": {"name": "p"}, "spec": spec}))
+    try:
+        yield namespace
+    finally:
+        plane.admin.delete(f"{pods}/p", {"gracePeriodSeconds": 0})
+        plane.admin.delete(f"/api/v1/nodes/{name}")
 
 
 def live(relay: RelayProcess) -> Sequence[str]:
