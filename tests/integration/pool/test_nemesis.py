@@ -11,7 +11,7 @@ import pytest
 
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
-from tools.nemesis.pool.nemesis import PoolNemesis
+from tools.nemesis.pool.nemesis import STORM, PoolNemesis
 from tools.nemesis.pool.testbed import PoolTestbed
 from tools.nemesis.vip.network import NoNamespaces
 
@@ -32,7 +32,7 @@ def test_random_faults_move_no_pod_that_is_to_stay(seed: int) -> None:
     try:
         with ControlPlane(has_nodes=True) as plane, PoolTestbed(plane, print) as testbed:
             nemesis = PoolNemesis(testbed, seed=seed, say=print, calm=CALM)
-            outcome = nemesis.run(SECONDS, is_storm_only=True)
+            outcome = nemesis.run(SECONDS, only=STORM)
     except NoNamespaces as error:
         pytest.skip(f"no network namespaces here: {error}")
     assert not outcome.findings

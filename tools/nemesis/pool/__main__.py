@@ -10,12 +10,15 @@ import random
 import sys
 import threading
 import time
+from collections import Counter
 
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.nemesis.pool.nemesis import Outcome, PoolNemesis
+from tools.nemesis.pool.nemesis import STORM, Outcome, PoolNemesis
+from tools.nemesis.pool.plays import SCENES
 from tools.nemesis.pool.testbed import PoolTestbed
 from tools.nemesis.vip.network import NoNamespaces
 
+INVARIANTS = ("writers", "N1", "N2", "N3", "evicted", "in time", "Unknown", "watch", "calm")
 _LOCK = threading.Lock()
 
 
@@ -25,6 +28,8 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, help="default: drawn and printed")
+    plays = (STORM, *SCENES)
+    parser.add_argument("--only", choices=plays, default="", help="one play, again and again")
     parser.add_argument("--logs", action="store_true", help="print the logs of a broken run")
     return parser.parse_args()
 
@@ -38,11 +43,15 @@ def _summary(outcome: Outcome, *, seed: int) -> str:
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(outcome.counts.items()))
     played = ", ".join(f"{name} {count}" for name, count in sorted(outcome.plays.items()))
     evicted = ", ".join(f"{count} of {app}" for app, count in sorted(outcome.evicted.items()))
+    found = Counter(it.partition(":")[0] for it in outcome.findings)
+    kept = ", ".join(f"{name} {found[name]}" for name in INVARIANTS)
     lines = [
         f"seed {seed}: {'good' if outcome.is_good else 'BROKEN'}",
         f"{outcome.counts.total()} faults: {kinds}",
         f"played: {played}",
-        f"nodes turned Unknown {outcome.lost} times, were judged dead {outcome.deaths} times; "
+        f"findings: {kept}",
+        f"nodes turned Unknown {outcome.lost} times, were judged dead {outcome.deaths} times, "
+        f"{outcome.judged} times had to be in time; "
         f"pods that left: {evicted or 'none'}; {outcome.renewals} renewals of nodes' Leases; "
         f"well again after {outcome.slowest:.0f} s at the most",
         *(f"BROKEN: {finding}" for finding in outcome.findings),
@@ -56,7 +65,9 @@ def main() -> int:
     say(f"seed {seed}, {arguments.minutes:g} minutes")
     try:
         with ControlPlane(has_nodes=True) as plane, PoolTestbed(plane, say) as testbed:
-            outcome = PoolNemesis(testbed, seed=seed, say=say).run(arguments.minutes * 60)
+            outcome = PoolNemesis(testbed, seed=seed, say=say).run(
+                arguments.minutes * 60, only=arguments.only
+            )
             if arguments.logs and not outcome.is_good:
                 for name, text in testbed.logs().items():
                     say(f"log of {name}:\n{text}")

@@ -230,8 +230,9 @@ def resources(draw: Draw) -> set[str]:
         lans = {f"{it} lan" for it in NAMES}
         links = {f"{it} wan" for it in minority(draw)} if draw.kind == "split uncut" else set()
         return lans | links
-    if draw.kind in ("power off", "label moved"):
-        return _all_of(draw.target)
+    if draw.kind == "power off":
+        # What is lost twice comes back when both are over: links and LAN may be lost besides.
+        return {f"{draw.target} {it} process" for it in PARTS}
     if draw.kind == "credentials rotated":
         return {"server"}
     first = draw.kind.partition(" ")[0]
@@ -240,11 +241,6 @@ def resources(draw: Draw) -> set[str]:
     if first == "liar":
         return {f"{draw.target} member process"}
     return {f"{draw.target} {first}"}
-
-
-def _all_of(node: str) -> set[str]:
-    processes = {f"{node} {it} process" for it in PARTS}
-    return {f"{node} wan", f"{node} lan", *processes}
 
 
 Kind = Callable[[Faults, Draw], Hold]

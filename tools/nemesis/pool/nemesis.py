@@ -24,12 +24,15 @@ from tools.nemesis.pool.node import WATCHED, Part
 from tools.nemesis.pool.observer import Observer
 from tools.nemesis.pool.testbed import NAMES, OUTSIDE, PoolTestbed
 from tools.nemesis.pool.timeline import Timeline
-from tools.nemesis.pool.verdict import Rules, judge
+from tools.nemesis.pool.verdict import Rules, deaths_to_judge, judge
 from tools.nemesis.pool.workloads import CONTROL, DEAD_SECONDS, KEPT, REPLICAS, SHOP
 from tools.nemesis.pool.writers import foreign_writes, loud_writes, renewals
 
+STORM = "storm"
+# The share of plays that are storms.
+STORMS = 0.4
 # Seconds: of a storm; between two judgements; until all is well after all was healed.
-STORM = (40.0, 90.0)
+STORM_SECONDS = (40.0, 90.0)
 JUDGE_EVERY = 10.0
 HEALING = 180.0
 # After all is well until nothing is written any more: what is held for 10 s, and last reports.
@@ -44,13 +47,15 @@ WORKERS = 64
 @dataclass(frozen=True)
 class Outcome:
     """`evicted`: pods that were to go from nodes, by workload; `deaths`: how often a node got the
-    taint `dead`; `lost`: how often one turned Unknown; `slowest`: seconds of healing."""
+    taint `dead`; `judged`: how often one had to, in time; `lost`: how often one turned Unknown;
+    `slowest`: seconds until all was well after all was healed."""
 
     findings: Sequence[str]
     counts: Counter[str]
     plays: Counter[str]
     evicted: Counter[str]
     deaths: int
+    judged: int
     lost: int
     renewals: int
     slowest: float
@@ -100,8 +105,8 @@ class PoolNemesis(Ordeal):
             for what, part in node.parts.items()
         ]
 
-    def run(self, seconds: float, *, is_storm_only: bool = False) -> Outcome:
-        """Fails fast: the first finding ends it."""
+    def run(self, seconds: float, *, only: str = "") -> Outcome:
+        """Fails fast: the first finding ends it. `only`: STORM, or the name of a scene."""
         plane = self._testbed.plane
         with ExitStack() as stack:
             self._observer = stack.enter_context(Observer(plane, self._testbed.namespace))
@@ -111,7 +116,7 @@ class PoolNemesis(Ordeal):
             end = time.monotonic() + seconds
             with Churn(plane, self._testbed.namespace):
                 while time.monotonic() < end and not self._broken:
-                    self._play(min(end - time.monotonic(), STORM[1]), is_storm_only=is_storm_only)
+                    self._play(only or self._drawn(), until=end)
                     self._wait_well()
             if not self._broken:
                 self._compare(upstream)
@@ -120,15 +125,20 @@ class PoolNemesis(Ordeal):
 
     # ── playing ──
 
-    def _play(self, at_most: float, *, is_storm_only: bool) -> None:
-        if is_storm_only or self._random.random() < 0.4:
-            self._storm(min(self._random.uniform(*STORM), at_most))
-        else:
-            self._scene(plays.scene(self._random))
+    def _drawn(self) -> str:
+        is_storm = self._random.random() < STORMS
+        return STORM if is_storm else self._random.choice(list(plays.SCENES))
 
-    def _storm(self, seconds: float) -> None:
-        self._begun("storm")
-        end = time.monotonic() + seconds
+    def _play(self, name: str, *, until: float) -> None:
+        self._plays[name] += 1
+        self._say(f"{time.time():.3f} {name}")
+        if name == STORM:
+            length = self._random.uniform(*STORM_SECONDS)
+            self._storm(min(time.monotonic() + length, until))
+        else:
+            self._scene(plays.SCENES[name](self._random))
+
+    def _storm(self, end: float) -> None:
         with ThreadPoolExecutor(max_workers=WORKERS) as workers:
             while time.monotonic() < end and not self._broken:
                 self._watch(min(self._random.random() * plays.PAUSE, end - time.monotonic()))
@@ -136,18 +146,13 @@ class PoolNemesis(Ordeal):
                     self._begin(workers, draw)
             self._watch_running()
 
-    def _scene(self, scene: plays.Scene) -> None:
-        self._begun(scene.name)
+    def _scene(self, cues: plays.Cues) -> None:
         started = time.monotonic()
         with ThreadPoolExecutor(max_workers=WORKERS) as workers:
-            for cue in sorted(scene.cues, key=lambda it: it.after):
+            for cue in sorted(cues, key=lambda it: it.after):
                 self._watch(started + cue.after - time.monotonic())
                 self._begin(workers, cue.draw)
             self._watch_running()
-
-    def _begun(self, name: str) -> None:
-        self._plays[name] += 1
-        self._say(f"{time.time():.3f} {name}")
 
     def _resources(self, draw: Draw) -> set[str]:
         return resources(draw)
@@ -266,6 +271,7 @@ class PoolNemesis(Ordeal):
             evicted = Counter(
                 it.app for it in history.pods.values() if it.node and it.deleting_at <= time.time()
             )
+            judged = deaths_to_judge(history, self._timeline.spans(), RULES, now=time.time())
             deaths = sum(len(history.dead_spans(it)) for it in NAMES)
             lost = sum(
                 seen.ready == "Unknown" for it in NAMES for seen in history.nodes.get(it, ())
@@ -279,6 +285,7 @@ class PoolNemesis(Ordeal):
             self._plays,
             evicted,
             deaths,
+            judged,
             lost,
             written,
             self._slowest,

@@ -1,9 +1,9 @@
 """What is played, as chance draws it: storms of many faults at once, and scenes of a few that
-belong together. Pure but for the chance that comes in.
+belong together, by name. Pure but for the chance that comes in.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.nemesis.elector.faults import Draw
@@ -27,10 +27,7 @@ class Cue:
     draw: Draw
 
 
-@dataclass(frozen=True)
-class Scene:
-    name: str
-    cues: Sequence[Cue]
+Cues = Sequence[Cue]
 
 
 def storm(chance: random.Random) -> list[Draw]:
@@ -56,102 +53,81 @@ def _draw(chance: random.Random) -> list[Draw]:
     return [Draw(chance.choice(sorted(kinds)), target, seconds, luck)]
 
 
-def scene(chance: random.Random) -> Scene:
-    return chance.choice(SCENES)(chance)
+def _dead_alone(chance: random.Random) -> Cues:
+    return [Cue(0.0, Draw("power off", chance.choice(NAMES), UNTIL_GONE, 0.0))]
 
 
-def _dead_alone(chance: random.Random) -> Scene:
-    name = chance.choice(NAMES)
-    return Scene("a node dies", [Cue(0.0, Draw("power off", name, UNTIL_GONE, 0.0))])
+def _reboot(chance: random.Random) -> Cues:
+    """About as long as it takes to be judged: before, or within the seconds of its pods."""
+    seconds = chance.uniform(40.0, 75.0)
+    return [Cue(0.0, Draw("power off", chance.choice(NAMES), seconds, 0.0))]
 
 
-def _reboot(chance: random.Random) -> Scene:
-    name, seconds = chance.choice(NAMES), chance.uniform(40.0, 75.0)
-    return Scene("a node reboots", [Cue(0.0, Draw("power off", name, seconds, 0.0))])
-
-
-def _site_cut(chance: random.Random) -> Scene:
+def _site_cut(chance: random.Random) -> Cues:
     kind = chance.choice(["wan refused", "wan black hole"])
-    cues = [Cue(chance.uniform(0.0, 2.0), Draw(kind, it, UNTIL_LOST, 0.0)) for it in NAMES]
-    return Scene("the whole site is cut", cues)
+    return [Cue(chance.uniform(0.0, 2.0), Draw(kind, it, UNTIL_LOST, 0.0)) for it in NAMES]
 
 
-def _site_cut_but_a_liar(chance: random.Random) -> Scene:
+def _site_cut_but_a_liar(chance: random.Random) -> Cues:
     """The one that the cloud hears says that the others are gone."""
     liar = chance.choice(NAMES)
-    cues = [Cue(0.0, Draw("wan black hole", it, UNTIL_LOST, 0.0)) for it in NAMES if it != liar]
-    return Scene(
-        "all are cut, and one lies", [Cue(0.0, Draw("liar", liar, UNTIL_LOST, 0.0)), *cues]
-    )
+    cut = [Cue(0.0, Draw("wan black hole", it, UNTIL_LOST, 0.0)) for it in NAMES if it != liar]
+    return [Cue(0.0, Draw("liar", liar, UNTIL_LOST, 0.0)), *cut]
 
 
-def _cut_and_lender(chance: random.Random) -> Scene:
-    """Of the others, one that is likely to lend is struck."""
+def _cut_and_neighbour(chance: random.Random) -> Cues:
     cut, other = chance.sample(NAMES, 2)
     kind = chance.choice(["member kill", "member freeze", "power off", "wan refused"])
-    luck = chance.random()
-    return Scene(
-        "a node is cut, a neighbour struck",
-        [
-            Cue(0.0, Draw("wan black hole", cut, UNTIL_LOST, luck)),
-            Cue(chance.uniform(8.0, 25.0), Draw(kind, other, 30.0, luck)),
-        ],
-    )
+    return [
+        Cue(0.0, Draw("wan black hole", cut, UNTIL_LOST, 0.0)),
+        Cue(chance.uniform(8.0, 25.0), Draw(kind, other, 30.0, 0.0)),
+    ]
 
 
-def _frozen_lenders(chance: random.Random) -> Scene:
-    """A node that borrows dies while whoever lends stands still, maybe with its heartbeat."""
-    dead = chance.choice(NAMES)
-    at = chance.uniform(15.0, 26.0)
+def _frozen_lenders(chance: random.Random) -> Cues:
+    """Maybe with its heartbeat in their buffers."""
+    dead, at = chance.choice(NAMES), chance.uniform(15.0, 26.0)
     frozen = chance.uniform(15.0, 40.0)
-    others = [it for it in NAMES if it != dead]
-    return Scene(
-        "a borrower dies, its lender stands still",
-        [
-            Cue(0.0, Draw("wan black hole", dead, at, 0.0)),
-            *(
-                Cue(at - chance.uniform(0.0, 0.5), Draw("member freeze", it, frozen, 0.0))
-                for it in others
-            ),
-            Cue(at + 0.1, Draw("power off", dead, UNTIL_LOST, 0.0)),
-        ],
-    )
+    return [
+        Cue(0.0, Draw("wan black hole", dead, at + UNTIL_LOST, 0.0)),
+        *(
+            Cue(at - chance.uniform(0.0, 0.5), Draw("member freeze", it, frozen, 0.0))
+            for it in NAMES
+            if it != dead
+        ),
+        Cue(at, Draw("power off", dead, UNTIL_LOST, 0.0)),
+    ]
 
 
-def _split_uncut(chance: random.Random) -> Scene:
-    draw = Draw("split uncut", "site", UNTIL_GONE, chance.random())
-    return Scene("the site is split, one side has no link", [Cue(0.0, draw)])
+def _split_uncut(chance: random.Random) -> Cues:
+    return [Cue(0.0, Draw("split uncut", "site", UNTIL_GONE, chance.random()))]
 
 
-def _alone(chance: random.Random) -> Scene:
-    """In the LAN, with a link: nothing is to happen to it."""
-    draw = Draw(chance.choice(sorted(LAN)), chance.choice(NAMES), UNTIL_LOST, chance.random())
-    return Scene("a node is alone in the LAN", [Cue(0.0, draw)])
+def _alone(chance: random.Random) -> Cues:
+    """With a link: nothing is to happen to it."""
+    kind = chance.choice(sorted(LAN))
+    return [Cue(0.0, Draw(kind, chance.choice(NAMES), UNTIL_LOST, chance.random()))]
 
 
-def _lost_disks(chance: random.Random) -> Scene:
+def _lost_disks(chance: random.Random) -> Cues:
     kind = chance.choice(["member lost disk", "relay lost disk"])
-    cues = [Cue(chance.uniform(0.0, 5.0), Draw(kind, it, 5.0, 0.0)) for it in NAMES]
-    return Scene("all lose their disks", cues)
+    return [Cue(chance.uniform(0.0, 5.0), Draw(kind, it, 5.0, 0.0)) for it in NAMES]
 
 
-def _flapping(chance: random.Random) -> Scene:
+def _flapping(chance: random.Random) -> Cues:
     names = chance.sample(NAMES, chance.choice([1, 2, len(NAMES)]))
-    cues = [Cue(0.0, Draw("wan flapping", it, 45.0, 0.0)) for it in names]
-    return Scene("links flap", cues)
+    return [Cue(0.0, Draw("wan flapping", it, 45.0, 0.0)) for it in names]
 
 
-SCENES: Sequence[Callable[[random.Random], Scene]] = (
-    _dead_alone,
-    _reboot,
-    _site_cut,
-    _site_cut_but_a_liar,
-    _cut_and_lender,
-    _cut_and_lender,
-    _frozen_lenders,
-    _frozen_lenders,
-    _split_uncut,
-    _alone,
-    _lost_disks,
-    _flapping,
-)
+SCENES: Mapping[str, Callable[[random.Random], Cues]] = {
+    "a node dies": _dead_alone,
+    "a node reboots": _reboot,
+    "the site is cut": _site_cut,
+    "all are cut but a liar": _site_cut_but_a_liar,
+    "a node is cut, a neighbour struck": _cut_and_neighbour,
+    "a borrower dies, lenders are frozen": _frozen_lenders,
+    "the site is split, one side cut": _split_uncut,
+    "a node is alone in the LAN": _alone,
+    "all lose their disks": _lost_disks,
+    "links flap": _flapping,
+}

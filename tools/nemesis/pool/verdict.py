@@ -143,6 +143,18 @@ class Truth:
         return True
 
 
+def deaths_to_judge(history: History, spans: Iterable[Span], rules: Rules, *, now: float) -> int:
+    """How many nodes died, and stayed so for long enough, while all else was well."""
+    truth = Truth(spans, rules.pool)
+    within = DEAD_WITHIN + max(rules.kept.values()) + SLACK
+    return sum(
+        span.begin + within <= min(span.end, now)
+        and _must_be_judged(name, span.begin, history, truth, rules)
+        for name in rules.pool
+        for span in truth.of(What.OFF, name)
+    )
+
+
 def judge(
     history: History,
     spans: Iterable[Span],
