@@ -15,6 +15,8 @@ SHORTEST, LONGEST = 1.0, 60.0
 UNTIL_GONE = 135.0
 # Until a whole site that is cut is lost, and its control workload gone; until a node is lost.
 UNTIL_LOST = 75.0
+# After which a borrower has given up a lender that stands still, and what it had sent.
+HELD = 4.0
 PAUSE = 6.0
 GROUPS = (1, 1, 1, 2, 2, 3)
 
@@ -91,7 +93,7 @@ def _frozen_lenders(chance: random.Random) -> Cues:
     return [
         Cue(0.0, Draw("wan black hole", dead, at + UNTIL_LOST, 0.0)),
         *(
-            Cue(at - chance.uniform(0.0, 0.5), Draw("member freeze", it, frozen, 0.0))
+            Cue(at - chance.uniform(0.0, HELD), Draw("member freeze", it, frozen, 0.0))
             for it in NAMES
             if it != dead
         ),

@@ -165,11 +165,9 @@ def judge(
 ) -> list[str]:
     """What was broken up to now."""
     truth = Truth(spans, rules.pool)
-    renewed = list(renewals)
-    found: list[str] = []
+    found = [*_renewed(tuple(renewals), truth)]
     for name in rules.pool:
         found += _lost(name, history, truth)
-        found += _renewed(name, renewed, truth)
         found += _judged_dead(name, history, truth, rules)
         found += _dead_though_heard(name, history, truth, now=now)
         found += _in_time(name, history, truth, rules, now=now)
@@ -186,20 +184,26 @@ def _lost(name: str, history: History, truth: Truth) -> Iterator[str]:
         before = seen.ready
 
 
-def _renewed(name: str, renewals: Sequence[Renewal], truth: Truth) -> Iterator[str]:
-    for span in truth.of(What.OFF, name):
+def _renewed(renewals: Sequence[Renewal], truth: Truth) -> Iterator[str]:
+    """One late renewal is excused: the lender has no moment in which a freeze would catch more than
+    that, and this one is too short to be hit twice."""
+    excuses = 1
+    for span in truth.all(What.OFF):
         allowed = span.begin + RENEWED_AFTER_DEATH
-        late = [it for it in renewals if it.node == name and allowed < it.at < span.end]
-        excused = 1 if _is_held_by_a_lender(span, late, truth) else 0
-        for it in late[excused:]:
+        for it in renewals:
+            if it.node != span.node or not allowed < it.at < span.end:
+                continue
+            if excuses and _is_held_by_a_lender(span, it, truth):
+                excuses -= 1
+                continue
             after = it.at - span.begin
-            yield f"N2: the Lease of {name} was renewed {after:.3f} s after its last packet"
+            yield f"N2: the Lease of {it.node} was renewed {after:.3f} s after its last packet"
 
 
-def _is_held_by_a_lender(span: Span, late: Sequence[Renewal], truth: Truth) -> bool:
-    """The one renewal that a freeze catches between `recv` and `send`, sent when it ends."""
+def _is_held_by_a_lender(span: Span, late: Renewal, truth: Truth) -> bool:
+    """What a freeze catches between `recv` and `send` goes on its way when the lender wakes."""
     frozen = [it for it in truth.all(What.FROZEN) if it.begin <= span.begin <= it.end]
-    return any(it.at >= frozen_span.end - SLACK for it in late[:1] for frozen_span in frozen)
+    return any(late.at >= it.end - SLACK for it in frozen)
 
 
 def _judged_dead(name: str, history: History, truth: Truth, rules: Rules) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""What the nemesis of pools plays: the seed alone decides, and no fault of a scene keeps another one
-of it from beginning."""
+"""What the nemesis of pools plays: the seed alone decides, and no fault of a scene keeps another
+one of it from beginning."""
 
 import random
 from itertools import combinations

@@ -166,6 +166,15 @@ def test_n2_one_renewal_of_a_lender_that_stood_still_is_excused_and_a_second_one
     assert story.findings() == ["N2"]
 
 
+def test_n2_lenders_that_send_what_they_held_at_every_death_are_found() -> None:
+    story = Story()
+    for name, died in (("n1", AT), ("n3", AT + 200)):
+        story.span(What.OFF, name, died, died + 60)
+        story.span(What.FROZEN, "n2", died - 1, died + 20)
+        story.renewals.append(Renewal(name, died + 20.1))
+    assert story.findings() == ["N2"]
+
+
 def test_n2_a_renewal_before_the_lender_woke_is_not_excused() -> None:
     story = dies()
     story.span(What.FROZEN, "n2", AT - 1, AT + 60)
