@@ -18,7 +18,18 @@ from tools.nemesis.pool.plays import SCENES
 from tools.nemesis.pool.testbed import PoolTestbed
 from tools.nemesis.vip.network import NoNamespaces
 
-INVARIANTS = ("writers", "N1", "N2", "N3", "evicted", "in time", "Unknown", "watch", "calm")
+INVARIANTS = (
+    "writers",
+    "N1",
+    "N2",
+    "N3",
+    "evicted",
+    "in time",
+    "Unknown",
+    "control",
+    "watch",
+    "calm",
+)
 _LOCK = threading.Lock()
 
 

@@ -5,7 +5,7 @@ epoch, and come in.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,11 +80,20 @@ class History:
 
     def dead_spans(self, name: str) -> list[tuple[float, float]]:
         """When it had the taint `dead`."""
+        return self._spans(name, lambda seen: seen.is_dead)
+
+    def lost_spans(self, name: str) -> list[tuple[float, float]]:
+        """When Ready was Unknown."""
+        return self._spans(name, lambda seen: seen.ready == "Unknown")
+
+    def _spans(self, name: str, is_so: Callable[[Seen], bool]) -> list[tuple[float, float]]:
         found: list[tuple[float, float]] = []
         for seen, end in self.periods(name):
-            if seen.is_dead and found and found[-1][1] == seen.at:
+            if not is_so(seen):
+                continue
+            if found and found[-1][1] == seen.at:
                 found[-1] = found[-1][0], end
-            elif seen.is_dead:
+            else:
                 found.append((seen.at, end))
         return found
 

@@ -25,7 +25,14 @@ from tools.nemesis.pool.observer import Observer
 from tools.nemesis.pool.testbed import NAMES, OUTSIDE, PoolTestbed
 from tools.nemesis.pool.timeline import Timeline
 from tools.nemesis.pool.verdict import Rules, deaths_to_judge, judge
-from tools.nemesis.pool.workloads import CONTROL, DEAD_SECONDS, KEPT, REPLICAS, SHOP
+from tools.nemesis.pool.workloads import (
+    CONTROL,
+    CONTROL_SECONDS,
+    DEAD_SECONDS,
+    KEPT,
+    REPLICAS,
+    SHOP,
+)
 from tools.nemesis.pool.writers import foreign_writes, loud_writes, renewals
 
 STORM = "storm"
@@ -40,7 +47,12 @@ SETTLING = 30.0
 CALM = 60.0
 # Until watch clients have what upstream has.
 EQUAL_WITHIN = 30.0
-RULES = Rules(NAMES, dict.fromkeys(KEPT, float(DEAD_SECONDS)), {SHOP: REPLICAS[SHOP]})
+RULES = Rules(
+    NAMES,
+    kept=dict.fromkeys(KEPT, float(DEAD_SECONDS)),
+    replicas={SHOP: REPLICAS[SHOP]},
+    controls={CONTROL: float(CONTROL_SECONDS)},
+)
 WORKERS = 64
 
 
@@ -273,11 +285,7 @@ class PoolNemesis(Ordeal):
             )
             judged = deaths_to_judge(history, self._timeline.spans(), RULES, now=time.time())
             deaths = sum(len(history.dead_spans(it)) for it in NAMES)
-            lost = sum(
-                seen.ready == "Unknown" for it in NAMES for seen in history.nodes.get(it, ())
-            )
-        if lost and not evicted[CONTROL]:
-            self._complaints.append("nodes were lost, and the control workload stayed")
+            lost = sum(len(history.lost_spans(it)) for it in NAMES)
         written = len(renewals(self._testbed.plane.audit(since=self._started)))
         return Outcome(
             self._broken,

@@ -8,6 +8,7 @@ The invariants of the pool's contract, each by a name that is printed:
     evicted a pod that tolerates it leaves a node only after its seconds of `dead`
     in time a dead node's pods are gone, and replaced, where witnesses, controller and API are well
     Unknown `dead` is never longer than 2 s on a node that is not Unknown
+    control a pod without the toleration leaves a node that is lost: nothing else keeps them all
 Guarantees: nothing is a finding of which the truth is not known, because faults overlapped too
 much; a busy machine gets some seconds more, never a decision that is wrong.
 """
@@ -46,11 +47,13 @@ class Renewal:
 @dataclass(frozen=True)
 class Rules:
     """`pool`: its nodes; `kept`: workloads that stay, and their seconds for `dead`; `replicas`: of
-    those of them that are replaced without their node's word."""
+    those of them that are replaced without their node's word; `controls`: workloads that do not
+    stay, and their seconds."""
 
     pool: Sequence[str]
     kept: Mapping[str, float]
     replicas: Mapping[str, int]
+    controls: Mapping[str, float]
 
 
 class Truth:
@@ -171,6 +174,7 @@ def judge(
         found += _judged_dead(name, history, truth, rules)
         found += _dead_though_heard(name, history, truth, now=now)
         found += _in_time(name, history, truth, rules, now=now)
+        found += _controls(name, history, truth, rules, now=now)
     found += (it for pod in history.pods.values() for it in _evicted(pod, history, rules))
     return found
 
@@ -269,6 +273,19 @@ def _in_time(
                 others = running(history.pods, app, until, but_on=name)
                 if others < here:
                     yield f"in time: {others} of {here} pods of {app} run without {name}"
+
+
+def _controls(
+    name: str, history: History, truth: Truth, rules: Rules, *, now: float
+) -> Iterator[str]:
+    for begin, end in history.lost_spans(name):
+        for app, seconds in rules.controls.items():
+            until = begin + seconds + 2 * SLACK
+            if until > min(end, now) or not truth.is_server_well(begin - SLACK, until):
+                continue
+            for pod in history.pods.values():
+                if (pod.app, pod.node) == (app, name) and pod.runs(begin) and pod.runs(until):
+                    yield f"control: {pod.name} was still on {name} {until - begin:g} s after"
 
 
 def _must_be_judged(name: str, died: float, history: History, truth: Truth, rules: Rules) -> bool:

@@ -15,9 +15,9 @@ from tools.nemesis.pool.timeline import Span, Timeline, What, merged
 from tools.nemesis.pool.verdict import Renewal, Rules, judge
 
 POOL = ("n1", "n2", "n3", "n4", "n5")
-KEPT, CONTROL = "shop", "control"
+KEPT = "shop"
 SECONDS = 15.0
-RULES = Rules(POOL, {KEPT: SECONDS}, {KEPT: 2})
+RULES = Rules(POOL, kept={KEPT: SECONDS}, replicas={KEPT: 2}, controls={"control": 5.0})
 # When it begins, when something happens, and when it is judged.
 START, AT, END = 0.0, 1000.0, 2000.0
 
@@ -300,6 +300,15 @@ def test_where_more_is_amiss_a_dead_node_is_judged_when_it_can_be(
     story.pod("shop-2", "n2")
     story.span(what, node, AT + 20, AT + 40, peer=peer)
     assert story.findings() == []
+
+
+def test_a_pod_without_the_toleration_that_stays_on_a_lost_node_is_found() -> None:
+    story = dies()
+    story.pod("control-1", "n1", until=AT + 36)
+    assert story.findings() == []
+    story.pod("control-2", "n1")
+    assert story.findings(now=AT + 50) == [], "not yet"
+    assert story.findings() == ["control"]
 
 
 # ── the taint ──
