@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from tools.demo.pool.cloud_state import condition
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.accounts import RequestRefusedError, expect
 from tools.harness.peers.informers import InformerProcess
 from tools.nemesis.elector.faults import Draw
 from tools.nemesis.ordeal import Candidate, Ordeal
@@ -225,7 +225,7 @@ class PoolNemesis(Ordeal):
         """In words, what is not as it should be; "" for nothing."""
         try:
             nodes = expect(self._testbed.plane.admin.get("/api/v1/nodes"))["items"]
-        except OSError as error:
+        except (OSError, RequestRefusedError) as error:
             return str(error)
         for it in nodes:
             name, taints = it["metadata"]["name"], it["spec"].get("taints", ())

@@ -6,6 +6,7 @@ Guarantee: whatever is done to it, it leaves no process and no network behind.
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -15,7 +16,7 @@ from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from tools.demo.pool.edge_site import FLAGS, OVERLAY
 from tools.demo.pool.node import ZONE
 from tools.harness.controlplane import kubectl
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.accounts import RequestRefusedError, expect
 from tools.harness.controlplane.cluster import STOP_TIMEOUT, ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.daemon import Daemon
@@ -39,8 +40,8 @@ CONTROLLERS = (
     "statefulset-controller",
     "endpointslice-controller",
 )
-# Seconds; of all nodes and workloads, on a busy machine.
-START_TIMEOUT = 240.0
+# Seconds: for a label, while an API server may be away; between two tries.
+MOVE_TIMEOUT, MOVE_INTERVAL = 120.0, 0.5
 # Nodes may watch what kube-proxy watches on them.
 _BINDING = {
     "metadata": {"name": "nemesis-watch"},
@@ -108,9 +109,18 @@ class PoolTestbed:
         self._stack.close()
 
     def move(self, name: str, pool: str = POOL) -> None:
-        """Another label."""
+        """Another label, as soon as the API server takes it."""
         body = {"metadata": {"labels": {DEFAULT_POOL_LABEL: pool}}}
-        expect(self.plane.admin.patch(f"/api/v1/nodes/{name}", body))
+        deadline = time.monotonic() + MOVE_TIMEOUT
+        while True:
+            try:
+                expect(self.plane.admin.patch(f"/api/v1/nodes/{name}", body))
+                return
+            except (OSError, RequestRefusedError):
+                # It may be away, or have just come.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(MOVE_INTERVAL)
 
     def check_running(self) -> None:
         """Raises ChildProcessError where one of Kubernetes' own controllers has ended."""
