@@ -11,6 +11,7 @@ import socket
 from http import HTTPStatus
 from typing import Final
 
+from edge_sidecars.kubeapi.aiohttp_private import abort
 from pool_sidecar.core.lan_state import MAX_STATE, LanState
 from pool_sidecar.core.members import Peer
 from pool_sidecar.core.peers import ROUND_DEADLINE, Sign
@@ -145,23 +146,45 @@ class PeerClient:
                 sign = Sign.NONE if error.errno in _NO_SIGN else Sign.HOST_LIVES
                 raise NoAnswer(sign, str(error)) from error
             attempt.sign = Sign.HOST_LIVES
-            reader = asyncio.StreamReader(limit=MAX_HEAD)
-            protocol = asyncio.StreamReaderProtocol(reader)
+            return await self._secured(sock)
+        except BaseException:
+            sock.close()
+            raise
+
+    async def _secured(self, sock: socket.socket) -> Stream:
+        """Where it raises, no transport has the socket any more."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=MAX_HEAD)
+        protocol = _Protocol(reader)
+        try:
             transport, _ = await loop.create_connection(
                 lambda: protocol,
                 sock=sock,
                 ssl=client_context(self._own.certificate, self._own.key, self.peer.certificates),
                 server_hostname="",
             )
+            return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
         except BaseException:
-            sock.close()
+            if protocol.transport is not None:
+                abort(protocol.transport)
             raise
-        return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     def _next(self) -> None:
         """After a failure: another connection, to the next address."""
         self.close()
         self._turn += 1
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """Knows its transport. Who is cancelled just when the handshake completes never gets to know
+    it, and asyncio closes it in order: for seconds it would go on to watch a descriptor that by
+    then is another connection's."""
+
+    transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        super().connection_made(transport)
 
 
 def _request(method: str, target: str) -> bytes:

@@ -87,6 +87,32 @@ def test_a_tunnel_that_fails_says_nothing_of_a_round_that_is_under_way(
     asyncio.run(run())
 
 
+def test_a_round_that_ends_as_its_handshake_completes_leaves_no_connection_behind(
+    own: Certificate, peers: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a process wakes to a handshake and to its deadline at once: asyncio would go on to
+    watch the descriptor, which by then is another connection's."""
+    rounds: list[asyncio.Task[LanState]] = []
+    completed = asyncio.StreamReaderProtocol.connection_made
+
+    def complete(protocol: asyncio.StreamReaderProtocol, it: asyncio.BaseTransport) -> None:
+        completed(protocol, it)
+        # Of the client: the neighbour's own protocols have a callback.
+        if rounds and protocol._client_connected_cb is None:  # type: ignore[attr-defined]
+            rounds.pop().cancel()
+
+    async def run() -> None:
+        async with dialled(Neighbour(), own, peers) as client:
+            monkeypatch.setattr(asyncio.StreamReaderProtocol, "connection_made", complete)
+            under_way = asyncio.create_task(client.state())
+            rounds.append(under_way)
+            with pytest.raises(asyncio.CancelledError):
+                await under_way
+            assert await client.state() == STATE
+
+    asyncio.run(run())
+
+
 def test_a_connection_that_is_lost_before_it_is_used_is_an_oserror() -> None:
     async def run() -> None:
         server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
