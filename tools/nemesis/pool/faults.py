@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from itertools import product
 
-from pool_sidecar.core.controller.witness import SILENT_FOR
 from pool_sidecar.core.pool_member import PATH
 from tools.harness.controlplane.flapping import flapping
 from tools.harness.controlplane.proxy import FaultProxy
@@ -170,8 +169,8 @@ class Faults:
         others = [it for it in NAMES if it != name]
         begun = time.monotonic()
         while not ended.wait(LIE_EVERY):
-            # Long enough for a vote, and since no earlier than the others were Ready.
-            seconds = int(SILENT_FOR + 1 + time.monotonic() - begun)
+            # Since it lies: since before the others were Ready would be no vote.
+            seconds = int(time.monotonic() - begun)
             verdicts = [{"node": it, "verdict": "Silent", "seconds": seconds} for it in others]
             report = {"sequence": int(time.time()), "every": 10, "verdicts": verdicts}
             # The API server may be away.

@@ -4,7 +4,7 @@ The invariants of the pool's contract, each by a name that is printed:
     N1      a node that reaches the cloud, or a neighbour with a link, never turns Unknown
     N2      a dead node's Lease is renewed for 5 s more at the most
     N3      `dead` comes by witnesses alone: more than half of the Ready others can have missed the
-            node for 40 s; it never comes to a site that is cut as a whole
+            node for 40 s, and a third of the pool is Ready; it never comes to a site that is cut
     evicted a pod that tolerates it leaves a node only after its seconds of `dead`
     in time a dead node's pods are gone, and replaced, where witnesses, controller and API are well
     Unknown `dead` is never longer than 2 s on a node that is not Unknown
@@ -212,20 +212,26 @@ def _is_held_by_a_lender(span: Span, late: Renewal, truth: Truth) -> bool:
 
 def _judged_dead(name: str, history: History, truth: Truth, rules: Rules) -> Iterator[str]:
     for begin, _ in history.dead_spans(name):
-        others = [it for it in rules.pool if it != name]
-        # Who was Ready just before, or is, by the observer's watch.
-        ready = min(
-            sum(history.at(it, at).ready == "True" for it in others)
-            for at in (begin - DEAD_STAYS, begin)
-        )
-        witnesses = truth.witnesses(name, begin)
-        if len(witnesses) * 2 <= ready:
+        # By the observer's watch, which may be a moment late.
+        ready = [_ready(history, rules, at) - {name} for at in (begin - DEAD_STAYS, begin)]
+        voters = min(len(it) for it in ready)
+        witnesses = truth.witnesses(name, begin) & (ready[0] | ready[1])
+        if len(witnesses) * 2 <= voters:
             yield (
-                f"N3: {name} was judged dead at {begin:.3f} though {len(witnesses)} of {ready} "
+                f"N3: {name} was judged dead at {begin:.3f} though {len(witnesses)} of {voters} "
                 f"Ready others can have missed it: {', '.join(sorted(witnesses)) or 'none'}"
+            )
+        if max(len(it) for it in ready) * 3 < len(rules.pool):
+            yield (
+                f"N3: {name} was judged dead at {begin:.3f} while fewer than a third of its pool "
+                "were Ready"
             )
         if truth.is_site_cut(begin - FRESH - SLACK, begin):
             yield f"N3: {name} was judged dead at {begin:.3f} while its whole site was cut"
+
+
+def _ready(history: History, rules: Rules, at: float) -> set[str]:
+    return {it for it in rules.pool if history.at(it, at).ready == "True"}
 
 
 def _dead_though_heard(name: str, history: History, truth: Truth, *, now: float) -> Iterator[str]:

@@ -215,6 +215,38 @@ def test_n3_one_that_lies_is_one_vote() -> None:
     assert story.findings() == ["N3"]
 
 
+def test_n3_one_that_lies_does_not_judge_where_it_alone_is_ready() -> None:
+    story = Story()
+    story.span(What.LIAR, "n2", AT, END)
+    story.span(What.MEMBER, "n2", AT, END)
+    for name in POOL:
+        if name != "n2":
+            story.cut(name)
+            story.node(name, AT + 35, "Unknown")
+    assert story.findings() == []
+    story.node("n1", AT + 60, "Unknown", dead=True)
+    assert story.findings() == ["N3"]
+
+
+def test_n3_who_is_not_ready_bears_no_witness() -> None:
+    story = dies()
+    for name in ("n2", "n3"):
+        story.span(What.MEMBER, name, AT - 50, END)
+        story.cut(name, AT - 50)
+        story.node(name, AT, "Unknown")
+    assert story.findings() == [], "two of two"
+    story.history.pods.clear()
+    for name in ("n4", "n5"):
+        story.span(What.LAN, "n1", AT - 90, END, peer=name)
+    story.spans.pop(0)
+    for name in ("n2", "n3"):
+        story.span(What.LAN, "n1", AT - 90, END, peer=name)
+    story.cut("n1")
+    assert story.findings() == []
+    story.spans = [it for it in story.spans if it.peer not in ("n4", "n5")]
+    assert "N3" in story.findings(), "of the two that are, neither"
+
+
 def test_n3_a_node_whose_whole_site_is_cut_is_not_judged() -> None:
     story = Story()
     for name in POOL:
