@@ -218,8 +218,11 @@ class PoolNemesis(Ordeal):
                 return
             time.sleep(0.5)
             self._look()
-        self._slowest = max(self._slowest, time.monotonic() - started)
-        self._say(f"{time.time():.3f} well after {time.monotonic() - started:.1f} s")
+        if self._broken:
+            return
+        took = time.monotonic() - started
+        self._slowest = max(self._slowest, took)
+        self._say(f"{time.time():.3f} well after {took:.1f} s")
 
     def _missing(self) -> str:
         """In words, what is not as it should be; "" for nothing."""
