@@ -66,12 +66,12 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
         set_malloc_thresholds()
         descriptors = raise_descriptor_limit()
         wanted = 2 * config.max_watchers
-        limit = connection_limit(descriptors, wanted=wanted, others=STATUS_CONNECTIONS)
-        if config.pod_listen is not None:
-            # Pods may use up their own half, never kubelet's.
-            limit = connection_limit(
-                descriptors // 2, wanted=wanted, others=STATUS_CONNECTIONS // 2
-            )
+        # Each may be used up by its own clients, never by those of another: pods, who are no
+        # kubelet, or who comes to the endpoint view.
+        parts = 1 + (config.pod_listen is not None) + (config.endpoint_view is not None)
+        limit = connection_limit(
+            descriptors // parts, wanted=wanted, others=STATUS_CONNECTIONS // parts
+        )
         async with asyncio.TaskGroup() as group:
             tasks = Tasks(group)
             relay = await _relay(config, credentials, stack, tasks.spawn)
@@ -83,6 +83,10 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
             if config.pod_listen is not None:
                 pods = listening(config.pod_listen, relay.api.handle, limit=limit, tls=pods_tls)
                 listeners.append(pods)
+            if config.endpoint_view is not None and isinstance(relay, Relay):
+                view = relay.endpoint_view
+                assert view is not None
+                listeners.append(listening(config.endpoint_view, view.handle, limit=limit, tls=tls))
             for listener in listeners:
                 await listener.open()
                 stack.push_async_callback(listener.close)

@@ -19,6 +19,7 @@ def sources(member: Member) -> Document:
     pool = member.pool
     hub = pool.hub(now)
     return {
+        "node": member.config.node,
         "role": pool.role(now).value,
         "candidate": pool.is_eligible(now),
         "link": pool.link(now).value,

@@ -54,13 +54,13 @@ _CERTIFICATE = ("client_certificate", "client_key", "certificate_authority")
 _UPSTREAM_ONLY = (
     *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
     *("reads", "preload", "idle_timeout", "retain", "keep_secrets", *_CERTIFICATE),
-    *("shard_pushdown", "pool", "pool_token_file", "pool_connect"),
+    *("shard_pushdown", "pool", "pool_token_file", "pool_connect", "endpoint_view"),
 )
 _CALLER_ONLY = (
     *("access_ttl", "access_offline_ttl", "client_ca_file", "kubelet_unit", "pod_listen"),
 )
 _KUBECONFIG_ONLY = ("context",)
-_POOL_ONLY = ("pool_token_file", "pool_connect")
+_POOL_ONLY = ("pool_token_file", "pool_connect", "endpoint_view")
 _OWN_ONLY = ("local_token_file", "allowed_host")
 
 
@@ -157,6 +157,12 @@ class Config:
         "with --pool: where it makes connections over a neighbour; default {default}",
         loopback,
         default="127.0.0.1:10554",
+    )
+    endpoint_view: Address | None = option(
+        "HOST:PORT",
+        "with --pool: the same API for kube-proxy and CoreDNS of this node, like 127.0.0.1:10556, "
+        "where endpoints of nodes that the pool-sidecar finds silent are not ready; default: none",
+        loopback,
     )
     # None: memory.
     data_dir: Path | None = option(
@@ -320,6 +326,10 @@ class Config:
                 f"--status-listen {self.status_listen} is --listen: every path there belongs to "
                 "Kubernetes; choose another port"
             )
+        others = (self.listen, self.pod_listen, self.status_listen)
+        view = self.endpoint_view
+        if view is not None and view in others and view.port:
+            raise BadInput(f"--endpoint-view {view} is taken by another listener: choose another")
         if (self.tls_cert_file is None) != (self.tls_private_key_file is None):
             raise BadInput("--tls-cert-file and --tls-private-key-file need each other: name both")
         if not self.asks_callers and not self.listen.is_loopback:
@@ -375,7 +385,7 @@ class Config:
         """`server`: the kubeconfig's, where no flag names one. Raises `BadInput`."""
         parts = urlsplit(server)
         host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
-        for it in (self.listen, self.pod_listen):
+        for it in (self.listen, self.pod_listen, self.endpoint_view):
             if it is None or it.port != port:
                 continue
             if it.host == host or (it.is_loopback and Address(host, 0).is_loopback):

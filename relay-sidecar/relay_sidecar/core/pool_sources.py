@@ -6,13 +6,34 @@ there were no pool. What is no such line raises ValueError, and changes nothing.
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 # Seconds; three of its lines (pool.md 6).
 MAX_VALID: Final = 6.0
 # Of a Node's name: a DNS subdomain.
 MAX_NAME: Final = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Of this node on those of its pool, by their Nodes' names: `alive` has the node itself too;
+    of who is in neither, nothing is to be concluded."""
+
+    alive: frozenset[str]
+    silent: frozenset[str]
+
+    @classmethod
+    def read(cls, line: Mapping[str, Any]) -> Self | None:
+        """None where the line has none, as an older pool-sidecar's, or where they do not fit."""
+        match line:
+            case {"node": str(node), "peers": list(peers), "verdicts": dict(verdicts)} if node:
+                names = [it.get("node") for it in peers if isinstance(it, dict)]
+                alive = {it for it in names if isinstance(it, str)} - verdicts.keys()
+                silent = {name for name, it in verdicts.items() if it == "Silent"} - {node}
+                return cls(frozenset(alive | {node}), frozenset(silent))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +43,7 @@ class SourcesLine:
 
     via: str
     valid_for: float
+    verdicts: Verdicts | None = None
 
     @classmethod
     def parse(cls, line: bytes) -> Self:
@@ -36,7 +58,7 @@ class SourcesLine:
                 "via": str(via),
                 "validSeconds": int() | float() as seconds,
             } if 0 < seconds < math.inf and bool(via) is is_lent and len(via) <= MAX_NAME:
-                return cls(via, float(min(seconds, MAX_VALID)))
+                return cls(via, float(min(seconds, MAX_VALID)), Verdicts.read(found))
         raise ValueError("it lacks detour, via or validSeconds, or they do not fit")
 
 
@@ -45,11 +67,17 @@ class PoolSources:
 
     def __init__(self) -> None:
         self._via = ""
+        self._verdicts: Verdicts | None = None
         self.valid_until = -math.inf
 
     def heard(self, line: SourcesLine, now: float) -> None:
         self._via, self.valid_until = line.via, now + line.valid_for
+        self._verdicts = line.verdicts
 
     def via(self, now: float) -> str:
         """The neighbour that lends its link, "" where none does."""
         return self._via if now < self.valid_until else ""
+
+    def verdicts(self, now: float) -> Verdicts | None:
+        """None where none are known."""
+        return self._verdicts if now < self.valid_until else None

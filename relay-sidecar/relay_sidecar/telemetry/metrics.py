@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edge_sidecars.runtime.metrics import Kind, Metric
-from relay_sidecar.telemetry.status import LINK_STATES, RelayStatus, StreamStatus
+from relay_sidecar.telemetry.status import (
+    LINK_STATES,
+    EndpointViewStatus,
+    RelayStatus,
+    StreamStatus,
+)
 
 Source = Literal["cache", "upstream"]
 # Clients that make up others must not grow the process.
@@ -59,7 +64,8 @@ class RelayCounters:
 
 
 def measure(status: RelayStatus, counters: RelayCounters) -> list[Metric]:
-    return [*_state(status), *_of_streams(status.streams), *_counted(counters)]
+    view = () if status.endpoint_view is None else _of_endpoint_view(status.endpoint_view)
+    return [*_state(status), *_of_streams(status.streams), *view, *_counted(counters)]
 
 
 def _state(status: RelayStatus) -> list[Metric]:
@@ -121,6 +127,32 @@ def _of_streams(streams: Sequence[StreamStatus]) -> list[Metric]:
             [None if it.state == "idle" else it.age for it in streams],
         ),
         gauge("relay_stream_watchers", "Watches that read it.", [it.watchers for it in streams]),
+    ]
+
+
+def _of_endpoint_view(view: EndpointViewStatus) -> list[Metric]:
+    return [
+        _gauge(
+            "relay_endpoint_view_verdicts",
+            "1 while the endpoint view goes by verdicts of the pool; 0: it is as upstream.",
+            view.has_verdicts,
+        ),
+        Metric(
+            "relay_endpoint_view_endpoints",
+            Kind.GAUGE,
+            "Endpoints that are not as upstream has them: silent, not ready; kept, still ready.",
+            (({"as": "silent"}, float(view.silent)), ({"as": "kept"}, float(view.kept))),
+        ),
+        _counter(
+            "relay_endpoint_view_changes_total",
+            "EndpointSlices that changed in the endpoint view alone.",
+            view.changes,
+        ),
+        _gauge(
+            "relay_endpoint_view_watchers",
+            "Watches of the endpoint view that are open.",
+            view.watchers,
+        ),
     ]
 
 

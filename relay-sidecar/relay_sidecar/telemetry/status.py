@@ -156,6 +156,31 @@ class KeptTokenStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EndpointViewStatus:
+    """`silent`, `kept`: endpoints that are shown not ready, or ready, where upstream says else;
+    `changes`: slices that changed without upstream, counted from the start. `resource_version`:
+    the view's own, None while upstream's EndpointSlices are unknown."""
+
+    has_verdicts: bool
+    silent: int
+    kept: int
+    changes: int
+    resource_version: int | None
+    watchers: int
+
+    def document(self) -> dict[str, Any]:
+        version = self.resource_version
+        return {
+            "hasVerdicts": self.has_verdicts,
+            "silentEndpoints": self.silent,
+            "keptEndpoints": self.kept,
+            "changes": self.changes,
+            "resourceVersion": None if version is None else str(version),
+            "watchers": self.watchers,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class RelayStatus:
     """`lack`: what is missing before requests can be answered, "" when nothing is."""
 
@@ -171,6 +196,7 @@ class RelayStatus:
     max_objects: int
     secrets: SecretsStatus = SecretsStatus()
     tokens: Sequence[KeptTokenStatus] = ()
+    endpoint_view: EndpointViewStatus | None = None
 
     @property
     def objects(self) -> int:
@@ -187,6 +213,7 @@ class RelayStatus:
             "journal": asdict(self.journal),
             "secrets": self.secrets.document(),
             "tokens": [token.document() for token in self.tokens],
+            "endpointView": None if self.endpoint_view is None else self.endpoint_view.document(),
             "objects": self.objects,
             "maxObjects": self.max_objects,
             "watchers": self.watchers,

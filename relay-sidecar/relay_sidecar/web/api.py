@@ -15,10 +15,11 @@ from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.list_options import shard_selector
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
-from edge_sidecars.apimachinery.status import Refused, unavailable
+from edge_sidecars.apimachinery.status import Refused, expired, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
+from relay_sidecar.core.endpoint_view.view_version import FIRST_OF_VIEW
 from relay_sidecar.core.link import SERVER
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.messages import ClientRequest, asks_for_upgrade
@@ -101,7 +102,10 @@ class Api:
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if info.verb == "get":
             return await self._reads.get(read)
-        return await self._reads.list_or_watch(read, ListOptions.parse(info.query))
+        options = ListOptions.parse(info.query)
+        if info.verb == "watch" and not options.send_initial_events:
+            check_is_upstreams(options.resource_version)
+        return await self._reads.list_or_watch(read, options)
 
     async def _forward(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         shards, pushdown = shards_of(info), self._reads.pushdown
@@ -137,6 +141,12 @@ def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:
         and is_learned_from(info, headers)
         and not info.subresource
     )
+
+
+def check_is_upstreams(version: int | None) -> None:
+    """A version of the endpoint view would be waited for for ever. Raises `Refused`."""
+    if version is not None and version >= FIRST_OF_VIEW:
+        raise Refused(expired(version))
 
 
 def shards_of(info: RequestInfo) -> ShardSelector:

@@ -9,6 +9,7 @@ from edge_sidecars.kubeapi.credentials import watched_token
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.process import VERSION
 from relay_sidecar.core.link import UpstreamLink
+from relay_sidecar.core.pool_sources import SourcesLine
 from relay_sidecar.pool.detour import Detour, NeighbourProxy
 from relay_sidecar.pool.follower import follow
 from relay_sidecar.upstream.link_probe import LinkProbe
@@ -21,6 +22,8 @@ class NodePool:
     def __init__(self, url: str, token_file: Path, connect: Address, stack: AsyncExitStack) -> None:
         token = watched_token(token_file)
         self.proxy = NeighbourProxy(connect, token)
+        # Called after each line.
+        self.on_line: list[Callable[[], None]] = []
         self._client = ApiClient(Plain(url, token), user_agent=f"relay-sidecar/{VERSION}")
         stack.push_async_callback(self._client.close)
 
@@ -41,5 +44,10 @@ class NodePool:
         return Detour(self.proxy.sources, probe, own_probe=own_probe, moved=moved, spawn=spawn)
 
     def start(self, detour: Detour, spawn: Spawn) -> None:
+        def heard(line: SourcesLine) -> None:
+            detour.heard(line)
+            for observer in self.on_line:
+                observer()
+
         spawn(detour.run())
-        spawn(follow(self._client, detour.heard))
+        spawn(follow(self._client, heard))

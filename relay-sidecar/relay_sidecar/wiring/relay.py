@@ -54,8 +54,10 @@ from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.upkeep import DOCUMENTS_INTERVAL, DocumentRefresh, keep_preloaded
 
 if TYPE_CHECKING:
+    from relay_sidecar.endpoint_view.view_stream import EndpointView
     from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
     from relay_sidecar.pool.detour import Detour
+    from relay_sidecar.web.endpoint_view import EndpointViewApi
     from relay_sidecar.wiring.node_pool import NodePool
 
 # Seconds for which the first requests wait to learn whether there is an upstream.
@@ -87,6 +89,7 @@ class Relay:
         saved: Saved,
         *,
         secrets: "SealedSecrets | None" = None,
+        pool: "NodePool | None" = None,
         spawn: Spawn,
     ) -> None:
         access = opened.access
@@ -96,6 +99,7 @@ class Relay:
         self._probe = probe
         self._journal = journal
         self._pool: tuple[NodePool, Detour] | None = None
+        self._endpoint_view: EndpointView | None = None
         self._streams = streams = _streams(config, transport, probe, journal, spawn)
         restore(streams, saved, now=time.monotonic(), wall=time.time())
         self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
@@ -141,6 +145,10 @@ class Relay:
             logs_refusals=config.log_refusals,
             tokens=None if self._tokens is None else self._tokens.requests(proxy),
         )
+        self.endpoint_view: EndpointViewApi | None = None
+        if config.endpoint_view is not None and pool is not None:
+            self._open_endpoint_view(config, pool, access, saved)
+        view = self._endpoint_view
         self.report = RelayReport(
             config,
             streams,
@@ -149,6 +157,7 @@ class Relay:
             disk_note=saved.note,
             secrets=partial(_secrets_status, secrets),
             tokens=tuple if self._tokens is None else self._tokens.statuses,
+            endpoint_view=None if view is None else view.status,
         )
         self._subscribe(transport, access, journal)
 
@@ -172,6 +181,23 @@ class Relay:
         journal.rewrite_from(lambda: everything(streams))
         journal.rewrite_from(self._documents.records)
         journal.rewrite_from(self._schemas.records)
+
+    def _open_endpoint_view(
+        self, config: Config, pool: "NodePool", access: Access, saved: Saved
+    ) -> None:
+        from relay_sidecar.wiring.endpoint_view import endpoint_view, endpoint_view_api
+
+        view = endpoint_view(self._streams, pool.proxy.sources, self._journal, saved)
+        pool.on_line.append(view.kick)
+        self._endpoint_view = view
+        self.endpoint_view = endpoint_view_api(
+            config,
+            view,
+            self.api,
+            access,
+            self._streams,
+            link_known=partial(self._probe.known, FIRST_VERDICT),
+        )
 
     @classmethod
     async def open(
@@ -199,7 +225,17 @@ class Relay:
         opened = await open_access(
             config, transport, credentials, journal, saved, probe, stack, spawn=spawn
         )
-        relay = cls(config, transport, probe, opened, journal, saved, secrets=secrets, spawn=spawn)
+        relay = cls(
+            config,
+            transport,
+            probe,
+            opened,
+            journal,
+            saved,
+            secrets=secrets,
+            pool=pool,
+            spawn=spawn,
+        )
         if relay._tokens is not None:
             await relay._tokens.restore(saved)
         if pool is not None:
@@ -220,6 +256,8 @@ class Relay:
         if self._pool is not None:
             pool, detour = self._pool
             pool.start(detour, self._spawn)
+        if self._endpoint_view is not None:
+            self._spawn(self._endpoint_view.run())
         self._spawn(Sweep(self._streams).run(self._journal))
         self._spawn(self._document_refresh.run())
         self._spawn(self._schemas.run())

@@ -10,6 +10,7 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import measure
 from relay_sidecar.telemetry.status import (
+    EndpointViewStatus,
     JournalStatus,
     KeptTokenStatus,
     RelayStatus,
@@ -33,6 +34,7 @@ class RelayReport:
         disk_note: str | None = None,
         secrets: Callable[[], SecretsStatus] = SecretsStatus,
         tokens: Callable[[], Sequence[KeptTokenStatus]] = tuple,
+        endpoint_view: Callable[[], EndpointViewStatus] | None = None,
     ) -> None:
         self.lack = "starting"
         self.counters = streams.counters
@@ -43,6 +45,7 @@ class RelayReport:
         self._disk_note = disk_note
         self._secrets = secrets
         self._tokens = tokens
+        self._endpoint_view = endpoint_view
         self._started_at = time.monotonic()
 
     def measured(self) -> list[Metric]:
@@ -67,6 +70,7 @@ class RelayReport:
             max_objects=self._config.max_objects,
             secrets=self._secrets(),
             tokens=self._tokens(),
+            endpoint_view=None if self._endpoint_view is None else self._endpoint_view(),
         )
 
     def _stream_status(self, stream: Stream) -> StreamStatus:
