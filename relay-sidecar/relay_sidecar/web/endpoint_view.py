@@ -81,7 +81,7 @@ class EndpointViewApi:
 
     async def _answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         request[CALLER] = await self._access.admit(request)
-        if not info.is_canonical or info.verb not in ("get", "list", "watch") or info.subresource:
+        if info.method != "GET" or not info.is_canonical or info.subresource:
             raise Refused(read_only(request.method))
         if not is_kept(info, request.headers):
             why = "the endpoint view neither impersonates nor upgrades"

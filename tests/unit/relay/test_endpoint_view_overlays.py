@@ -368,9 +368,10 @@ class KeepsTheTerminating(EndpointOverlays):
         return Overlay.KEPT if is_kept and self._keeps(now) and not it.is_ready else None
 
 
-class NeverStopsKeeping(EndpointOverlays):
-    def _keeps(self, now: float) -> bool:
-        return True
+class KeepsForTooLong(EndpointOverlays):
+    def outage_ended(self, now: float) -> None:
+        super().outage_ended(now)
+        self._keep_until += 10
 
 
 class TellsAtOnce(EndpointOverlays):
@@ -389,7 +390,7 @@ class RemembersTheReadyAgain(EndpointOverlays):
 
 @pytest.mark.parametrize(
     "mutant",
-    [KeepsTheTerminating, NeverStopsKeeping, TellsAtOnce, RemembersTheReadyAgain],
+    [KeepsTheTerminating, KeepsForTooLong, TellsAtOnce, RemembersTheReadyAgain],
     ids=lambda it: it.__name__,
 )
 def test_endpoint_view_the_observer_notices_a_mutant(mutant: type[EndpointOverlays]) -> None:
