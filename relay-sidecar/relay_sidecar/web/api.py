@@ -62,7 +62,7 @@ class Api:
         self._upstream = upstream
         self._reads = reads
         self._discovery = discovery
-        self._link_known = link_known
+        self.link_known = link_known
         self._tokens = tokens
         self._refusals = Refusals(reads.streams.counters, are_logged=logs_refusals)
 
@@ -87,7 +87,7 @@ class Api:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         caller = request[CALLER] = await self._access.admit(request)
         info = RequestInfo.parse(request.method, request.raw_path)
-        await self._link_known()
+        await self.link_known()
         if not info.is_resource:
             if request.method == "GET" and DocumentCache.is_kept(info.path):
                 await self._access.may(caller, info, label_selector="", field_selector="")

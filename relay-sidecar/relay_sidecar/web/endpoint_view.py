@@ -7,7 +7,6 @@ Guarantees: no version of the view is ever asked for elsewhere, and none from el
 for here.
 """
 
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final, NoReturn
 
@@ -53,15 +52,14 @@ class EndpointViewApi:
         view: EndpointView,
         sources: Streams,
         *,
-        link_known: Callable[[], Awaitable[None]],
         logs_refusals: bool,
     ) -> None:
+        self.run, self.status = view.run, view.status
         self._api = api
         self._access = access
         self._reads = reads
         self._view = view
         self._sources = sources
-        self._link_known = link_known
         self._counters = sources.counters
         self._refusals = Refusals(sources.counters, are_logged=logs_refusals)
 
@@ -89,7 +87,7 @@ class EndpointViewApi:
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if not takes_whole(read.wanted):
             raise Refused(not_acceptable(("application/json",)))
-        await self._link_known()
+        await self._api.link_known()
         if info.verb == "get":
             await self._reach(get_version(info.query))
             return await self._reads.get(read)

@@ -2,13 +2,11 @@
 only there."""
 
 import random
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from relay_sidecar.access.admission import Access
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.endpoint_view.view_version import MAX_JUMP
-from relay_sidecar.core.pool_sources import PoolSources
 from relay_sidecar.endpoint_view.view_stream import SPACE, EndpointView
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
@@ -17,32 +15,27 @@ from relay_sidecar.web.api import Api
 from relay_sidecar.web.endpoint_view import BuiltInFields, EndpointViewApi, NoUpstream
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.wiring.limits import settings_of
+from relay_sidecar.wiring.node_pool import NodePool
 
 
 def endpoint_view(
-    streams: Streams, pool: PoolSources, journal: Journal, saved: Saved
-) -> EndpointView:
-    found = saved.kept.get(SPACE, {})
-    return EndpointView(streams, pool, journal, found, chance=lambda: random.randrange(1, MAX_JUMP))
-
-
-def endpoint_view_api(
     config: Config,
-    view: EndpointView,
+    pool: NodePool,
     api: Api,
     access: Access,
     streams: Streams,
-    *,
-    link_known: Callable[[], Awaitable[None]],
+    journal: Journal,
+    saved: Saved,
 ) -> EndpointViewApi:
+    """`api`, `access`, `streams`, `journal`: the relay's ordinary ones."""
+    view = EndpointView(
+        streams,
+        pool.proxy.sources,
+        journal,
+        saved.kept.get(SPACE, {}),
+        chance=lambda: random.randrange(1, MAX_JUMP),
+    )
+    pool.on_line.append(view.kick)
     settings = replace(settings_of(config), reads_cache=True, shard_pushdown=False)
     reads = Reads(access, NoUpstream(), view.streams, BuiltInFields(), Journal(None), settings)
-    return EndpointViewApi(
-        api,
-        access,
-        reads,
-        view,
-        streams,
-        link_known=link_known,
-        logs_refusals=config.log_refusals,
-    )
+    return EndpointViewApi(api, access, reads, view, streams, logs_refusals=config.log_refusals)

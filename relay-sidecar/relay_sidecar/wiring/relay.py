@@ -54,7 +54,6 @@ from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.upkeep import DOCUMENTS_INTERVAL, DocumentRefresh, keep_preloaded
 
 if TYPE_CHECKING:
-    from relay_sidecar.endpoint_view.view_stream import EndpointView
     from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
     from relay_sidecar.pool.detour import Detour
     from relay_sidecar.web.endpoint_view import EndpointViewApi
@@ -99,7 +98,6 @@ class Relay:
         self._probe = probe
         self._journal = journal
         self._pool: tuple[NodePool, Detour] | None = None
-        self._endpoint_view: EndpointView | None = None
         self._streams = streams = _streams(config, transport, probe, journal, spawn)
         restore(streams, saved, now=time.monotonic(), wall=time.time())
         self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
@@ -147,8 +145,12 @@ class Relay:
         )
         self.endpoint_view: EndpointViewApi | None = None
         if config.endpoint_view is not None and pool is not None:
-            self._open_endpoint_view(config, pool, access, saved)
-        view = self._endpoint_view
+            from relay_sidecar.wiring.endpoint_view import endpoint_view
+
+            self.endpoint_view = endpoint_view(
+                config, pool, self.api, access, streams, journal, saved
+            )
+        view = self.endpoint_view
         self.report = RelayReport(
             config,
             streams,
@@ -181,23 +183,6 @@ class Relay:
         journal.rewrite_from(lambda: everything(streams))
         journal.rewrite_from(self._documents.records)
         journal.rewrite_from(self._schemas.records)
-
-    def _open_endpoint_view(
-        self, config: Config, pool: "NodePool", access: Access, saved: Saved
-    ) -> None:
-        from relay_sidecar.wiring.endpoint_view import endpoint_view, endpoint_view_api
-
-        view = endpoint_view(self._streams, pool.proxy.sources, self._journal, saved)
-        pool.on_line.append(view.kick)
-        self._endpoint_view = view
-        self.endpoint_view = endpoint_view_api(
-            config,
-            view,
-            self.api,
-            access,
-            self._streams,
-            link_known=partial(self._probe.known, FIRST_VERDICT),
-        )
 
     @classmethod
     async def open(
@@ -256,8 +241,8 @@ class Relay:
         if self._pool is not None:
             pool, detour = self._pool
             pool.start(detour, self._spawn)
-        if self._endpoint_view is not None:
-            self._spawn(self._endpoint_view.run())
+        if self.endpoint_view is not None:
+            self._spawn(self.endpoint_view.run())
         self._spawn(Sweep(self._streams).run(self._journal))
         self._spawn(self._document_refresh.run())
         self._spawn(self._schemas.run())

@@ -415,7 +415,8 @@ DECIDED = (
             "listen pod_listen status_listen tls_cert_file tls_private_key_file server kubeconfig"
             " context service_account_dir client_certificate client_key certificate_authority"
             " origin data_dir keep_secrets access access_ttl access_offline_ttl client_ca_file"
-            " kubelet_unit local_token_file allowed_host pool pool_connect pool_token_file",
+            " kubelet_unit local_token_file allowed_host pool pool_connect pool_token_file"
+            " endpoint_view",
         )
         for mode in ("kubeconfig", "in-cluster")
     ),

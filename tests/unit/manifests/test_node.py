@@ -192,6 +192,34 @@ def test_kube_proxy_has_the_nodes_kubeconfig_and_its_own_configuration(proxy: li
     assert "configMap" not in volumes["kube-proxy"]
 
 
+VIEW = "../overlays/node/endpoint-view"
+
+
+def test_endpoint_view_kube_proxy_goes_there(tmp_path: Path) -> None:
+    components = ["../overlays/node/kube-proxy", VIEW]
+    found = kustomize(write_kustomization(tmp_path, kube_proxy(), components=components))
+    settings = named(found, "ConfigMap", "kube-proxy-relay")["data"]
+    view = address("127.0.0.1:10556")
+    ours = of_pods(listen=view, authority=DATA_DIR / PUBLIC_CA, token=POD_TOKEN)
+    assert yaml.safe_load(settings["kubeconfig.conf"]) == json.loads(ours)
+
+
+def test_endpoint_view_coredns_goes_there_and_is_as_ever_otherwise(tmp_path: Path) -> None:
+    found = kustomize(write_kustomization(tmp_path, overlay("node"), components=[VIEW]))
+    settings = named(found, "ConfigMap", "coredns-node")["data"]
+    before = named(overlay("node"), "ConfigMap", "coredns-node")["data"]["Corefile"]
+    ordinary = f"kubeconfig {DATA_DIR / POD_KUBECONFIG} relay\n"
+    assert settings["Corefile"] == before.replace(
+        ordinary, "kubeconfig /etc/coredns/kubeconfig relay\n"
+    )
+    view = address("127.0.0.1:10556")
+    ours = of_pods(listen=view, authority=DATA_DIR / PUBLIC_CA, token=POD_TOKEN)
+    assert yaml.safe_load(settings["kubeconfig"]) == json.loads(ours)
+    # All else is as it was.
+    others = [it for it in found if it["metadata"]["name"] != "coredns-node"]
+    assert [it for it in overlay("node") if it["metadata"]["name"] != "coredns-node"] == others
+
+
 def test_flannel_has_the_nodes_kubeconfig_and_pods_keep_their_addresses(
     network: list[Json],
 ) -> None:

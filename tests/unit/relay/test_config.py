@@ -434,6 +434,12 @@ def test_a_pool_needs_its_url_and_token() -> None:
     assert loaded().pool is None
 
 
+def test_endpoint_view_is_a_listener_of_its_own_on_loopback() -> None:
+    assert loaded(*POOL).endpoint_view is None
+    config = loaded(*POOL, "--endpoint-view=127.0.0.1:10556")
+    assert config.endpoint_view == Address("127.0.0.1", 10556)
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -445,6 +451,16 @@ def test_a_pool_needs_its_url_and_token() -> None:
         (["--pool=http://10.0.0.1:1", POOL[1]], "asked over http on loopback, like"),
         ([*POOL, "--server=http://127.0.0.1:1"], "a neighbour would see what is sent"),
         ([*POOL, "--origin=local"], "there is no upstream"),
+        (["--endpoint-view=127.0.0.1:1"], "--endpoint-view 127.0.0.1:1: needs --pool"),
+        ([*POOL, "--endpoint-view=10.0.0.1:1"], "'10.0.0.1:1': only processes of this node"),
+        (
+            [*POOL, "--endpoint-view=127.0.0.1:10550"],
+            "--endpoint-view 127.0.0.1:10550 is taken by another listener",
+        ),
+        (
+            [*POOL, "--endpoint-view=127.0.0.1:7", "--server=https://127.0.0.1:7"],
+            "upstream https://127.0.0.1:7 is this relay itself",
+        ),
     ],
 )
 def test_a_pool_that_cannot_be_is_refused(flags: list[str], told: str) -> None:

@@ -116,7 +116,7 @@ class View:
     @property
     def raw(self) -> bytes:
         made = [
-            endpoint(NODE_OF[uid], uid, **it)  # type: ignore[arg-type]
+            endpoint(NODE_OF[uid], uid, **it)
             for uid, it in sorted(self.upstream.items())
         ]
         return endpoint_slice("web-1", made)
