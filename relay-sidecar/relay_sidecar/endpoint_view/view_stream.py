@@ -154,6 +154,7 @@ class EndpointView:
             overlays.outage_began(now)
         if not source.collection.is_synced:
             # Nothing is known yet, or what was is of a history that upstream lost.
+            self._taken = _place(source)
             self._end()
             return
         events = self._news(source, now)
@@ -235,6 +236,7 @@ class EndpointView:
         self.stream.nudge()
 
     def _end(self) -> None:
+        self._overlays.replace((), boottime())
         if self.is_known:
             self.stream.forget(gone=expired())
 

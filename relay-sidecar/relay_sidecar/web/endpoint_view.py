@@ -108,7 +108,7 @@ class EndpointViewApi:
         except NotCached:
             raise unreachable() from None
         if not await self._view.reached(source, within=PATIENCE):
-            raise Refused(unavailable("the endpoint view is behind upstream"))
+            raise Refused(unavailable("the endpoint view has not come to what upstream said last"))
         if version is not None and version > self._view.stream.version:
             # Of another life, or another relay: what is here now is not what comes after it.
             raise Refused(expired(version, self._view.stream.version))

@@ -115,10 +115,7 @@ class View:
 
     @property
     def raw(self) -> bytes:
-        made = [
-            endpoint(NODE_OF[uid], uid, **it)
-            for uid, it in sorted(self.upstream.items())
-        ]
+        made = [endpoint(NODE_OF[uid], uid, **it) for uid, it in sorted(self.upstream.items())]
         return endpoint_slice("web-1", made)
 
     @property
