@@ -127,9 +127,11 @@ class EndpointView:
     async def _follow(self, source: Stream) -> None:
         """Until the stream is dropped."""
         self._taken = (0, 0, 0)
-        while not source.is_dropped:
+        while True:
             self._is_kicked = False
             await self._step(source)
+            if source.is_dropped:
+                return
             self._sources.use(source, now=time.monotonic())
             now = boottime()
             ends = (self._overlays.due_at(now), _later(self._pool.valid_until, now), now + RETRY)
