@@ -24,7 +24,12 @@ from tools.bench.relay.__main__ import FAMILIES as OF_RELAY
 SECURITY, MODES = "docs/security.md", "docs/modes.md"
 PARSERS = {"elector": elector(), "relay": relay(), "pool": pool(), "gm": gm(), "lc": lc()}
 # Where something listens, but for those whose name says so.
-LISTENERS = {("elector", "--http"), ("lc", "--bind-port"), ("pool", "--lan-port")}
+LISTENERS = {
+    ("elector", "--http"),
+    ("relay", "--endpoint-view"),
+    ("lc", "--bind-port"),
+    ("pool", "--lan-port"),
+}
 BENCHES = {
     "bench": set(OF_ELECTOR),
     "bench-relay": set(OF_RELAY),

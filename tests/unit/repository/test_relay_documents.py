@@ -13,6 +13,7 @@ from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
 from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
 from relay_sidecar.config.config import Config, load, parser
 from relay_sidecar.telemetry.status import (
+    EndpointViewStatus,
     JournalStatus,
     KeptTokenStatus,
     Outage,
@@ -80,6 +81,9 @@ def _status() -> RelayStatus:
         watchers=0,
         max_watchers=1,
         max_objects=1,
+        endpoint_view=EndpointViewStatus(
+            has_verdicts=True, silent=0, kept=0, changes=0, resource_version=1, watchers=0
+        ),
         tokens=[
             KeptTokenStatus(
                 namespace="shop",
