@@ -206,7 +206,7 @@ class EndpointOverlays:
         shown: dict[EndpointId, Overlay] = {}
         for id, endpoint in it.endpoints.items():
             overlay, had = self._wanted(it, id, endpoint, now), it.shown.get(id)
-            is_early = now - it.told_at(id) < TELL_EVERY and unchanged.get(id) == endpoint
+            is_early = now < it.told_at(id) + TELL_EVERY and unchanged.get(id) == endpoint
             if overlay is not had and is_early:
                 overlay = had
                 self._pending.add(key)
