@@ -6,34 +6,15 @@ there were no pool. What is no such line raises ValueError, and changes nothing.
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
+
+from relay_sidecar.core.endpoint_view.verdicts import Verdicts
 
 # Seconds; three of its lines (pool.md 6).
 MAX_VALID: Final = 6.0
 # Of a Node's name: a DNS subdomain.
 MAX_NAME: Final = 253
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """Of this node on those of its pool, by their Nodes' names: `alive` has the node itself too;
-    of who is in neither, nothing is to be concluded."""
-
-    alive: frozenset[str]
-    silent: frozenset[str]
-
-    @classmethod
-    def read(cls, line: Mapping[str, Any]) -> Self | None:
-        """None where the line has none, as an older pool-sidecar's, or where they do not fit."""
-        match line:
-            case {"node": str(node), "peers": list(peers), "verdicts": dict(verdicts)} if node:
-                names = [it.get("node") for it in peers if isinstance(it, dict)]
-                alive = {it for it in names if isinstance(it, str)} - verdicts.keys()
-                silent = {name for name, it in verdicts.items() if it == "Silent"} - {node}
-                return cls(frozenset(alive | {node}), frozenset(silent))
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +39,7 @@ class SourcesLine:
                 "via": str(via),
                 "validSeconds": int() | float() as seconds,
             } if 0 < seconds < math.inf and bool(via) is is_lent and len(via) <= MAX_NAME:
-                return cls(via, float(min(seconds, MAX_VALID)), Verdicts.read(found))
+                return cls(via, float(min(seconds, MAX_VALID)), verdicts=Verdicts.read(found))
         raise ValueError("it lacks detour, via or validSeconds, or they do not fit")
 
 

@@ -20,8 +20,8 @@ from relay_sidecar.core.endpoint_view.endpoint_slice import (
     read_endpoints,
 )
 from relay_sidecar.core.endpoint_view.overlays import EndpointOverlays
+from relay_sidecar.core.endpoint_view.verdicts import Verdicts
 from relay_sidecar.core.endpoint_view.view_version import LAST
-from relay_sidecar.core.pool_sources import Verdicts
 from tests.examples import play
 from tests.unit.relay.slices import Json, conditions, endpoint, endpoint_slice
 

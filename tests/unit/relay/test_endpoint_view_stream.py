@@ -10,9 +10,10 @@ from edge_sidecars.apimachinery.objects import Event, Item, Page
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.runtime.clock import boottime
+from relay_sidecar.core.endpoint_view.verdicts import Verdicts
 from relay_sidecar.core.endpoint_view.view_version import LAST, PersistedVersion, view_version
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.pool_sources import PoolSources, SourcesLine, Verdicts
+from relay_sidecar.core.pool_sources import PoolSources, SourcesLine
 from relay_sidecar.endpoint_view.view_stream import SLICES, EndpointView
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
@@ -55,7 +56,7 @@ class Node:
 
     def judges(self, *silent: str) -> None:
         found = Verdicts(frozenset({"n1", "n2", "n3"} - {*silent}), frozenset(silent))
-        self.pool.heard(SourcesLine("", 6.0, found), boottime())
+        self.pool.heard(SourcesLine("", 6.0, verdicts=found), boottime())
         self.view.kick()
 
     @property

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.core.pool_sources import MAX_VALID, PoolSources, SourcesLine, Verdicts
+from relay_sidecar.core.pool_sources import MAX_VALID, PoolSources, SourcesLine
 from tests.examples import play
 
 NOW = 100.0
@@ -74,59 +74,3 @@ def test_no_bytes_make_anything_but_a_line_or_a_refusal(garbage: bytes | str) ->
     except ValueError:
         return
     assert 0 < found.valid_for <= MAX_VALID
-
-
-JUDGED = {
-    "node": "n1",
-    "peers": [{"node": "n2"}, {"node": "n3"}, {"node": "n4"}],
-    "verdicts": {"n3": "Degraded", "n5": "Silent", "n6": "NeverHeard"},
-}
-
-
-def test_endpoint_view_who_is_heard_and_not_judged_is_alive_and_so_is_the_node_itself() -> None:
-    found = SourcesLine.parse(line(**JUDGED)).verdicts
-    assert found == Verdicts(frozenset({"n1", "n2", "n4"}), frozenset({"n5"}))
-
-
-def test_endpoint_view_verdicts_end_with_their_line() -> None:
-    sources = PoolSources()
-    assert sources.verdicts(NOW) is None
-    sources.heard(SourcesLine.parse(line(**JUDGED, validSeconds=2)), NOW)
-    assert sources.verdicts(NOW + 1.9) is not None
-    assert sources.verdicts(NOW + 2) is None
-    # An older pool-sidecar does not name the node.
-    sources.heard(SourcesLine.parse(line()), NOW + 2)
-    assert (sources.verdicts(NOW + 2), sources.via(NOW + 2)) == (None, "n3")
-
-
-def test_endpoint_view_the_node_itself_is_never_silent() -> None:
-    judged = JUDGED | {"verdicts": {"n1": "Silent"}}
-    assert SourcesLine.parse(line(**judged)).verdicts == Verdicts(
-        frozenset({"n1", "n2", "n3", "n4"}), frozenset()
-    )
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"node": ""},
-        {"node": 7},
-        {"peers": None},
-        {"peers": {"node": "n2"}},
-        {"verdicts": None},
-        {"verdicts": ["n5"]},
-    ],
-    ids=str,
-)
-def test_endpoint_view_verdicts_that_do_not_fit_are_none_and_the_detour_stays(
-    changed: dict[str, Any],
-) -> None:
-    found = SourcesLine.parse(line(**(JUDGED | changed)))
-    assert (found.via, found.verdicts) == ("n3", None)
-
-
-def test_endpoint_view_peers_that_are_none_are_left_out() -> None:
-    judged = JUDGED | {"peers": [7, {}, {"node": ["n2"]}, {"node": "n4"}], "verdicts": {}}
-    assert SourcesLine.parse(line(**judged)).verdicts == Verdicts(
-        frozenset({"n1", "n4"}), frozenset()
-    )

@@ -23,7 +23,7 @@ from relay_sidecar.core.endpoint_view.endpoint_slice import (
     read_endpoints,
     rendered,
 )
-from relay_sidecar.core.pool_sources import Verdicts
+from relay_sidecar.core.endpoint_view.verdicts import Verdicts
 
 # Seconds (pool.md 5): a shorter outage marks nothing; kubelets need as long to tell of their pods.
 LONG_OUTAGE: Final = 30.0
