@@ -52,8 +52,9 @@ RETRY: Final = 10.0
 
 
 class EndpointView:
-    """`saved`: what an earlier life left in `SPACE`; `chance` gives how far versions jump where
-    states are unknown, see `ViewVersion.begin`."""
+    """`saved`: what an earlier life left in `SPACE`; `cut_since`: when upstream was heard last
+    (boot clock), None while it is not known to be out of reach; `chance` gives how far versions
+    jump where states are unknown, see `ViewVersion.begin`."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class EndpointView:
         journal: Journal,
         saved: Mapping[bytes, bytes],
         *,
+        cut_since: Callable[[], float | None],
         chance: Callable[[], int],
     ) -> None:
         self.streams = Streams(
@@ -74,6 +76,7 @@ class EndpointView:
         self._sources = sources
         self._pool = pool
         self._journal = journal
+        self._cut_since = cut_since
         self._chance = chance
         self._persisted = PersistedVersion.decode(saved.get(_VERSION, b""))
         self._overlays = EndpointOverlays()
@@ -153,7 +156,8 @@ class EndpointView:
         if has_news or self._sources.is_open(source):
             overlays.outage_ended(now)
         else:
-            overlays.outage_began(now)
+            heard_at = self._cut_since()
+            overlays.outage_began(now, heard_at=now if heard_at is None else heard_at)
         if not source.collection.is_synced:
             # Nothing is known yet, or what was is of a history that upstream lost.
             self._taken = _place(source)

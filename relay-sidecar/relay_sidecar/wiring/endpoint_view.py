@@ -11,6 +11,7 @@ from relay_sidecar.endpoint_view.view_stream import SPACE, EndpointView
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams.streams import Streams
+from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.web.api import Api
 from relay_sidecar.web.endpoint_view import BuiltInFields, EndpointViewApi, NoUpstream
 from relay_sidecar.web.reads.reads import Reads
@@ -26,6 +27,7 @@ def endpoint_view(
     streams: Streams,
     journal: Journal,
     saved: Saved,
+    probe: LinkProbe,
 ) -> EndpointViewApi:
     """`api`, `access`, `streams`, `journal`: the relay's ordinary ones."""
     view = EndpointView(
@@ -33,6 +35,7 @@ def endpoint_view(
         pool.proxy.sources,
         journal,
         saved.kept.get(SPACE, {}),
+        cut_since=lambda: probe.link.heard_at if probe.link.is_known and not probe.is_up else None,
         chance=lambda: random.randrange(1, MAX_JUMP),
     )
     pool.on_line.append(view.kick)

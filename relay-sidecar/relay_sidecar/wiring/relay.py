@@ -148,7 +148,7 @@ class Relay:
             from relay_sidecar.wiring.endpoint_view import endpoint_view
 
             self.endpoint_view = endpoint_view(
-                config, pool, self.api, access, streams, journal, saved
+                config, pool, self.api, access, streams, journal, saved, probe
             )
         view = self.endpoint_view
         self.report = RelayReport(

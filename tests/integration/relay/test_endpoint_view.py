@@ -347,6 +347,30 @@ def test_endpoint_view_after_a_long_cut_of_the_site_no_endpoint_dips(site: Site)
         in_order(watching)
 
 
+def test_endpoint_view_after_a_restart_while_cut_no_endpoint_dips(site: Site) -> None:
+    site.make()
+    until(lambda: site.listed() == "n1 n2 n3", what="it is there")
+    site.link.refuse()
+    site.relay.wait_link(up=False)
+    site.relay.kill()
+    site.relay.start()
+    until(lambda: site.listed() == "n1 n2 n3", what="it is there still")
+    # The API server was not heard in this life.
+    until(lambda: _verdicts(site), what="the relay has verdicts")
+    site.relay.wait_link(up=False)
+    # Some lines of the pool, at each of which the view looks at the link.
+    time.sleep(3)
+    with site.view.watch(site.slices, WATCH_LIST) as watching:
+        watching.wait_initial_end()
+        site.mark(dict.fromkeys(NODES, False))
+        site.link.heal()
+        site.relay.wait_link(up=True)
+        until(lambda: _counted(site, "keptEndpoints") == 3, what="upstream is heard")
+        site.mark(dict.fromkeys(NODES, True))
+        until(lambda: _counted(site, "keptEndpoints") == 0, what="all are upstream's")
+        assert set(told(watching)) == {"n1 n2 n3"}
+
+
 def test_endpoint_view_over_tls_callers_see_what_they_may(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:

@@ -79,7 +79,7 @@ class View:
     def cut(self) -> "View":
         if self.cut_at is None:
             self.cut_at = self.now
-        self.overlays.outage_began(self.now)
+        self.overlays.outage_began(self.now, heard_at=self.now)
         return self
 
     def heal(self) -> "View":
@@ -212,6 +212,19 @@ def test_endpoint_view_a_short_outage_keeps_nothing() -> None:
     assert view.say(a=NOT_READY).ready == "bcd"
 
 
+@pytest.mark.parametrize(("heard_at", "ready"), [(980.0, "abcd"), (990.0, "bcd")], ids=str)
+def test_endpoint_view_an_outage_lasts_from_when_upstream_was_heard_last(
+    heard_at: float, ready: str
+) -> None:
+    view = View().judge(verdicts())
+    view.overlays.outage_began(1000.0, heard_at=1000.0)
+    # It is known a moment later since when.
+    view.overlays.outage_began(1002.0, heard_at=heard_at)
+    view.overlays.outage_ended(1015.0)
+    view.overlays.take(KEY, View(upstream=view.upstream | {"a": NOT_READY}).raw, 1015.0)
+    assert view.ready == ready
+
+
 def test_endpoint_view_only_endpoints_of_nodes_that_are_alive_are_kept() -> None:
     view = View().judge(verdicts("n2", alive="n1")).cut().wait(40).heal()
     view.say(**dict.fromkeys("abcd", NOT_READY))
@@ -251,7 +264,7 @@ def test_endpoint_view_endpoints_that_no_object_is_behind_are_not_kept() -> None
     made = [endpoint("n1", "", address="10.0.0.1")]
     overlays.take(KEY, endpoint_slice("web-1", made), 0.0)
     overlays.judge(verdicts())
-    overlays.outage_began(0.0)
+    overlays.outage_began(0.0, heard_at=0.0)
     overlays.outage_ended(40.0)
     made[0]["conditions"] = NOT_READY
     overlays.take(KEY, endpoint_slice("web-1", made), 41.0)

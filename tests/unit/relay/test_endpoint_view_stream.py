@@ -40,7 +40,12 @@ class Node:
         )
         self.pool = PoolSources()
         self.view = EndpointView(
-            self.streams, self.pool, Journal(None), saved or {}, chance=lambda: JUMP
+            self.streams,
+            self.pool,
+            Journal(None),
+            saved or {},
+            cut_since=lambda: None,
+            chance=lambda: JUMP,
         )
 
     @property

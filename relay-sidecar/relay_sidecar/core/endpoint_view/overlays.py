@@ -118,11 +118,13 @@ class EndpointOverlays:
         nodes = (old.silent ^ verdicts.silent) | (old.alive ^ verdicts.alive)
         self._pending.update(k for k, it in self._slices.items() if not nodes.isdisjoint(it.nodes))
 
-    def outage_began(self, now: float) -> None:
-        """What happens upstream does not come here any more."""
+    def outage_began(self, now: float, *, heard_at: float) -> None:
+        """What happens upstream does not come here now; `heard_at`: when upstream was there last,
+        minus infinity for an outage that began before this process did."""
         if self._outage_since is None:
-            self._outage_since = now
             self._keep_left = max(self._keep_until - now, 0.0)
+            self._outage_since = heard_at
+        self._outage_since = min(self._outage_since, heard_at)
 
     def outage_ended(self, now: float) -> None:
         """To be called before what came after it."""
