@@ -89,11 +89,20 @@ class EndpointViewApi:
             raise Refused(not_acceptable(("application/json",)))
         await self._api.link_known()
         if info.verb == "get":
-            await self._reach(get_version(info.query))
+            version = get_version(info.query)
+            await self._permit(request, info)
+            await self._reach(version)
             return await self._reads.get(read)
         options = ListOptions.parse(info.query)
+        await self._permit(request, info, str(options.labels), str(options.fields))
         await self._reach(options.resource_version)
         return await self._reads.list_or_watch(read, options)
+
+    async def _permit(
+        self, request: web.BaseRequest, info: RequestInfo, labels: str = "", fields: str = ""
+    ) -> None:
+        """Before anything is opened or waited for. Raises `Refused`."""
+        await self._access.may(request[CALLER], info, label_selector=labels, field_selector=fields)
 
     async def _reach(self, version: int | None) -> None:
         """Until the view is as new as upstream's stream, which is as new as the request."""
