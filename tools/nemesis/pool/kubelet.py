@@ -39,10 +39,12 @@ class NodeAgent:
         self._renew_at = 0.0
 
     def run(self, ended: threading.Event) -> None:
+        """Until then."""
         while not ended.wait(LOOK_EVERY):
             # Its link may be cut, its API server away: as kubelet, it tries again.
             with suppress(OSError, RequestRefusedError):
                 self._turn()
+        self._client.close()
 
     def _turn(self) -> None:
         now = time.monotonic()

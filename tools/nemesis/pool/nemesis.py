@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.demo.pool.cloud_state import condition
 from tools.harness.controlplane.accounts import RequestRefusedError, expect
@@ -39,7 +39,7 @@ STORM = "storm"
 # The share of plays that are storms.
 STORMS = 0.4
 # Seconds: of a storm; between two judgements; until all is well after all was healed.
-STORM_SECONDS = (40.0, 90.0)
+STORM_SECONDS = (60.0, 120.0)
 JUDGE_EVERY = 10.0
 HEALING = 180.0
 # After all is well until nothing is written any more: what is held for 10 s, and last reports.
@@ -155,7 +155,9 @@ class PoolNemesis(Ordeal):
             while time.monotonic() < end and not self._broken:
                 self._watch(min(self._random.random() * plays.PAUSE, end - time.monotonic()))
                 for draw in plays.storm(self._random):
-                    self._begin(workers, draw)
+                    # All end with the storm.
+                    seconds = min(draw.seconds, max(end - time.monotonic(), plays.SHORTEST))
+                    self._begin(workers, replace(draw, seconds=seconds))
             self._watch_running()
 
     def _scene(self, cues: plays.Cues) -> None:

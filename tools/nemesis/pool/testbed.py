@@ -160,5 +160,7 @@ class PoolTestbed:
         client = KeptClient(self.plane.host, self.plane.port, node_tls(self.plane, name))
         agent = NodeAgent(name, client, number=100)
         ended = threading.Event()
+        thread = threading.Thread(target=agent.run, args=(ended,), name=name, daemon=True)
+        thread.start()
+        stack.callback(thread.join)
         stack.callback(ended.set)
-        threading.Thread(target=agent.run, args=(ended,), name=name, daemon=True).start()
