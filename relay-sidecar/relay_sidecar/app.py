@@ -42,6 +42,8 @@ LOCAL_APISERVER = "edge_sidecars.local_apiserver"
 FREEZE_GC_AFTER = 2.0
 # Descriptors for kubelet, Prometheus and people.
 STATUS_CONNECTIONS = 64
+# Those of peers: as many as their members may have to that of this node.
+POOL_CONNECTIONS = 512
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -66,12 +68,13 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
         set_malloc_thresholds()
         descriptors = raise_descriptor_limit()
         wanted = 2 * config.max_watchers
+        others = STATUS_CONNECTIONS
+        if config.pool_listen is not None:
+            others += POOL_CONNECTIONS
         # Each may be used up by its own clients, never by those of another: pods, who are no
         # kubelet, or who comes to the endpoint view.
         parts = 1 + (config.pod_listen is not None) + (config.endpoint_view is not None)
-        limit = connection_limit(
-            descriptors // parts, wanted=wanted, others=STATUS_CONNECTIONS // parts
-        )
+        limit = connection_limit(descriptors // parts, wanted=wanted, others=others // parts)
         async with asyncio.TaskGroup() as group:
             tasks = Tasks(group)
             relay = await _relay(config, credentials, stack, tasks.spawn)
@@ -87,6 +90,9 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
                 view = relay.endpoint_view
                 assert view is not None
                 listeners.append(listening(config.endpoint_view, view.handle, limit=limit, tls=tls))
+            if config.pool_listen is not None and isinstance(relay, Relay) and relay.pool_reads:
+                handler = relay.pool_reads.handle
+                listeners.append(listening(config.pool_listen, handler, limit=POOL_CONNECTIONS))
             for listener in listeners:
                 await listener.open()
                 stack.push_async_callback(listener.close)

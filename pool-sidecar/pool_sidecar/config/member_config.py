@@ -98,6 +98,12 @@ class MemberConfig:
         loopback_url,
         default="http://127.0.0.1:10551",
     )
+    relay_pool: Address = option(
+        "HOST:PORT",
+        "the --pool-listen of the relay of this node, which peers may read; default {default}",
+        loopback,
+        default="127.0.0.1:10552",
+    )
     kubelet: str = option(
         "URL",
         "kubelet's healthz server; default {default}",

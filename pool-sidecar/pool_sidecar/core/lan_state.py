@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from pool_sidecar.core.pool_member import MAX_MEMBERS, MAX_NAME, Link, Verdict
+from pool_sidecar.core.pool_streams import MAX_STREAMS, PoolStream
 
 PROTOCOL: Final = 1
-# Bytes; 63 verdicts on the longest names are below 20,000.
+# Bytes; 63 verdicts on the longest names are below 20,000, and 16 streams below 6,000.
 MAX_STATE: Final = 32 * 1024
 # The longest term of a Lease that is believed, in seconds; elector-sidecar's is 20 in a pool.
 MAX_TERM: Final = 300.0
@@ -34,7 +35,7 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class LanState:
     """`incarnation`: of the process. `is_kubelet_ok`: the node's kubelet answers. `verdicts`: on
-    members that are not Alive to the sender."""
+    members that are not Alive to the sender. `streams`: the pool-scoped ones of its relay."""
 
     node: str
     incarnation: str
@@ -42,6 +43,7 @@ class LanState:
     is_kubelet_ok: bool
     leads: Claim | None = None
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    streams: tuple[PoolStream, ...] = ()
 
     def encode(self) -> bytes:
         document: dict[str, Any] = {
@@ -53,6 +55,8 @@ class LanState:
         }
         if self.leads is not None:
             document["leads"] = self.leads.document()
+        if self.streams:
+            document["streams"] = [it.document() for it in self.streams]
         if self.verdicts:
             document["verdicts"] = {name: it.value for name, it in self.verdicts.items()}
         return json.dumps(document, separators=(",", ":")).encode()
@@ -78,6 +82,7 @@ class LanState:
             kubelet,
             _claim(found.get("leads")),
             _verdicts(found.get("verdicts")),
+            _streams(found.get("streams")),
         )
 
 
@@ -109,3 +114,11 @@ def _verdicts(found: Any) -> dict[str, Verdict]:
     if not isinstance(found, dict) or len(found) >= MAX_MEMBERS or not all(map(_is_name, found)):
         raise ValueError("a state with verdicts that are none")
     return {name: Verdict(told) for name, told in found.items()}
+
+
+def _streams(found: Any) -> tuple[PoolStream, ...]:
+    if found is None:
+        return ()
+    if not isinstance(found, list) or len(found) > MAX_STREAMS:
+        raise ValueError("a state with streams that are none")
+    return tuple(map(PoolStream.parse, found))

@@ -5,8 +5,9 @@
     neither -------------------------------------------------> None
 
 Guarantees: a borrower never lends; without news about it the own link counts as down; nobody leads
-whose own link is not up, or whose claim ends within `LEAD_MARGIN` seconds. The order of lenders is
-stable, differs from node to node, and needs no agreement.
+whose own link is not up, whose relay does not follow all pool-scoped streams, or whose claim ends
+within `LEAD_MARGIN` seconds. The order of lenders is stable, differs from node to node, and needs
+no agreement.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from typing import Final
 from pool_sidecar.core.members import Directory
 from pool_sidecar.core.peers import Heard, Peers
 from pool_sidecar.core.pool_member import Link
+from pool_sidecar.core.pool_streams import RelayStreams
 
 # Seconds for which the relay's word about the link counts; it is asked each second (pool.md 2).
 LINK_VALID: Final = 3.0
@@ -147,6 +149,7 @@ class Pool:
         self.peers = Peers()
         self.own = OwnLink()
         self.claim = OwnClaim()
+        self.streams = RelayStreams()
         self.borrowing = Borrowing(name, self.own, self.is_lender)
         self._lends = lends
 
@@ -159,6 +162,7 @@ class Pool:
         self.peers.stood_still()
         self.own.void()
         self.claim.void()
+        self.streams.void()
 
     def advance(self, now: float) -> None:
         self.borrowing.advance(self.directory.peers, now)
@@ -176,7 +180,12 @@ class Pool:
     def is_eligible(self, now: float) -> bool:
         """Whether its elector may contend."""
         is_settled = self.own.up_for(now) >= BACK_AFTER and self.link(now) is Link.OWN
-        return bool(self.directory.pool) and self.directory.may_lead and is_settled
+        return self.is_candidate and is_settled and self.streams.are_live(now)
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether it may lead, as soon as it can."""
+        return bool(self.directory.pool) and self.directory.may_lead
 
     def leads(self, now: float) -> bool:
         return self.is_eligible(now) and self.claim.remaining(now) >= LEAD_MARGIN
@@ -201,6 +210,17 @@ class Pool:
         claim = heard.state.leads
         is_claimed = claim is not None and claim.remaining - (now - heard.at) > 0
         return peer is not None and peer.may_lead and is_claimed
+
+    def serves(self, now: float) -> bool:
+        """Whether peers may read the pool-scoped streams of this node's relay."""
+        return any(it.is_live for it in self.streams.shared(now))
+
+    def live(self, name: str, now: float) -> dict[str, int]:
+        """Cursors of a peer's streams that are live, by its own word."""
+        state = self.peers.state(name, now)
+        return (
+            {} if state is None else {it.resource: it.cursor for it in state.streams if it.is_live}
+        )
 
     def is_lender(self, name: str, now: float) -> bool:
         """Whether that member lends now; also one whose kubelet is ill: bytes do not pass through

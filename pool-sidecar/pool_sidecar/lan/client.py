@@ -92,14 +92,15 @@ class PeerClient:
             raise
         return found
 
-    async def tunnel(self) -> Stream:
-        """A connection to the API server over this peer. Raises `NoAnswer`, `Refused`."""
+    async def tunnel(self, target: str = "cloud:443") -> Stream:
+        """A connection over this peer, to the API server or its relay. Raises `NoAnswer`,
+        `Refused`."""
         attempt = _Attempt()
         try:
             async with asyncio.timeout(CONNECT_DEADLINE):
                 stream = await self._open(attempt)
                 try:
-                    stream.writer.write(_request("CONNECT", "cloud:443"))
+                    stream.writer.write(_request("CONNECT", target))
                     head = await _answer(stream)
                     if head.first[1] != str(HTTPStatus.OK.value):
                         raise Refused(head.first[1])

@@ -1,9 +1,10 @@
-"""What peers may ask of this node: `GET /state`, and a tunnel to the API server. Nothing else.
+"""What peers may ask of this node: `GET /state`, a tunnel to the API server, and one to its relay.
 
 Guarantees: who is not in the directory gets no further than the handshake, and who left it, not to
 the next request; connections, handshakes, heads and requests of each peer are bounded, so that a
 flood of the LAN is refused and never fills memory, nor a processor with handshakes. Strangers, from
-however many addresses, take no place from members. All other targets than the API server are 403.
+however many addresses, take no place from members. All other targets are 403. Of the relay they get
+its pool listener, for one GET in each connection, with this node's token, which they never see.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from pool_sidecar.core.budget import Budget, Limits, Rate
 from pool_sidecar.core.members import Directory, Peer
 from pool_sidecar.lan.certificate import Certificate
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
+from pool_sidecar.lan.relay_reader import RELAY, RelayRead
 from pool_sidecar.lan.tls import listener_context
 from pool_sidecar.lan.tunnel import Stream, Tunnel, Tunnels
 
@@ -50,6 +52,9 @@ REQUEST_BURST: Final = 128
 # Connections of one peer besides those that are lent: for states, and those of an instant.
 SPARE: Final = 16
 CLOUD: Final = "cloud"
+# To the relay, at a time: of one peer, whose relays have one for each pool-scoped stream and one
+# beside it now and then; of all.
+READERS: Final = Limits(connections=24, all_connections=512)
 
 
 class Lender(Protocol):
@@ -61,27 +66,42 @@ class Lender(Protocol):
         """The document of `GET /state`."""
 
     def lends(self, now: float) -> bool: ...
+    def serves(self, now: float) -> bool:
+        """Whether peers may read its relay."""
+
+    def relay_token(self) -> str:
+        """What the relay's pool listener asks for."""
 
 
 class LanListener:
-    """`server`: host and port of the API server, to which tunnels lead."""
+    """`server`, `relay`: host and port of the API server and of the relay's pool listener, to which
+    tunnels lead."""
 
     def __init__(
-        self, lender: Lender, own: Certificate, limits: Limits, *, server: tuple[str, int]
+        self,
+        lender: Lender,
+        own: Certificate,
+        limits: Limits,
+        *,
+        server: tuple[str, int],
+        relay: tuple[str, int],
     ) -> None:
         self._lender = lender
         self._own = own
         self._server = server
+        self._relay = relay
         self._piece = limits.piece
         self.budget = Budget(limits)
         self.tunnels = Tunnels()
+        self.readers = Tunnels()
+        self._reading = Budget(READERS)
         self._limits = limits
         self._requests = Budget(
             Limits(
                 rate=REQUEST_RATE,
                 burst=REQUEST_BURST,
-                connections=limits.connections + SPARE,
-                all_connections=limits.all_connections + OTHERS,
+                connections=limits.connections + READERS.connections + SPARE,
+                all_connections=limits.all_connections + READERS.all_connections + OTHERS,
             )
         )
         self._context = listener_context(own.certificate, own.key, ())
@@ -99,7 +119,8 @@ class LanListener:
         addresses = (text for it in directory.peers.values() for text in it.addresses)
         self._known = frozenset(str(ip_address(text)) for text in addresses)
         self._handshakes.forget(boottime())
-        self.tunnels.reset_all(unless=directory.peers.__contains__)
+        for tunnels in (self.tunnels, self.readers):
+            tunnels.reset_all(unless=directory.peers.__contains__)
 
     def open(self, addresses: Sequence[str], port: int) -> None:
         """Raises `BadInput`."""
@@ -154,11 +175,12 @@ class LanListener:
             self._spawn(self._serve(sock, host, is_stranger=is_stranger))
 
     def _has_place(self, host: str, *, is_stranger: bool) -> bool:
-        if self._hosts.total() >= self._limits.all_connections + OTHERS:
+        lent = self._limits.all_connections + READERS.all_connections
+        if self._hosts.total() >= lent + OTHERS:
             return False
         if is_stranger and self._strangers >= MAX_STRANGERS:
             return False
-        lent = 0 if is_stranger else self._limits.connections
+        lent = 0 if is_stranger else self._limits.connections + READERS.connections
         if self._hosts[host] >= MAX_OF_HOST + lent:
             return False
         return self._handshakes.takes("" if is_stranger else host, boottime())
@@ -248,14 +270,18 @@ class LanListener:
         if method == "CONNECT":
             await self._connect(stream, name, target)
             return False
-        there_is = "there are GET /state and CONNECT cloud:443"
+        there_is = "there are GET /state, CONNECT cloud:443 and CONNECT relay"
         stream.writer.write(refusal(HTTPStatus.FORBIDDEN, there_is))
         return False
 
     async def _connect(self, stream: Stream, name: str, target: str) -> None:
         now = boottime()
-        if target.partition(":")[0] != CLOUD:
-            why = f"{target!r:.80}: tunnels lead to {CLOUD} only"
+        host = target.partition(":")[0]
+        if host == RELAY:
+            await self._connect_relay(stream, name)
+            return
+        if host != CLOUD:
+            why = f"{target!r:.80}: tunnels lead to {CLOUD} and {RELAY} only"
             stream.writer.write(refusal(HTTPStatus.FORBIDDEN, why))
             return
         if not self._lender.lends(now):
@@ -268,6 +294,43 @@ class LanListener:
             await self._lend(stream, name)
         finally:
             self.budget.released(name, boottime())
+
+    async def _connect_relay(self, stream: Stream, name: str) -> None:
+        if not self._lender.serves(boottime()):
+            stream.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, "no live stream"))
+            return
+        if not self._reading.admit(name, boottime()):
+            stream.writer.write(refusal(HTTPStatus.TOO_MANY_REQUESTS, "no connection is left"))
+            return
+        try:
+            await self._read_relay(stream, name)
+        finally:
+            self._reading.released(name, boottime())
+
+    async def _read_relay(self, stream: Stream, name: str) -> None:
+        try:
+            async with asyncio.timeout(DIAL):
+                relay = Stream(*await asyncio.open_connection(*self._relay))
+        except (OSError, TimeoutError):
+            why = "the relay is out of reach"
+            stream.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
+            return
+        try:
+            stream.writer.write(answer(HTTPStatus.OK))
+            async with asyncio.timeout(IDLE):
+                head = await read_head(stream.reader)
+            read = None if head is None else RelayRead.of(head)
+            if read is None or self._peer(stream) is None:
+                relay.reset()
+                if head is not None:
+                    stream.writer.write(refusal(HTTPStatus.FORBIDDEN, "the relay is only read"))
+                return
+            token = self._lender.relay_token()
+            relay.writer.write(read.encode(host=self._relay[0], token=token))
+        except BaseException:
+            relay.reset()
+            raise
+        await self.readers.run(Tunnel(name, stream, relay))
 
     async def _lend(self, stream: Stream, name: str) -> None:
         try:

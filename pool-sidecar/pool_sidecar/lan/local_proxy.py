@@ -1,4 +1,5 @@
-"""CONNECT on loopback, for processes of this node: their way to the API server over a lent link.
+"""For processes of this node: CONNECT, their way to the API server over a lent link, and GET
+/relay/PEER/..., which reads the relay of a peer.
 
 Guarantees: only who knows the token gets through, and only to this node's API server; the bytes
 are TLS between the client and the API server, of which neither this process nor a lender sees more
@@ -21,6 +22,7 @@ from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.clock import boottime
 from pool_sidecar.lan.client import NoAnswer, PeerClient, Refused
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
+from pool_sidecar.lan.relay_reader import PREFIX, RELAY, RelayRead
 from pool_sidecar.lan.tunnel import Stream, Tunnel, Tunnels
 
 # Clients of one node, with the token: its relays' streams and writes. More are 429.
@@ -36,11 +38,14 @@ RETIRE_AFTER: Final = 5.0
 # Lenders that are asked for one tunnel.
 ATTEMPTS: Final = 3
 AUTHORIZATION: Final = "proxy-authorization"
+# Of a read of a peer's relay, which is for this process itself.
+READ_AUTHORIZATION: Final = "authorization"
 
 
 class LocalProxy:
     """`servers`: hosts and ports, each of which means this node's API server. `lender()`: whom to
-    borrow from now, None where there is nobody; `failed` is told of one that did not lend."""
+    borrow from now, None where there is nobody; `failed` is told of one that did not lend.
+    `peer(name)`: a member of the pool."""
 
     def __init__(
         self,
@@ -49,6 +54,7 @@ class LocalProxy:
         *,
         lender: Callable[[], PeerClient | None],
         failed: Callable[[str], None],
+        peer: Callable[[str], PeerClient | None],
     ) -> None:
         self._token = token
         # Of this process alone.
@@ -56,6 +62,8 @@ class LocalProxy:
         self._servers = servers
         self._lender = lender
         self._failed = failed
+        self._peer = peer
+        self._readers = Tunnels()
         self._own, self._guests = Tunnels(), Tunnels()
         # Of clients with the token; and of all that have not shown one, the oldest first.
         self._open = 0
@@ -82,6 +90,10 @@ class LocalProxy:
         for tunnels in (self._own, self._guests):
             tunnels.reset_all(unless=lambda name: name == unless)
 
+    def keep_readers(self, is_peer: Callable[[str], bool]) -> None:
+        """Ends the reads of all others."""
+        self._readers.reset_all(unless=is_peer)
+
     def retire(self) -> None:
         """The own link is back, while the lender still lends: what is under way ends in order, or
         in some seconds."""
@@ -93,6 +105,7 @@ class LocalProxy:
 
     def close(self) -> None:
         self.reset_all()
+        self._readers.reset_all()
         if self._serving is not None:
             self._serving.close()
 
@@ -119,6 +132,9 @@ class LocalProxy:
 
     async def _answer(self, near: Stream, head: Head) -> None:
         method, target, _ = head.first
+        if method == "GET" and target.startswith(PREFIX):
+            await self._answer_read(near, head)
+            return
         host, _, port = target.rpartition(":")
         given = head.headers.get(AUTHORIZATION, "").encode()
         is_own = hmac.compare_digest(given, f"Bearer {self.own_token}".encode())
@@ -138,6 +154,44 @@ class LocalProxy:
                 await self._borrow(near, is_own=is_own)
             finally:
                 self._open -= not is_own
+
+    async def _answer_read(self, near: Stream, head: Head) -> None:
+        given = head.headers.get(READ_AUTHORIZATION, "").encode()
+        read = RelayRead.of(head)
+        asked = None if read is None else read.to_peer()
+        if not hmac.compare_digest(given, f"Bearer {self._token.get()}".encode()):
+            why = "Authorization lacks the token of --token-file"
+            near.writer.write(refusal(HTTPStatus.UNAUTHORIZED, why))
+            return
+        if asked is None:
+            why = f"a peer's relay is read by GET {PREFIX}PEER/PATH"
+            near.writer.write(refusal(HTTPStatus.FORBIDDEN, why))
+            return
+        if self._open >= MAX_CONNECTIONS:
+            near.writer.write(refusal(HTTPStatus.TOO_MANY_REQUESTS, "no connection is left"))
+            return
+        self._unproven.pop(near.writer.transport, None)
+        self._open += 1
+        try:
+            await self._read(near, *asked)
+        finally:
+            self._open -= 1
+
+    async def _read(self, near: Stream, name: str, read: RelayRead) -> None:
+        client = self._peer(name)
+        why = f"{name:.253} is no member of this pool"
+        if client is not None:
+            try:
+                far = await client.tunnel(RELAY)
+            except (NoAnswer, Refused) as error:
+                why = f"{name} does not show its relay: {error}"
+            else:
+                if self._peer(name) is client:
+                    far.writer.write(read.encode(host=RELAY))
+                    await self._readers.run(Tunnel(name, near, far))
+                    return
+                far.reset()
+        near.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
 
     async def _borrow(self, near: Stream, *, is_own: bool) -> None:
         status, why = HTTPStatus.SERVICE_UNAVAILABLE, "no neighbour lends its link"

@@ -49,9 +49,21 @@ class Member:
         self.heartbeat = Heartbeat()
         self.announcements = Announcements()
         self.clients: dict[str, PeerClient] = {}
-        self.listener = LanListener(self, own, config.limits, server=server)
+        self.listener = LanListener(
+            self,
+            own,
+            config.limits,
+            server=server,
+            relay=(config.relay_pool.host, config.relay_pool.port),
+        )
         servers = {(server[0], str(server[1])), *config.in_cluster}
-        self.proxy = LocalProxy(token, servers, lender=self.lender, failed=self.lender_failed)
+        self.proxy = LocalProxy(
+            token,
+            servers,
+            lender=self.lender,
+            failed=self.lender_failed,
+            peer=self.clients.get,
+        )
         self.token = token
         self.started_at = boottime()
         self.kubelet_at: float | None = None
@@ -59,6 +71,7 @@ class Member:
         self.is_listed = False
         self._incarnation = str(uuid.uuid4())
         self._link = Link.NONE, ""
+        self._hub: tuple[str, bool, frozenset[str]] = "", False, frozenset()
         self._changed = asyncio.Event()
 
     @property
@@ -80,6 +93,12 @@ class Member:
     def lends(self, now: float) -> bool:
         return self.pool.lends(now)
 
+    def serves(self, now: float) -> bool:
+        return self.pool.serves(now)
+
+    def relay_token(self) -> str:
+        return self.token.get()
+
     def state(self, now: float) -> bytes:
         claim = None
         if self.pool.leads(now):
@@ -92,6 +111,7 @@ class Member:
             self.is_kubelet_ok(now),
             claim,
             verdicts,
+            self.pool.streams.shared(now),
         ).encode()
 
     def situation(self, now: float) -> Situation:
@@ -122,6 +142,7 @@ class Member:
             if name not in self.clients:
                 self.clients[name] = PeerClient(peer, self.config.lan_port, self.own)
         self.listener.trust(found)
+        self.proxy.keep_readers(self.clients.__contains__)
         logger.info("pool", extra=fields(name=found.pool or "none", peers=",".join(found.peers)))
         self.advance(boottime())
 
@@ -146,6 +167,13 @@ class Member:
                 self.proxy.reset_all(unless=link[1])
             logger.info("link", extra=fields(link=link[0].value, via=link[1] or "-"))
             self.touch()
+        leader = self.pool.hub(now)
+        hub = leader, self.pool.leads(now), frozenset(self.pool.live(leader, now))
+        if hub != self._hub:
+            if hub[0] != self._hub[0]:
+                logger.info("hub", extra=fields(node=leader or "none"))
+            self._hub = hub
+            self.touch()
 
     def touch(self) -> None:
         """Wakes those who wait for a change."""
@@ -166,6 +194,8 @@ class Member:
         if seconds > tunnel.STANDSTILL:
             self.listener.tunnels.reset_all()
             self.proxy.reset_all()
+            self.listener.readers.reset_all()
+            self.proxy.keep_readers(lambda name: False)
         if seconds > STANDSTILL:
             logger.warning("this process stood still", extra=fields(seconds=seconds))
             self.pool.stood_still()

@@ -15,11 +15,13 @@ def measure(member: Member) -> Iterable[Metric]:
     role, link, via = pool.role(now), pool.link(now), pool.via(now)
     standings = {name: pool.peers.standing(name, now) for name in member.directory.peers}
     verdicts = [it.verdict for it in standings.values() if it is not None]
+    live = pool.live(pool.hub(now), now)
     borrowers = member.listener.budget.borrowers
     return (
         gauge("pool_role", "1 for the present role.", _one_of(Role, role), label="role"),
         gauge("pool_link", "1 for the present link.", _one_of(Link, link), label="link"),
         gauge("pool_via", "1 for the lender; none on the own link.", _via(via), label="node"),
+        gauge("pool_hub_live", "Streams of the hub that are live; 0 without a hub.", len(live)),
         gauge("pool_borrowers", "Members that borrow this link now.", len(borrowers)),
         counter(
             "pool_lent_bytes_total", "Bytes passed on for others.", member.listener.tunnels.passed

@@ -32,11 +32,17 @@ def local_client(url: str) -> ApiClient:
 async def follow_link(member: Member, relay: ApiClient) -> Never:
     while True:
         asked_at = boottime()
-        is_up = is_link_up(await _asked(relay, "/status", "the relay"))
+        status = await _asked(relay, "/status", "the relay")
+        is_up = is_link_up(status)
         now = boottime()
         # On a suspended machine no deadline runs: what it answered before is no answer.
-        is_up = is_up and now - asked_at <= STANDSTILL
+        is_up_to_date = now - asked_at <= STANDSTILL
+        is_up = is_up and is_up_to_date
         member.pool.own.observed(is_up=is_up, now=now)
+        try:
+            member.pool.streams.observed(status if is_up_to_date else {}, now)
+        except ValueError as error:
+            _log("the relay", error)
         member.heartbeat.link_observed(is_up=member.pool.own.is_up(now), now=now)
         member.advance(now)
         await asyncio.sleep(EVERY)
@@ -96,6 +102,6 @@ async def _asked(client: ApiClient, path: str, whom: str) -> Mapping[str, Any]:
         return {}
 
 
-def _log(whom: str, error: ApiError | Unreachable) -> None:
+def _log(whom: str, error: ApiError | Unreachable | ValueError) -> None:
     if sparing.allows("probe", whom):
         logger.warning("no answer on this node", extra=fields(of=whom, why=error))

@@ -1,9 +1,11 @@
 """The documents of /status and /sources, computed in the request that asks."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
+from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.peers import STATE_VALID
 from pool_sidecar.core.pool_member import Verdict
 from pool_sidecar.member.member import Member
@@ -14,21 +16,33 @@ VALID: Final = STATE_VALID
 
 
 def sources(member: Member) -> Document:
-    """What relays of this node go by. No member has pool-scoped streams: no cursor is named."""
+    """What relays of this node go by."""
     now = boottime()
     pool = member.pool
     hub = pool.hub(now)
     return {
         "node": member.config.node,
         "role": pool.role(now).value,
-        "candidate": pool.is_eligible(now),
+        "candidate": pool.is_candidate,
         "link": pool.link(now).value,
-        "hub": {"node": hub} if hub else None,
+        "hub": {"node": hub, "live": _texts(pool.live(hub, now))} if hub else None,
         "detour": bool(pool.via(now)),
         "via": pool.via(now),
-        "peers": [{"node": it.state.node} for it in pool.peers.heard(now)],
+        "peers": [_streams(it.state) for it in pool.peers.heard(now)],
         "verdicts": {name: it.verdict.value for name, it in pool.peers.verdicts(now).items()},
         "validSeconds": VALID,
+    }
+
+
+def _texts(cursors: Mapping[str, int]) -> Document:
+    return {resource: str(cursor) for resource, cursor in cursors.items()}
+
+
+def _streams(state: LanState) -> Document:
+    return {
+        "node": state.node,
+        "cursors": {it.resource: str(it.cursor) for it in state.streams},
+        "live": [it.resource for it in state.streams if it.is_live],
     }
 
 
@@ -43,6 +57,7 @@ def status(member: Member) -> Document:
         "isReady": not member.lack,
         "lack": member.lack or None,
         "role": pool.role(now).value,
+        "hub": pool.hub(now) or None,
         "link": pool.link(now).value,
         "via": pool.via(now),
         "ownLink": pool.own.is_up(now),
@@ -51,6 +66,8 @@ def status(member: Member) -> Document:
         "borrowers": sorted(member.listener.budget.borrowers),
         "lentBytes": member.listener.tunnels.passed,
         "heartbeats": member.heartbeats,
+        "streams": [it.document() for it in pool.streams.shared(now)],
+        "readers": sorted(member.listener.readers.names),
         "peers": [_peer(member, name, now) for name in sorted(member.directory.peers)],
     }
 

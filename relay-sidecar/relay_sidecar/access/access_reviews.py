@@ -1,4 +1,5 @@
-"""How upstream is asked about a caller: with that very token, which needs no further rights.
+"""How upstream is asked about a caller: with that very token, which needs no further rights; about
+the relay itself, with its own credential ("" in place of a token).
 
 SelfSubjectReview says whose it is (Kubernetes 1.28 and later), SelfSubjectAccessReview what that
 user may. Nothing is remembered here.
@@ -65,11 +66,9 @@ class Reviews:
 
     async def _post(self, path: str, token: str, review: dict[str, object]) -> dict[str, Any]:
         """The review's status."""
-        headers = [
-            ("Authorization", f"Bearer {token}"),
-            ("Content-Type", "application/json"),
-            ("Accept", "application/json"),
-        ]
+        headers = [("Content-Type", "application/json"), ("Accept", "application/json")]
+        if token:
+            headers.append(("Authorization", f"Bearer {token}"))
         body = json.dumps(review, separators=(",", ":")).encode()
         request = Request(
             "POST",
@@ -77,7 +76,7 @@ class Reviews:
             header_timeout=self._timeout,
             headers=headers,
             body=body,
-            identity="caller",
+            identity="caller" if token else "own",
             is_decoded=True,
             # It changes nothing.
             max_idle=math.inf,

@@ -40,6 +40,7 @@ from edge_sidecars.runtime.cli.values import (
     whole,
 )
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN, PREFIX
+from relay_sidecar.config.pool_resources import PoolResource, chosen, parse_pool_resource
 from relay_sidecar.config.preload import Preload, parse_preload
 
 MEMORY = "memory"
@@ -55,12 +56,15 @@ _UPSTREAM_ONLY = (
     *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
     *("reads", "preload", "idle_timeout", "retain", "keep_secrets", *_CERTIFICATE),
     *("shard_pushdown", "pool", "pool_token_file", "pool_connect", "endpoint_view"),
+    *("pool_listen", "pool_resource"),
 )
 _CALLER_ONLY = (
     *("access_ttl", "access_offline_ttl", "client_ca_file", "kubelet_unit", "pod_listen"),
 )
 _KUBECONFIG_ONLY = ("context",)
-_POOL_ONLY = ("pool_token_file", "pool_connect", "endpoint_view")
+_POOL_ONLY = (
+    *("pool_token_file", "pool_connect", "endpoint_view", "pool_listen", "pool_resource"),
+)
 _OWN_ONLY = ("local_token_file", "allowed_host")
 
 
@@ -163,6 +167,20 @@ class Config:
         "with --pool: the same API for kube-proxy and CoreDNS of this node, like 127.0.0.1:10556, "
         "where endpoints of nodes that the pool-sidecar finds silent are not ready; default: none",
         loopback,
+    )
+    pool_listen: Address | None = option(
+        "HOST:PORT",
+        "with --pool: where its peers may read the pool-scoped streams, over it; default: nowhere",
+        loopback,
+    )
+    pool_resources: tuple[PoolResource, ...] = option(
+        "RESOURCE[?QUERY]|none",
+        "with --pool: what is the same for all of its members, and comes from the member that "
+        "leads while there is one; may be repeated; default: services and "
+        "endpointslices.discovery.k8s.io",
+        parse_pool_resource,
+        name="pool_resource",
+        is_repeated=True,
     )
     # None: memory.
     data_dir: Path | None = option(
@@ -279,6 +297,11 @@ class Config:
         return self.tls_cert_file is not None
 
     @property
+    def shared(self) -> tuple[Preload, ...]:
+        """What comes from the pool."""
+        return () if self.pool is None else chosen(self.pool_resources)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         wants_token = self.asks_callers or self.local_token_file is not None
         if wants_token and not self.is_tls:
@@ -316,6 +339,7 @@ class Config:
             ("--listen", self.listen),
             ("--pod-listen", pods),
             ("--status-listen", self.status_listen),
+            ("--pool-listen", self.pool_listen or self.listen),
         ):
             if it.path:
                 raise BadInput(f"{name} {it}: clients of Kubernetes need host:port")
@@ -326,10 +350,14 @@ class Config:
                 f"--status-listen {self.status_listen} is --listen: every path there belongs to "
                 "Kubernetes; choose another port"
             )
-        others = (self.listen, self.pod_listen, self.status_listen)
-        view = self.endpoint_view
-        if view is not None and view in others and view.port:
-            raise BadInput(f"--endpoint-view {view} is taken by another listener: choose another")
+        taken = [self.listen, self.status_listen, self.pod_listen]
+        for name, own in (
+            ("--pool-listen", self.pool_listen),
+            ("--endpoint-view", self.endpoint_view),
+        ):
+            if own is not None and own.port and own in taken:
+                raise BadInput(f"{name} {own} is taken by another listener: choose another")
+            taken.append(own)
         if (self.tls_cert_file is None) != (self.tls_private_key_file is None):
             raise BadInput("--tls-cert-file and --tls-private-key-file need each other: name both")
         if not self.asks_callers and not self.listen.is_loopback:
@@ -372,6 +400,7 @@ class Config:
                 f"--pool {self.pool} needs --pool-token-file: name the file of the pool-sidecar's "
                 "token"
             )
+        chosen(self.pool_resources)
 
     def _check_tokens_stay_secret(self) -> None:
         for name, it in (("--listen", self.listen), ("--pod-listen", self.pod_listen)):

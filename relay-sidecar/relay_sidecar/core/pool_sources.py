@@ -1,13 +1,17 @@
 """What the pool-sidecar of this node said last, and for how long that holds.
 
 Pure. Guarantees: a line holds for the seconds that it names, at most `MAX_VALID`; then it is as if
-there were no pool. What is no such line raises ValueError, and changes nothing.
+there were no pool. What is no such line raises ValueError, and changes nothing. A hub is one that
+leads and whose stream is live, or was within `LIVE_GRACE` seconds, since a stream is not live while
+its watch begins anew; one that leads no more, and whose stream is live, is one for `FORMER` seconds
+more, so that an orderly change of hubs costs the link nothing. Whose node leads has no hub.
 """
 
 import json
 import math
-from dataclasses import dataclass
-from typing import Final, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
 from relay_sidecar.core.endpoint_view.verdicts import Verdicts
 
@@ -15,15 +19,37 @@ from relay_sidecar.core.endpoint_view.verdicts import Verdicts
 MAX_VALID: Final = 6.0
 # Of a Node's name: a DNS subdomain.
 MAX_NAME: Final = 253
+# Members of a pool, and streams of each.
+MAX_PEERS: Final = 64
+MAX_STREAMS: Final = 16
+# Seconds; a watch is proved within less than one, and the relay is asked each second.
+LIVE_GRACE: Final = 3.0
+# Seconds (pool.md 4).
+FORMER: Final = 5.0
+# Digits of a resourceVersion.
+MAX_DIGITS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PeerStreams:
+    """Of one peer's relay, by resource: where each stream stands; which ones are live, and fed by
+    the API server."""
+
+    cursors: Mapping[str, int] = field(default_factory=dict)
+    live: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class SourcesLine:
     """`via`: the neighbour over which upstream is reached, "" for the own link or none; `valid_for`
-    in seconds."""
+    in seconds. `hub`: the peer that leads, "" for none; `is_candidate`: this node may."""
 
     via: str
     valid_for: float
+    hub: str = ""
+    leads: bool = False
+    is_candidate: bool = False
+    peers: Mapping[str, PeerStreams] = field(default_factory=dict)
     verdicts: Verdicts | None = None
 
     @classmethod
@@ -39,7 +65,15 @@ class SourcesLine:
                 "via": str(via),
                 "validSeconds": int() | float() as seconds,
             } if 0 < seconds < math.inf and bool(via) is is_lent and len(via) <= MAX_NAME:
-                return cls(via, float(min(seconds, MAX_VALID)), verdicts=Verdicts.read(found))
+                return cls(
+                    via,
+                    float(min(seconds, MAX_VALID)),
+                    _hub(found.get("hub")),
+                    found.get("role") == "Leader",
+                    found.get("candidate") is True,
+                    _peers(found.get("peers") or []),
+                    verdicts=Verdicts.read(found),
+                )
         raise ValueError("it lacks detour, via or validSeconds, or they do not fit")
 
 
@@ -47,18 +81,86 @@ class PoolSources:
     """As of the latest line."""
 
     def __init__(self) -> None:
-        self._via = ""
-        self._verdicts: Verdicts | None = None
+        self._line = SourcesLine("", MAX_VALID)
         self.valid_until = -math.inf
+        # When the stream of a peer was live last, and when a peer led last.
+        self._live_at: dict[tuple[str, str], float] = {}
+        self._led_at: dict[str, float] = {}
 
     def heard(self, line: SourcesLine, now: float) -> None:
-        self._via, self.valid_until = line.via, now + line.valid_for
-        self._verdicts = line.verdicts
+        self._line, self.valid_until = line, now + line.valid_for
+        for node, peer in line.peers.items():
+            self._live_at |= {(node, resource): now for resource in peer.live}
+        if line.hub:
+            self._led_at[line.hub] = now
+        oldest = now - max(LIVE_GRACE, FORMER)
+        self._live_at = {key: at for key, at in self._live_at.items() if at >= oldest}
+        self._led_at = {node: at for node, at in self._led_at.items() if at >= oldest}
 
     def via(self, now: float) -> str:
         """The neighbour that lends its link, "" where none does."""
-        return self._via if now < self.valid_until else ""
+        return self._line.via if self._is_valid(now) else ""
 
     def verdicts(self, now: float) -> Verdicts | None:
         """None where none are known."""
-        return self._verdicts if now < self.valid_until else None
+        return self._line.verdicts if self._is_valid(now) else None
+
+    def is_candidate(self, now: float) -> bool:
+        """Whether this node may lead."""
+        return self._is_valid(now) and self._line.is_candidate
+
+    def leads(self, now: float) -> bool:
+        """Whether this node is the hub."""
+        return self._is_valid(now) and self._line.leads
+
+    def hubs(self, resource: str, now: float) -> list[str]:
+        """The peers from which a stream of that resource may come, the best first."""
+        if not self._is_valid(now) or self._line.leads:
+            return []
+        former = sorted(self._led_at, key=lambda it: -self._led_at[it])
+        known = (self._line.hub, *(it for it in former if it != self._line.hub))
+        return [it for it in known if self._is_hub(it, resource, now)]
+
+    def _is_hub(self, node: str, resource: str, now: float) -> bool:
+        peer = self._line.peers.get(node)
+        if peer is None:
+            return False
+        if node == self._line.hub:
+            return now - self._live_at.get((node, resource), -math.inf) <= LIVE_GRACE
+        return resource in peer.live and now - self._led_at[node] <= FORMER
+
+    def _is_valid(self, now: float) -> bool:
+        return now < self.valid_until
+
+
+def _hub(found: Any) -> str:
+    match found:
+        case None:
+            return ""
+        case {"node": str(node)} if 0 < len(node) <= MAX_NAME:
+            return node
+    raise ValueError("its hub is none")
+
+
+def _peers(found: Any) -> dict[str, PeerStreams]:
+    if not isinstance(found, list) or len(found) > MAX_PEERS:
+        raise ValueError("its peers are none")
+    return dict(map(_peer, found))
+
+
+def _peer(found: Any) -> tuple[str, PeerStreams]:
+    match found:
+        case {"node": str(node)} if 0 < len(node) <= MAX_NAME:
+            cursors, live = found.get("cursors") or {}, found.get("live") or []
+            is_whole = isinstance(cursors, dict) and isinstance(live, list)
+            if is_whole and len(cursors) <= MAX_STREAMS and all(isinstance(it, str) for it in live):
+                told = {resource: _cursor(cursor) for resource, cursor in cursors.items()}
+                return node, PeerStreams(told, frozenset(live) & told.keys())
+    raise ValueError("a peer without a node, or with streams that are none")
+
+
+def _cursor(found: Any) -> int:
+    is_number = isinstance(found, str) and found.isascii() and found.isdecimal()
+    if not is_number or len(found) > MAX_DIGITS:
+        raise ValueError("a cursor that is none")
+    return int(found)

@@ -40,6 +40,11 @@ class ViewControl:
         source = self._source
         return 0.0 if source is None else self._sources.reflectors.confirmed_at(source)
 
+    def source(self, stream: Stream) -> str:
+        """Of what is followed."""
+        source = self._source
+        return "" if source is None else self._sources.reflectors.source(source)
+
     def confirm(self, stream: Stream) -> None:
         source = self._source
         if source is not None:
@@ -58,6 +63,9 @@ class ViewControl:
         """What is followed hears of it."""
 
     def reopen(self) -> None:
+        """What is followed does."""
+
+    def refresh(self) -> None:
         """What is followed does."""
 
     def doubt(self) -> None:

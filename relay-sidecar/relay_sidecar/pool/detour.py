@@ -46,7 +46,8 @@ class NeighbourProxy:
 
 class Detour:
     """`probe` is of the link by which connections are made now; `own_probe` makes one that never
-    goes over a neighbour. `moved` is called when open watches are to go on over the own link."""
+    goes over a neighbour. `moved` is called when open watches are to go on over the own link,
+    `refresh` when there may be another hub, or none any more."""
 
     def __init__(
         self,
@@ -55,12 +56,14 @@ class Detour:
         *,
         own_probe: Callable[[], LinkProbe],
         moved: Callable[[], None],
+        refresh: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._sources = sources
         self._probe = probe
         self._own_probe = own_probe
         self._moved = moved
+        self._refresh = refresh
         self._spawn = spawn
         self._via = ""
         self._own: tuple[LinkProbe, asyncio.Task[None]] | None = None
@@ -79,6 +82,7 @@ class Detour:
     def heard(self, line: SourcesLine) -> None:
         self._sources.heard(line, boottime())
         self._follow()
+        self._refresh()
         self._kick.set()
 
     async def run(self) -> Never:
@@ -86,6 +90,7 @@ class Detour:
         while True:
             self._kick.clear()
             self._follow()
+            self._refresh()
             left = self._sources.valid_until - boottime()
             await is_set(self._kick, within=left if left > 0 else None)
 

@@ -21,8 +21,8 @@ StreamState = Literal["live", "catching up", "offline", "idle"]
 class StreamStatus:
     """`state`: live: nothing is missing but for what is on its way; offline: it runs, the link
     does not; idle: it has no readers and is closed. `age` in seconds since upstream last showed
-    that nothing is missing, None before the first list. `refusal`: why upstream denies it, or
-    ""."""
+    that nothing is missing, None before the first list. `refusal`: why upstream denies it, or "".
+    `source`: from where it comes: "cloud", or the node that leads the pool; "" while it is idle."""
 
     resource: str
     namespace: str
@@ -35,10 +35,12 @@ class StreamStatus:
     resource_version: int | None
     age: float | None
     watchers: int
+    source: str = ""
 
     def document(self) -> dict[str, Any]:
         return {
             "resource": self.resource,
+            "source": self.source or None,
             "namespace": self.namespace,
             "labelSelector": self.label_selector,
             "fieldSelector": self.field_selector,
@@ -181,6 +183,21 @@ class EndpointViewStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SharedStreamStatus:
+    """A stream that peers of the pool may read; the fields as `StreamStatus` has them. `cursor`:
+    the version up to which its watchers have been told all; None before the first list."""
+
+    resource: str
+    state: StreamState
+    source: str
+    cursor: int | None
+
+    def document(self) -> dict[str, Any]:
+        cursor = None if self.cursor is None else str(self.cursor)
+        return {**asdict(self), "cursor": cursor}
+
+
+@dataclass(frozen=True, kw_only=True)
 class RelayStatus:
     """`lack`: what is missing before requests can be answered, "" when nothing is."""
 
@@ -197,6 +214,8 @@ class RelayStatus:
     secrets: SecretsStatus = SecretsStatus()
     tokens: Sequence[KeptTokenStatus] = ()
     endpoint_view: EndpointViewStatus | None = None
+    # None: peers read nothing here.
+    shared: Sequence[SharedStreamStatus] | None = None
 
     @property
     def objects(self) -> int:
@@ -214,6 +233,9 @@ class RelayStatus:
             "secrets": self.secrets.document(),
             "tokens": [token.document() for token in self.tokens],
             "endpointView": None if self.endpoint_view is None else self.endpoint_view.document(),
+            "pool": None
+            if self.shared is None
+            else {"streams": [stream.document() for stream in self.shared]},
             "objects": self.objects,
             "maxObjects": self.max_objects,
             "watchers": self.watchers,

@@ -50,6 +50,9 @@ class NoReflectors:
     def is_live(self, stream: Stream) -> bool:
         return self.is_up
 
+    def source(self, stream: Stream) -> str:
+        return ""
+
     def confirmed_at(self, stream: Stream) -> float:
         return stream.confirmed_at
 
@@ -70,6 +73,9 @@ class NoReflectors:
 
     def reopen(self) -> None:
         """There is no way but this one."""
+
+    def refresh(self) -> None:
+        """There is no pool."""
 
     def doubt(self) -> None:
         """Nothing comes from elsewhere."""

@@ -1,18 +1,29 @@
 """With `--pool`: the relay follows the pool-sidecar of its node. Imported only there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from edge_sidecars.kubeapi import ApiClient, ApiTransport, Plain
 from edge_sidecars.kubeapi.credentials import watched_token
 from edge_sidecars.runtime.cli.values import Address
+from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
+from relay_sidecar.access.access_reviews import Reviews
+from relay_sidecar.config.preload import Preload
 from relay_sidecar.core.link import UpstreamLink
-from relay_sidecar.core.pool_sources import SourcesLine
+from relay_sidecar.core.pool_sources import PoolSources, SourcesLine
 from relay_sidecar.pool.detour import Detour, NeighbourProxy
+from relay_sidecar.pool.feeds import Feeds
 from relay_sidecar.pool.follower import follow
+from relay_sidecar.pool.own_rights import OwnRights
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
+from relay_sidecar.upstream.reflector.source import UpstreamSource
+from relay_sidecar.web.pool_reads import PoolReads
+from relay_sidecar.web.reads.freshness import ReadSettings
+from relay_sidecar.web.reads.selection import SelectableFields
 from relay_sidecar.wiring.access import Spawn
 
 
@@ -20,12 +31,56 @@ class NodePool:
     """`url`, `token_file`, `connect`: of the pool-sidecar."""
 
     def __init__(self, url: str, token_file: Path, connect: Address, stack: AsyncExitStack) -> None:
-        token = watched_token(token_file)
+        self.token = token = watched_token(token_file)
         self.proxy = NeighbourProxy(connect, token)
         # Called after each line.
         self.on_line: list[Callable[[], None]] = []
+        self._hubs = ApiTransport(
+            Plain(f"http://{connect}", token), user_agent=f"relay-sidecar/{VERSION}"
+        )
+        stack.push_async_callback(self._hubs.close)
         self._client = ApiClient(Plain(url, token), user_agent=f"relay-sidecar/{VERSION}")
         stack.push_async_callback(self._client.close)
+
+    @property
+    def sources(self) -> PoolSources:
+        return self.proxy.sources
+
+    def feeds(
+        self,
+        declared: Sequence[Preload],
+        cloud: UpstreamSource,
+        transport: ApiTransport,
+        probe: LinkProbe,
+        *,
+        timeout: float,
+        access_ttl: float,
+    ) -> Feeds:
+        """`transport`: to upstream, as `cloud`; times in seconds."""
+        hubs = UpstreamSource(
+            self._hubs,
+            request_timeout=timeout,
+            met=lambda evidence: None,
+            authenticated=lambda status: None,
+            counters=RelayCounters(),
+        )
+        review = Reviews(transport, timeout=timeout).may
+        rights = OwnRights(review, probe.link, ttl=access_ttl)
+        return Feeds(declared, self.sources, cloud, hubs, probe, rights.may_read)
+
+    def reads(
+        self,
+        declared: Sequence[Preload],
+        streams: Streams,
+        schemas: SelectableFields,
+        settings: ReadSettings,
+    ) -> PoolReads:
+        """What peers may read of this relay."""
+        return PoolReads(declared, streams, schemas, self.token, settings)
+
+    def is_candidate(self) -> bool:
+        """Whether this node may lead."""
+        return self.sources.is_candidate(boottime())
 
     def detour(
         self,
@@ -34,6 +89,7 @@ class NodePool:
         own: ApiTransport,
         own_link: Callable[[], UpstreamLink],
         moved: Callable[[], None],
+        refresh: Callable[[], None],
         spawn: Spawn,
     ) -> Detour:
         """`own`: never goes over a neighbour."""
@@ -41,7 +97,14 @@ class NodePool:
         def own_probe() -> LinkProbe:
             return LinkProbe(own, own_link(), is_logged=False)
 
-        return Detour(self.proxy.sources, probe, own_probe=own_probe, moved=moved, spawn=spawn)
+        return Detour(
+            self.proxy.sources,
+            probe,
+            own_probe=own_probe,
+            moved=moved,
+            refresh=refresh,
+            spawn=spawn,
+        )
 
     def start(self, detour: Detour, spawn: Spawn) -> None:
         def heard(line: SourcesLine) -> None:

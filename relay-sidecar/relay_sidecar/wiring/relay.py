@@ -30,6 +30,7 @@ from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
+from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
@@ -43,6 +44,7 @@ from relay_sidecar.upstream.documents.schemas import Schemas
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.persisted_verdict import PersistedVerdict
 from relay_sidecar.upstream.proxy import Proxy
+from relay_sidecar.upstream.reflector.feed import CloudFeed, Feed
 from relay_sidecar.upstream.reflector.reflectors import Reflectors
 from relay_sidecar.upstream.reflector.source import UpstreamSource
 from relay_sidecar.web.api import Api
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
     from relay_sidecar.pool.detour import Detour
     from relay_sidecar.web.endpoint_view import EndpointViewApi
+    from relay_sidecar.web.pool_reads import PoolReads
     from relay_sidecar.wiring.node_pool import NodePool
 
 # Seconds for which the first requests wait to learn whether there is an upstream.
@@ -98,7 +101,8 @@ class Relay:
         self._probe = probe
         self._journal = journal
         self._pool: tuple[NodePool, Detour] | None = None
-        self._streams = streams = _streams(config, transport, probe, journal, spawn)
+        self.pool_reads: PoolReads | None = None
+        self._streams = streams = _streams(config, transport, probe, journal, pool, spawn)
         restore(streams, saved, now=time.monotonic(), wall=time.time())
         self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
         document_source = DocumentSource(
@@ -229,9 +233,14 @@ class Relay:
                 own=connect(),
                 own_link=partial(_link, config, was_down=True),
                 moved=relay._streams.reflectors.reopen,
+                refresh=relay._streams.reflectors.refresh,
                 spawn=spawn,
             )
             relay._pool = pool, detour
+            if config.pool_listen is not None:
+                relay.pool_reads = pool.reads(
+                    config.shared, relay._streams, relay._schemas, settings_of(config)
+                )
         return relay
 
     def start(self) -> None:
@@ -241,6 +250,17 @@ class Relay:
         if self._pool is not None:
             pool, detour = self._pool
             pool.start(detour, self._spawn)
+            if self.pool_reads is not None:
+                # Who may lead has at hand what peers are to have from it.
+                for shared in self._config.shared:
+                    self._spawn(
+                        keep_preloaded(
+                            self._streams,
+                            self._documents,
+                            shared,
+                            is_wanted=pool.is_candidate,
+                        )
+                    )
         if self.endpoint_view is not None:
             self._spawn(self.endpoint_view.run())
         self._spawn(Sweep(self._streams).run(self._journal))
@@ -265,7 +285,12 @@ class Relay:
 
 
 def _streams(
-    config: Config, transport: ApiTransport, probe: LinkProbe, journal: Journal, spawn: Spawn
+    config: Config,
+    transport: ApiTransport,
+    probe: LinkProbe,
+    journal: Journal,
+    pool: "NodePool | None",
+    spawn: Spawn,
 ) -> Streams:
     counters = RelayCounters()
     source = UpstreamSource(
@@ -276,9 +301,23 @@ def _streams(
         counters=counters,
     )
 
+    def from_upstream(stream: Stream) -> Feed:
+        return CloudFeed(source, probe)
+
+    feed: Callable[[Stream], Feed] = from_upstream
+    if pool is not None:
+        feed = pool.feeds(
+            config.shared,
+            source,
+            transport,
+            probe,
+            timeout=config.request_timeout,
+            access_ttl=config.access_ttl,
+        )
+
     def connect(owner: Streams) -> Reflectors:
         return Reflectors(
-            source,
+            feed,
             journal,
             probe,
             owner,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.process import VERSION
 from relay_sidecar.config.config import Config
+from relay_sidecar.config.preload import Preload
+from relay_sidecar.streams.shared_streams import shared_stream
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import measure
@@ -15,6 +17,7 @@ from relay_sidecar.telemetry.status import (
     KeptTokenStatus,
     RelayStatus,
     SecretsStatus,
+    SharedStreamStatus,
     StreamState,
     StreamStatus,
     UpstreamLinkStatus,
@@ -71,6 +74,7 @@ class RelayReport:
             secrets=self._secrets(),
             tokens=self._tokens(),
             endpoint_view=None if self._endpoint_view is None else self._endpoint_view(),
+            shared=self._shared(),
         )
 
     def _stream_status(self, stream: Stream) -> StreamStatus:
@@ -90,6 +94,25 @@ class RelayReport:
             resource_version=stream.version if collection.is_synced else None,
             age=age if collection.is_synced else None,
             watchers=stream.watchers,
+            source=self._streams.reflectors.source(stream),
+        )
+
+    def _shared(self) -> Sequence[SharedStreamStatus] | None:
+        if self._config.pool_listen is None:
+            return None
+        return [self._shared_status(it) for it in self._config.shared]
+
+    def _shared_status(self, declared: Preload) -> SharedStreamStatus:
+        stream = shared_stream(self._streams, declared)
+        if stream is None:
+            name = f"{declared.plural}.{declared.group}"
+            return SharedStreamStatus(resource=name, state="idle", source="", cursor=None)
+        collection = stream.collection
+        return SharedStreamStatus(
+            resource=str(stream.scope.resource),
+            state=self._state(stream, is_live=self._streams.is_live(stream)),
+            source=self._streams.reflectors.source(stream),
+            cursor=collection.cursor if collection.is_synced else None,
         )
 
     def _state(self, stream: Stream, *, is_live: bool) -> StreamState:

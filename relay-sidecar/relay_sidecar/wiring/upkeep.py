@@ -4,6 +4,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
@@ -18,6 +19,8 @@ from relay_sidecar.upstream.documents.documents import JSON, DocumentCache
 
 # Seconds between two looks at which version of a group upstream prefers.
 PRELOAD_RETRY = 0.5
+# Seconds between two looks at whether a stream is wanted.
+WANTED_RETRY = 1.0
 # Seconds; as a stream asks that was refused.
 PRELOAD_INTERVAL = 60.0
 # Seconds; what has not changed costs some hundred bytes.
@@ -32,17 +35,26 @@ class _PreferredGroup(msgspec.Struct, rename="camel"):
     preferred_version: _PreferredVersion
 
 
-async def keep_preloaded(streams: Streams, documents: DocumentCache, wanted: Preload) -> None:
+async def keep_preloaded(
+    streams: Streams,
+    documents: DocumentCache,
+    wanted: Preload,
+    *,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> None:
     """Keeps a stream open, once it is known which version upstream prefers: also without
-    readers, and again where upstream refused it or there was no room."""
+    readers, and again where upstream refused it or there was no room; while `is_wanted`."""
     version = wanted.version or ("v1" if not wanted.group else _preferred(documents, wanted.group))
     while version is None:
         await asyncio.sleep(PRELOAD_RETRY)
         version = _preferred(documents, wanted.group)
+    interval = min(PRELOAD_INTERVAL, max(streams.limits.idle_timeout / 4, 0.1))
     while True:
-        with suppress(Refused):
-            streams.open(wanted.scope(version), now=time.monotonic())
-        await asyncio.sleep(min(PRELOAD_INTERVAL, max(streams.limits.idle_timeout / 4, 0.1)))
+        was_wanted = is_wanted()
+        if was_wanted:
+            with suppress(Refused):
+                streams.open(wanted.scope(version), now=time.monotonic())
+        await asyncio.sleep(interval if was_wanted else min(interval, WANTED_RETRY))
 
 
 class DocumentRefresh:

@@ -416,7 +416,7 @@ DECIDED = (
             " context service_account_dir client_certificate client_key certificate_authority"
             " origin data_dir keep_secrets access access_ttl access_offline_ttl client_ca_file"
             " kubelet_unit local_token_file allowed_host pool pool_connect pool_token_file"
-            " endpoint_view",
+            " endpoint_view pool_listen pool_resource",
         )
         for mode in ("kubeconfig", "in-cluster")
     ),

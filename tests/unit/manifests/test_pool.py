@@ -195,6 +195,7 @@ def test_the_three_processes_of_a_node_find_each_other(node: Node) -> None:
     assert relay.asks_callers
     assert relay.pool == member.listen.url
     assert relay.pool_connect == member.proxy_listen
+    assert relay.pool_listen == member.relay_pool
     assert relay.pool_token_file == member.token_path
     assert member.token_path.parent != member.data_dir
     assert member.relay_token_file is not None
@@ -213,8 +214,8 @@ def test_none_of_them_takes_the_port_of_another_relay_or_elector_on_the_node(nod
     member, relay, elector = node
     listeners = (member.listen, member.proxy_listen, relay.status_listen)
     ports = {member.lan_port, *(it.port for it in listeners)}
-    ports |= {it.port for it in (relay.listen, elector.listen) if it is not None}
-    assert len(ports) == 6
+    ports |= {it.port for it in (relay.listen, relay.pool_listen, elector.listen) if it}
+    assert len(ports) == 7
     usual = (relay_sidecar.config.DEFAULT_STATUS_LISTEN, elector_sidecar.config.DEFAULT_LISTEN)
     assert not ports & {10550, *(address(it).port for it in usual)}
 

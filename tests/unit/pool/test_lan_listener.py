@@ -1,6 +1,7 @@
 """What a member lets its peers have, over real connections on this machine."""
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -21,6 +22,7 @@ from pool_sidecar.lan.listener import (
     HANDSHAKES_AT_ONCE,
     MAX_OF_HOST,
     OTHERS,
+    READERS,
     LanListener,
 )
 from pool_sidecar.lan.tls import client_context
@@ -40,7 +42,9 @@ class Lender:
         self.directory = self.known
         # What becomes true while the API server is dialled.
         self.meanwhile: Callable[[], None] = lambda: None
-        self.is_lending = True
+        self.is_lending = self.is_serving = True
+        # What came to the API server, or the relay.
+        self.asked = b""
 
     def state(self, now: float) -> bytes:
         return LanState("n1", "1", Link.OWN, True).encode()
@@ -49,6 +53,12 @@ class Lender:
         asked, meanwhile = self.is_lending, self.meanwhile
         meanwhile()
         return asked
+
+    def serves(self, now: float) -> bool:
+        return self.is_serving
+
+    def relay_token(self) -> str:
+        return "of n1"
 
     def client(self, port: int, own: Certificate) -> PeerClient:
         return PeerClient(Peer("n1", ("127.0.0.1",), (to_der(self.own.certificate),)), port, own)
@@ -73,12 +83,14 @@ def while_listening(
 ) -> None:
     async def in_loop() -> None:
         async def cloud(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            lender.asked += await reader.read(1000)
+            writer.write(b"of the relay" if lender.asked.startswith(b"GET") else b"")
             await reader.read()
             writer.close()
 
         server = await asyncio.start_server(cloud, "127.0.0.1", 0)
         address = server.sockets[0].getsockname()
-        listener = LanListener(lender, lender.own, limits, server=address)
+        listener = LanListener(lender, lender.own, limits, server=address, relay=address)
         listener.trust(lender.directory)
         port = free_port()
         listener.open(["127.0.0.1"], port)
@@ -256,3 +268,66 @@ def test_a_flood_of_connections_leaves_turns_of_the_loop_to_everything_else(
     monkeypatch.setattr(LanListener, "_has_place", refuse)
     while_listening(lender, run)
     assert len(set(seen)) == BACKLOG
+
+
+READ = b"GET /api/v1/services HTTP/1.1\r\nHost: relay\r\nAuthorization: Bearer of-n2\r\n\r\n"
+
+
+def test_a_peer_reads_the_relay_by_one_get_with_the_token_of_this_node(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        stream = await lender.client(port, lender.others).tunnel("relay")
+        stream.writer.write(READ)
+        assert await stream.reader.read(100) == b"of the relay"
+        assert lender.asked.startswith(b"GET /api/v1/services HTTP/1.1\r\n")
+        assert b"Authorization: Bearer of n1\r\n" in lender.asked
+        assert b"of-n2" not in lender.asked
+        assert listener.readers.names == {"n2"}
+        assert listener.tunnels.names == set(), "the link is not lent for it"
+        stream.reset()
+
+    while_listening(lender, run)
+
+
+def test_a_relay_without_a_live_stream_is_not_read(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        lender.is_serving = False
+        with pytest.raises(Refused, match="503"):
+            await lender.client(port, lender.others).tunnel("relay")
+
+    while_listening(lender, run)
+
+
+def test_a_write_never_comes_to_the_relay(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        stream = await lender.client(port, lender.others).tunnel("relay")
+        stream.writer.write(READ.replace(b"GET", b"PUT", 1))
+        assert (await stream.reader.read(100)).startswith(b"HTTP/1.1 403 ")
+        assert lender.asked == b""
+        stream.reset()
+
+    while_listening(lender, run)
+
+
+def test_a_peer_that_leaves_the_directory_reads_no_further(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        stream = await lender.client(port, lender.others).tunnel("relay")
+        stream.writer.write(READ)
+        assert await stream.reader.read(100) == b"of the relay"
+        lender.directory = Directory("n1", "pool")
+        listener.trust(lender.directory)
+        with contextlib.suppress(OSError):
+            assert await stream.reader.read(100) == b""
+
+    while_listening(lender, run)
+
+
+def test_one_peer_holds_no_more_reads_than_there_may_be(lender: Lender) -> None:
+    async def run(listener: LanListener, port: int) -> None:
+        client = lender.client(port, lender.others)
+        streams = [await client.tunnel("relay") for _ in range(READERS.connections)]
+        with pytest.raises(Refused, match="429"):
+            await client.tunnel("relay")
+        for stream in streams:
+            stream.reset()
+
+    while_listening(lender, run)

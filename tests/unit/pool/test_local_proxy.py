@@ -1,6 +1,7 @@
 """The proxy on loopback, over real connections on this machine; the lender is made up."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -36,7 +37,7 @@ class Lender(PeerClient):
             self.open -= 1
             writer.transport.abort()
 
-    async def tunnel(self) -> Stream:
+    async def tunnel(self, target: str = "cloud:443") -> Stream:
         self.asked.set()
         await asyncio.sleep(0.02)  # Of a round trip; what was reset before is over.
         if self.open >= LIMIT:
@@ -55,6 +56,7 @@ class Site:
             {("api", "443"), ("10.96.0.1", "443")},
             lender=lambda: lender if lender.is_present else None,
             failed=self.failed.append,
+            peer=lambda name: lender if name == lender.peer.name else None,
         )
 
     async def connect(self, token: str, target: str = "api:443") -> "Client":
@@ -199,3 +201,51 @@ async def _end(client: Client) -> None:
         await client.reader.read()
     except ConnectionResetError:
         return
+
+
+async def read(site: Site, token: str, path: str, method: str = "GET") -> bytes:
+    """What comes back: what the peer repeats, or a refusal."""
+    assert site.proxy.bound is not None
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.proxy.bound.port)
+    writer.write(f"{method} {path} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    try:
+        return await reader.read(1000)
+    finally:
+        writer.close()
+
+
+def test_a_process_with_the_token_reads_the_relay_of_a_peer() -> None:
+    async def run(site: Site) -> None:
+        told = await read(site, TOKEN, "/relay/n3/api/v1/services?watch=true")
+        assert told.startswith(b"GET /api/v1/services?watch=true HTTP/1.1\r\n")
+        assert TOKEN.encode() not in told, "it is of this node"
+
+    on_site(run)
+
+
+def test_nobody_reads_a_relay_without_the_token_or_of_who_is_no_member() -> None:
+    async def run(site: Site) -> None:
+        assert b" 401 " in await read(site, "guessed", "/relay/n3/api")
+        assert b" 503 " in await read(site, TOKEN, "/relay/n9/api")
+        assert b" 403 " in await read(site, TOKEN, "/relay/n3")
+        assert b" 407 " in await read(site, TOKEN, "/relay/n3/api", method="PUT")
+        assert not site.lender.asked.is_set()
+
+    on_site(run)
+
+
+def test_reads_go_on_when_the_link_changes_and_end_with_the_membership() -> None:
+    async def run(site: Site) -> None:
+        assert site.proxy.bound is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.proxy.bound.port)
+        head = f"GET /relay/n3/api HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        writer.write(head.encode())
+        assert (await reader.read(1000)).startswith(b"GET /api ")
+        site.proxy.reset_all()
+        writer.write(b"x")
+        assert await reader.read(1) == b"x"
+        site.proxy.keep_readers(lambda name: False)
+        with contextlib.suppress(OSError):
+            assert await reader.read(1) == b""
+
+    on_site(run)

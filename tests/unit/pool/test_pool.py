@@ -18,6 +18,7 @@ def up(it: Pool, since: float, until: float) -> None:
     now = since
     while now <= until:
         it.own.observed(is_up=True, now=now)
+        it.streams.observed({"link": {"ownIsUp": True}, "pool": None}, now)
         it.advance(now)
         now += 1.0
 

@@ -226,7 +226,7 @@ def test_what_may_be_repeated_is_one_text_in_the_environment() -> None:
 def test_every_flag_is_read() -> None:
     """Each is in a field of `Config` of its name, or says how another field is to be read."""
     renamed = {"origin": "is_local", "reads": "reads_upstream", "access": "asks_callers"}
-    renamed["allowed_host"] = "allowed_hosts"
+    renamed |= {"allowed_host": "allowed_hosts", "pool_resource": "pool_resources"}
     flags = set(vars(parser().parse_args([])))
     assert {renamed.get(name, name) for name in flags} <= {field.name for field in fields(Config)}
 
@@ -440,6 +440,13 @@ def test_endpoint_view_is_a_listener_of_its_own_on_loopback() -> None:
     assert config.endpoint_view == Address("127.0.0.1", 10556)
 
 
+def test_services_and_endpoint_slices_come_from_the_pool_unless_told_otherwise() -> None:
+    assert [it.plural for it in loaded(*POOL).shared] == ["services", "endpointslices"]
+    assert loaded(*POOL, "--pool-resource=none").shared == ()
+    assert loaded().shared == ()
+    assert loaded(*POOL).pool_listen is None
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -447,6 +454,12 @@ def test_endpoint_view_is_a_listener_of_its_own_on_loopback() -> None:
         (POOL[1:], "--pool-token-file /t: needs --pool"),
         (["--pool-connect=127.0.0.1:1"], "--pool-connect 127.0.0.1:1: needs --pool"),
         ([*POOL, "--pool-connect=10.0.0.1:1"], "'10.0.0.1:1': only processes of this node"),
+        (["--pool-listen=127.0.0.1:1"], "--pool-listen 127.0.0.1:1: needs --pool"),
+        (["--pool-resource=services"], "--pool-resource services: needs --pool"),
+        ([*POOL, "--pool-listen=10.0.0.1:1"], "'10.0.0.1:1': only processes of this node"),
+        ([*POOL, "--pool-listen=127.0.0.1:10550"], "is taken by another listener"),
+        ([*POOL, "--pool-resource=secrets"], "'secrets' is never taken from a neighbour"),
+        ([*POOL, "--pool-resource=none", "--pool-resource=services"], "none beside others"),
         (["--pool=https://127.0.0.1:1", POOL[1]], "asked over http on loopback, like"),
         (["--pool=http://10.0.0.1:1", POOL[1]], "asked over http on loopback, like"),
         ([*POOL, "--server=http://127.0.0.1:1"], "a neighbour would see what is sent"),

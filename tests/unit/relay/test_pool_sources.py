@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.core.pool_sources import MAX_VALID, PoolSources, SourcesLine
+from relay_sidecar.core.pool_sources import (
+    FORMER,
+    LIVE_GRACE,
+    MAX_VALID,
+    PoolSources,
+    SourcesLine,
+)
 from tests.examples import play
 
 NOW = 100.0
@@ -59,6 +65,16 @@ def test_the_next_line_takes_the_place_of_the_last_one() -> None:
         line(validSeconds="6"),
         line(validSeconds=float("nan")),
         line(validSeconds=float("inf")),
+        line(hub="n2"),
+        line(hub={"live": {}}),
+        line(peers={"node": "n2"}),
+        line(peers=[{"cursors": {}}]),
+        line(peers=[{"node": "n2", "cursors": ["x"]}]),
+        line(peers=[{"node": "n2", "live": [1]}]),
+        line(peers=[{"node": "n2", "cursors": {"services.v1.": 7}}]),
+        line(peers=[{"node": "n2", "cursors": {"services.v1.": "-7"}}]),
+        line(peers=[{"node": "n2", "cursors": {"services.v1.": "9" * 21}}]),
+        line(peers=[{"node": f"n{number}"} for number in range(65)]),
     ],
 )
 def test_what_is_no_line_is_refused(broken: bytes) -> None:
@@ -74,3 +90,74 @@ def test_no_bytes_make_anything_but_a_line_or_a_refusal(garbage: bytes | str) ->
     except ValueError:
         return
     assert 0 < found.valid_for <= MAX_VALID
+
+
+# ── hubs ──
+
+SERVICES = "services.v1."
+
+
+def peer(name: str, *, is_live: bool = True) -> dict[str, Any]:
+    live = [SERVICES] if is_live else []
+    return {"node": name, "cursors": {SERVICES: "7"}, "live": live}
+
+
+def heard(sources: PoolSources, hub: str, now: float, *peers: dict[str, Any], **more: Any) -> None:
+    found = {"node": hub, "live": {}} if hub else None
+    sources.heard(SourcesLine.parse(line(hub=found, peers=list(peers), **more)), now)
+
+
+def test_the_hub_is_the_peer_that_leads_and_whose_stream_is_live() -> None:
+    sources = PoolSources()
+    heard(sources, "n2", NOW, peer("n2"), peer("n4"))
+    assert sources.hubs(SERVICES, NOW) == ["n2"]
+    assert sources.hubs("secrets.v1.", NOW) == []
+    assert sources.hubs(SERVICES, NOW + MAX_VALID) == [], "nobody says so any more"
+
+
+def test_a_hub_whose_watch_begins_anew_is_one_for_some_seconds() -> None:
+    sources = PoolSources()
+    heard(sources, "n2", NOW, peer("n2"))
+    heard(sources, "n2", NOW + 2, peer("n2", is_live=False))
+    assert sources.hubs(SERVICES, NOW + LIVE_GRACE) == ["n2"]
+    assert sources.hubs(SERVICES, NOW + LIVE_GRACE + 0.1) == []
+
+
+def test_a_hub_that_leads_no_more_and_is_live_is_one_for_five_seconds_behind_the_next_one() -> None:
+    sources = PoolSources()
+    heard(sources, "n2", NOW, peer("n2"), peer("n4", is_live=False))
+    heard(sources, "", NOW + 1, peer("n2"), peer("n4", is_live=False))
+    assert sources.hubs(SERVICES, NOW + 1) == ["n2"]
+    heard(sources, "n4", NOW + 2, peer("n2"), peer("n4"))
+    assert sources.hubs(SERVICES, NOW + 2) == ["n4", "n2"]
+    assert sources.hubs(SERVICES, NOW + FORMER) == ["n4", "n2"]
+    heard(sources, "n4", NOW + FORMER + 0.1, peer("n2"), peer("n4"))
+    assert sources.hubs(SERVICES, NOW + FORMER + 0.1) == ["n4"]
+
+
+def test_a_former_hub_that_is_live_no_more_is_none() -> None:
+    sources = PoolSources()
+    heard(sources, "n2", NOW, peer("n2"))
+    heard(sources, "", NOW + 1, peer("n2", is_live=False))
+    assert sources.hubs(SERVICES, NOW + 1) == []
+
+
+def test_a_hub_that_is_not_heard_any_more_is_none() -> None:
+    sources = PoolSources()
+    heard(sources, "n2", NOW, peer("n2"))
+    heard(sources, "", NOW + 1)
+    assert sources.hubs(SERVICES, NOW + 1) == []
+
+
+def test_who_leads_itself_has_no_hub() -> None:
+    sources = PoolSources()
+    heard(sources, "n2", NOW, peer("n2"), role="Leader")
+    assert sources.leads(NOW)
+    assert sources.hubs(SERVICES, NOW) == []
+
+
+def test_a_node_that_may_lead_is_a_candidate_while_a_line_says_so() -> None:
+    sources = PoolSources()
+    heard(sources, "", NOW, candidate=True)
+    assert sources.is_candidate(NOW)
+    assert not sources.is_candidate(NOW + MAX_VALID)

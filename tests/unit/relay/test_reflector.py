@@ -19,6 +19,7 @@ from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
+from relay_sidecar.upstream.reflector.feed import CloudFeed
 from relay_sidecar.upstream.reflector.reflectors import Reflectors
 from relay_sidecar.upstream.reflector.source import UpstreamSource
 from tests.unit.relay.samples import line, pod
@@ -95,11 +96,12 @@ class Scene:
     def __init__(self, source: FakeSource) -> None:
         self.source, self.journal = source, SlowJournal()
         limits = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
+        probe = link_that_is_up()
         self.streams = Streams(
             lambda owner: Reflectors(
-                source,
+                lambda stream: CloudFeed(source, probe),
                 self.journal,
-                link_that_is_up(),
+                probe,
                 owner,
                 spawn=asyncio.create_task,
             ),

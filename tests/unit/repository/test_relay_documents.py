@@ -18,6 +18,7 @@ from relay_sidecar.telemetry.status import (
     KeptTokenStatus,
     Outage,
     RelayStatus,
+    SharedStreamStatus,
     StreamStatus,
     UpstreamLinkStatus,
 )
@@ -94,6 +95,7 @@ def _status() -> RelayStatus:
                 expiration_seconds=3607,
             )
         ],
+        shared=[SharedStreamStatus(resource="pods.v1.", state="idle", source="", cursor=None)],
     )
 
 

@@ -71,6 +71,12 @@ class Other:
     def lends(self, now: float) -> bool:
         return True
 
+    def serves(self, now: float) -> bool:
+        return False
+
+    def relay_token(self) -> str:
+        return ""
+
     async def follow(self, real: Peer, port: int) -> None:
         """Asks for the state of the real member until it is cancelled."""
         context = client_context(self.own.certificate, self.own.key, real.certificates)
@@ -159,7 +165,8 @@ class Crowd:
         try:
             for it in self.others:
                 it.directory = Directory(it.name, POOL, peers={real.name: real})
-                listener = LanListener(it, it.own, Limits(), server=("127.0.0.1", self._plane.port))
+                server = "127.0.0.1", self._plane.port
+                listener = LanListener(it, it.own, Limits(), server=server, relay=server)
                 listener.trust(it.directory)
                 listener.open([it.address], self._port)
                 listeners.append(listener)

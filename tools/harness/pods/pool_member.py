@@ -25,7 +25,7 @@ from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.kept_client import KeptClient
 from tools.harness.controlplane.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
 
@@ -141,7 +141,8 @@ class PoolMemberProcess(Process):
 
 class PoolNode:
     """A context manager. The Node object is made by `__enter__`, with the labels. `is_followed`:
-    its relay goes over a neighbour's link, too."""
+    its relay goes over a neighbour's link, too. `is_shared`: and shows the pool's streams to its
+    peers."""
 
     def __init__(
         self,
@@ -155,6 +156,7 @@ class PoolNode:
         flags: Sequence[str] = (),
         kubelet: Callable[[str, KeptClient], Kubelet] = Kubelet,
         is_followed: bool = True,
+        is_shared: bool = False,
     ) -> None:
         self.plane, self.name = plane, name
         self._labels = labels
@@ -191,6 +193,11 @@ class PoolNode:
         )
         if is_followed:
             self.relay.flags += self.pool_flags
+        self.shared = Reservation() if is_shared else None
+        if self.shared is not None:
+            address = f"{LOOPBACK}:{self.shared.port}"
+            self.relay.flags += [f"--pool-listen={address}", "--log-level=debug"]
+            self.member.flags.append(f"--relay-pool={address}")
 
     @property
     def pool_flags(self) -> list[str]:
@@ -240,6 +247,8 @@ class PoolNode:
         return "", ""
 
     def _remove(self) -> None:
+        if self.shared is not None:
+            self.shared.release()
         self.plane.admin.delete(f"/api/v1/nodes/{self.name}")
         self.plane.admin.delete(f"{LEASES}/{self.name}")
 

@@ -17,7 +17,7 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.core.stream.confirmation import Confirming
-from relay_sidecar.upstream.reflector.source import UpstreamSource
+from relay_sidecar.upstream.reflector.feed import Feed
 from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
 
 # Whole objects serve as well: an aggregated API server may know nothing else.
@@ -26,14 +26,18 @@ METADATA: Final = (
 )
 # HTTP 406 and 415: upstream does not serve objects in the form that was asked for.
 NOT_IN_THIS_FORM: Final = frozenset({406, 415})
+# Questions in a row that a hub does not answer, or by which nothing is proved.
+HUB_FAILURES: Final = 3
 
 
 class Confirmer:
     """Of one stream; one question at a time."""
 
-    def __init__(self, steps: StreamSteps, source: UpstreamSource) -> None:
+    def __init__(self, steps: StreamSteps, feed: Feed) -> None:
         self._steps = steps
-        self._source = source
+        self._feed = feed
+        # Of a hub, in a row.
+        self._failures = 0
         self._confirming = Confirming()
         self._question: asyncio.Task[None] | None = None
         # Upstream has no metadata of these objects by itself.
@@ -100,7 +104,9 @@ class Confirmer:
         except (ApiError, Unreachable, Malformed) as error:
             why = str(error)
             retry_after = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
-        if page is None or ages:
+        version_now = None if page is None or ages else self._version(page, version)
+        if page is None or version_now is None:
+            self._hub_failed()
             logger.debug("not confirmed", extra=fields(stream=stream.scope, why=why))
             is_needed = steps.reflection.is_watching(boottime()) and not steps.was_live()
             self._confirming.failed(
@@ -108,13 +114,30 @@ class Confirmer:
             )
         else:
             self._confirming.answered(boottime())
+            self._failures = 0
             fingerprint = None if page.continue_token else fingerprint_of(page.items)
-            self.compare(ListEvidence(page.version, fingerprint, asked_at, asked_at_wall, version))
+            self.compare(ListEvidence(version_now, fingerprint, asked_at, asked_at_wall, version))
         steps.wake()
+
+    def _version(self, page: Page, asked: int) -> int | None:
+        """At which upstream held this; this stream was at `asked` then. A hub may be behind, or
+        have no bookmark yet for what is the same here: it knows of no event that is missing."""
+        if self._feed.is_cloud or page.version >= asked:
+            return page.version
+        is_equal = fingerprint_of(page.items) == self._steps.stream.collection.fingerprint
+        return asked if is_equal else None
+
+    def _hub_failed(self) -> None:
+        """A hub that proves nothing is of no use."""
+        self._failures += not self._feed.is_cloud
+        if self._failures >= HUB_FAILURES:
+            self._failures = 0
+            self._feed.disappointed()
+            self._steps.reflection.reopen()
 
     async def _listed(self, limit: int, aged: Callable[[float], None]) -> Page:
         """Where metadata alone is refused, or something else comes, one whole object, whose list
-        has a version all the same. Raises as `UpstreamSource.page`, and `Malformed`."""
+        has a version all the same. Raises as `Feed.page`, and `Malformed`."""
         if self._serves_metadata:
             try:
                 return await self._page(limit, METADATA, aged)
@@ -130,5 +153,5 @@ class Confirmer:
     async def _page(self, limit: int, accept: str, aged: Callable[[float], None]) -> Page:
         scope = self._steps.stream.scope
         params = scope.params | ({"limit": str(limit)} if limit else {})
-        body = await self._source.page(scope.path, params, accept=accept, aged=aged)
+        body = await self._feed.page(scope.path, params, accept=accept, aged=aged)
         return read_page(body)

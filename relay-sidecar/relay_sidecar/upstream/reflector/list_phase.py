@@ -12,7 +12,7 @@ from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.stream.commands import ListRequest
 from relay_sidecar.core.stream.list_decoder import ArrivingList
 from relay_sidecar.journal.records import ListAborted, ListChunk
-from relay_sidecar.upstream.reflector.source import UpstreamSource
+from relay_sidecar.upstream.reflector.feed import Feed
 from relay_sidecar.upstream.reflector.stream_steps import FULL, StreamSteps
 
 # Bytes of objects of a list that is still arriving, which are kept together.
@@ -24,9 +24,9 @@ NOT_READABLE: Final = 406
 class ListPhase:
     """Of one stream, list by list."""
 
-    def __init__(self, steps: StreamSteps, source: UpstreamSource) -> None:
+    def __init__(self, steps: StreamSteps, feed: Feed) -> None:
         self._steps = steps
-        self._source = source
+        self._feed = feed
         # Objects on the pages of the list that is under way; how often the stream had been listed
         # when it began.
         self._listed = self._lists = 0
@@ -43,10 +43,11 @@ class ListPhase:
         if command.continue_token:
             params["continue"] = command.continue_token
         else:
+            await self._feed.choose()
             self._listed, self._lists = 0, stream.lists
             self._asked = boottime(), time.time()
         arriving = ArrivingList(batch=KEPT_TOGETHER)
-        body = await self._source.page(
+        body = await self._feed.page(
             stream.scope.path,
             params,
             arrived=lambda body: self._persist_early(arriving.more(body)),
@@ -56,19 +57,22 @@ class ListPhase:
         try:
             page = arriving.whole(body)
         except Malformed as error:
-            if stream.collection.is_synced:
+            if stream.collection.is_synced or not self._feed.is_cloud:
                 raise
             # Versions that cannot be compared, most likely: only upstream can serve this.
             steps.owner.refused(stream, Failure(NOT_READABLE, "", str(error)))
             return
         del body
-        if known_at == -math.inf and page.version < stream.version:
+        is_believed = self._feed.is_cloud and known_at > -math.inf
+        if not is_believed and page.version < stream.version:
             # The relay above is behind; that the API server went back, only an answer of now tells.
             raise Unreachable(f"a list at {page.version}, older than what is kept")
         # A list takes the place of what is there; of the pages to come, upstream tells the objects.
         self._listed += len(page.items)
         more = self._listed + (page.remaining or 0) - len(stream.collection.objects)
         if not steps.owner.has_room(more):
+            if not self._feed.is_cloud:
+                raise Unreachable(FULL.message)
             steps.owner.refused(stream, FULL)
             return
         whole = steps.reflection.page(page, boottime())

@@ -9,10 +9,11 @@ import asyncio
 import math
 import random
 import time
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
 
-from edge_sidecars.apimachinery.objects import Malformed, read_event
+from edge_sidecars.apimachinery.objects import Event, Malformed, read_event
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
@@ -25,12 +26,12 @@ from relay_sidecar.core.stream.commands import (
     Wait,
     WatchRequest,
 )
-from relay_sidecar.core.stream.reflection import LinkVerdict, Reflection
+from relay_sidecar.core.stream.reflection import Reflection
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
+from relay_sidecar.upstream.reflector.feed import Feed
 from relay_sidecar.upstream.reflector.list_phase import ListPhase
-from relay_sidecar.upstream.reflector.source import UpstreamSource
 from relay_sidecar.upstream.reflector.stream_steps import FULL, Owner, StreamSteps
 
 # What a list is refused with that upstream will not serve at a second attempt either.
@@ -48,26 +49,27 @@ class Reflector:
     def __init__(
         self,
         stream: Stream,
-        source: UpstreamSource,
+        feed: Feed,
         journal: Journal,
         owner: Owner,
         *,
-        link: LinkVerdict,
         may_ask: bool,
         watch_timeout: int,
     ) -> None:
         knows = stream.collection.is_synced and not stream.is_doubtful
         version = stream.collection.cursor if knows else None
         self.reflection = Reflection(
-            link, version=version, may_ask=may_ask, watch_timeout=watch_timeout
+            feed.link, version=version, may_ask=may_ask, watch_timeout=watch_timeout
         )
         self._stream = stream
-        self._source = source
+        self.feed = feed
         self._owner = owner
         self._kick = asyncio.Event()
-        self._steps = StreamSteps(stream, self.reflection, journal, owner, wake=self._kick.set)
-        self._confirmer = Confirmer(self._steps, source)
-        self._list = ListPhase(self._steps, source)
+        self._steps = StreamSteps(
+            stream, self.reflection, journal, owner, feed=feed, wake=self._kick.set
+        )
+        self._confirmer = Confirmer(self._steps, feed)
+        self._list = ListPhase(self._steps, feed)
 
     def is_open(self) -> bool:
         """Upstream's watch brings what happens."""
@@ -92,6 +94,14 @@ class Reflector:
         self._steps.note_confirmed()
         self.reflection.relist(boottime(), is_paced=is_paced)
         self._kick.set()
+
+    def refresh(self, *, is_up: bool) -> None:
+        """There may be another source, or none any more."""
+        may_ask = self.feed.may_ask(is_up=is_up)
+        if may_ask is not self.reflection.may_ask:
+            self.link(may_ask)
+        if self.feed.is_wrong:
+            self.reopen()
 
     def reopen(self) -> None:
         """There is another way to upstream."""
@@ -175,11 +185,15 @@ class Reflector:
                 return
             failure = await self._watch(command)
             if failure is not None:
-                self._failed(_trouble(failure.code), failure, failure.message, retry_after=0.0)
+                trouble = _trouble(failure.code)
+                if self.feed.disappointed(is_expired=trouble is Trouble.EXPIRED):
+                    self._failed(Trouble.UNREACHABLE, None, failure.message, retry_after=0.0)
+                else:
+                    self._failed(trouble, failure, failure.message, retry_after=0.0)
             return
         except ApiError as error:
             failure = Failure(error.status, error.reason, error.message)
-            if is_list and error.status in UNSERVABLE:
+            if is_list and error.status in UNSERVABLE and self.feed.is_cloud:
                 self._owner.refused(self._stream, failure)
                 return
             trouble, what = _trouble(error.status), str(error)
@@ -189,6 +203,9 @@ class Reflector:
         except Malformed as error:
             trouble, failure, what = Trouble.BROKEN, None, f"upstream sent {error}"
         await self._steps.settled()
+        if self.feed.disappointed(is_expired=trouble is Trouble.EXPIRED):
+            # It was no word of the API server's, of whatever status.
+            trouble, failure, retry_after, is_list = Trouble.UNREACHABLE, None, 0.0, False
         # Which page of a list has expired is no trouble of upstream's.
         self._stream.is_failing = is_list and trouble is not Trouble.EXPIRED
         self._failed(trouble, failure, what, retry_after=retry_after)
@@ -204,8 +221,9 @@ class Reflector:
             "resourceVersion": str(command.version),
             "timeoutSeconds": str(command.timeout_seconds),
         }
-        batches = self._source.batches(stream.scope.path, params)
-        lone_at = -math.inf
+        await self.feed.choose()
+        batches = self.feed.batches(stream.scope.path, params)
+        began_at, lone_at = boottime(), -math.inf
         async with aclosing(batches):
             async for lines in batches:
                 if not lines:
@@ -215,8 +233,12 @@ class Reflector:
                 trouble = next((e for e in events if e.type is EventType.ERROR), None)
                 if trouble is not None:
                     events = events[: events.index(trouble)]
+                if not self.feed.is_cloud:
+                    _check_order(events, after=stream.collection.cursor)
                 come = stream.growth(events)
                 if come > 0 and not self._owner.has_room(come):
+                    if not self.feed.is_cloud:
+                        raise Unreachable(FULL.message)
                     self._owner.refused(stream, FULL)
                     return None
                 if events:
@@ -230,6 +252,9 @@ class Reflector:
                 if trouble is not None:
                     return trouble.status
         steps.note_confirmed()
+        if boottime() - began_at < command.timeout_seconds - 1:
+            # Of a hub: the API server may end a watch at any time.
+            self.feed.disappointed()
         self.reflection.ended(boottime(), random.random())
         self._confirmer.watch_ended()
         self._kick.set()
@@ -262,6 +287,14 @@ class Reflector:
             self._owner.refused(stream, refusal)
         self._kick.set()
         stream.nudge()
+
+
+def _check_order(events: Sequence[Event], *, after: int) -> None:
+    """Raises `Malformed` where a hub goes backwards: an API server that did would be believed."""
+    for event in events:
+        if event.version < after:
+            raise Malformed(f"version {event.version} after {after}")
+        after = event.version
 
 
 def _trouble(status: int) -> Trouble:

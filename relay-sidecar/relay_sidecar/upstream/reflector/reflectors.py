@@ -22,16 +22,17 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import deletion_records
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.upstream.link_probe import LinkProbe
+from relay_sidecar.upstream.reflector.feed import Feed
 from relay_sidecar.upstream.reflector.reflector import Reflector
-from relay_sidecar.upstream.reflector.source import UpstreamSource
 
 
 class Reflectors:
-    """`spawn` runs a coroutine whose failure ends the process; `watch_timeout` in seconds."""
+    """`feed`: from where a stream comes. `spawn` runs a coroutine whose failure ends the process;
+    `watch_timeout` in seconds."""
 
     def __init__(
         self,
-        source: UpstreamSource,
+        feed: Callable[[Stream], Feed],
         journal: Journal,
         probe: LinkProbe,
         streams: Streams,
@@ -39,7 +40,7 @@ class Reflectors:
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         watch_timeout: int = WATCH_TIMEOUT,
     ) -> None:
-        self._source = source
+        self._feed = feed
         self._journal = journal
         self._probe = probe
         # As reported last: what is done about the link waits for the report.
@@ -52,13 +53,13 @@ class Reflectors:
     def start(self, stream: Stream) -> None:
         if stream in self._running:
             return
+        feed = self._feed(stream)
         reflector = Reflector(
             stream,
-            self._source,
+            feed,
             self._journal,
             self,
-            link=self._probe.link,
-            may_ask=self._may_ask,
+            may_ask=feed.may_ask(is_up=self._may_ask),
             watch_timeout=self._watch_timeout,
         )
         self._running[stream] = (reflector, self._spawn(reflector.run()))
@@ -78,10 +79,6 @@ class Reflectors:
     def is_up(self) -> bool:
         return self._probe.link.is_up(boottime())
 
-    @property
-    def answered_at(self) -> float:
-        return self._probe.answered_at
-
     def is_open(self, stream: Stream) -> bool:
         running = self._running.get(stream)
         return running is not None and running[0].is_open()
@@ -93,7 +90,7 @@ class Reflectors:
     def confirmed_at(self, stream: Stream) -> float:
         running = self._running.get(stream)
         if running is not None and running[0].was_live():
-            return max(stream.confirmed_at, self._probe.answered_at)
+            return max(stream.confirmed_at, running[0].feed.answered_at)
         return stream.confirmed_at
 
     def confirm(self, stream: Stream) -> None:
@@ -114,13 +111,23 @@ class Reflectors:
     def reopen(self) -> None:
         """Open watches go on over connections that are made now."""
         for reflector, _ in tuple(self._running.values()):
-            reflector.reopen()
+            if reflector.feed.is_cloud:
+                reflector.reopen()
+
+    def refresh(self) -> None:
+        """What the pool has changed."""
+        for reflector, _ in tuple(self._running.values()):
+            reflector.refresh(is_up=self._may_ask)
+
+    def source(self, stream: Stream) -> str:
+        running = self._running.get(stream)
+        return "" if running is None else running[0].feed.source
 
     def link(self, is_up: bool) -> None:
         """The link went or came back."""
         self._may_ask = is_up
         for reflector, _ in tuple(self._running.values()):
-            reflector.link(is_up)
+            reflector.link(reflector.feed.may_ask(is_up=is_up))
 
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
         """What it holds is doubtful; one that does not run lists before it does."""

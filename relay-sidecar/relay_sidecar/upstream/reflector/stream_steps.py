@@ -20,6 +20,7 @@ from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import EventsApplied
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import equal_record, list_record
+from relay_sidecar.upstream.reflector.feed import Feed
 
 # HTTP 429; what a stream is refused with that the relay has no room for.
 FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
@@ -35,11 +36,6 @@ class Owner(Protocol):
         to be listed."""
         ...
 
-    @property
-    def answered_at(self) -> float:
-        """Wall time of the latest sign of upstream."""
-        ...
-
 
 class StreamSteps:
     """Of one stream. `wake` makes its reflector look at what is to be done next."""
@@ -51,12 +47,14 @@ class StreamSteps:
         journal: Journal,
         owner: Owner,
         *,
+        feed: Feed,
         wake: Callable[[], None],
     ) -> None:
         self.stream = stream
         self.reflection = reflection
         self.journal = journal
         self.owner = owner
+        self.feed = feed
         self.wake = wake
         self._taking: asyncio.Task[None] | None = None
         # The last equality that is in the journal.
@@ -73,7 +71,7 @@ class StreamSteps:
     def note_confirmed(self) -> None:
         """It was live at upstream's latest answer, and may be no more from now on."""
         if self.was_live():
-            self.stream.known(known_at=-math.inf, confirmed_at=self.owner.answered_at)
+            self.stream.known(known_at=-math.inf, confirmed_at=self.feed.answered_at)
 
     # ── one step after another ──
 

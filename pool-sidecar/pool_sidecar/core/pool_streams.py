@@ -1,0 +1,97 @@
+"""The pool-scoped streams of a relay: what it says of them, and what peers are told. Pure.
+
+Guarantees: a stream that a peer calls live is fed by the API server itself, not by another relay;
+what the relay said counts for `STREAMS_VALID` seconds. What is no stream raises ValueError.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from pool_sidecar.core.pool_member import MAX_NAME
+
+# Of one relay: --pool-resource may be given so many times.
+MAX_STREAMS: Final = 16
+# Digits of a resourceVersion, which is an unsigned integer of 64 bits.
+MAX_DIGITS: Final = 20
+# Seconds for which the relay's word counts; it is asked each second.
+STREAMS_VALID: Final = 3.0
+# Seconds since all of them were live, for which they count as live: a watch that begins anew is to
+# be proved first, which takes some round trips.
+LIVE_GRACE: Final = 10.0
+LIVE: Final = "live"
+# The source of a stream that comes from the API server.
+CLOUD: Final = "cloud"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStream:
+    """`resource`: with its version, like services.v1. and endpointslices.v1.discovery.k8s.io."""
+
+    resource: str
+    is_live: bool
+    cursor: int
+
+    def document(self) -> dict[str, Any]:
+        return {"resource": self.resource, "live": self.is_live, "cursor": str(self.cursor)}
+
+    @classmethod
+    def parse(cls, found: Any) -> Self:
+        """Raises ValueError."""
+        match found:
+            case {"resource": str(resource), "live": bool(is_live), "cursor": str(cursor)}:
+                is_number = cursor.isascii() and cursor.isdecimal() and len(cursor) <= MAX_DIGITS
+                if is_number and 0 < len(resource) <= MAX_NAME:
+                    return cls(resource, is_live, int(cursor))
+        raise ValueError("a state with streams that are none")
+
+
+class RelayStreams:
+    """Of this node's relay, as its /status document says."""
+
+    def __init__(self) -> None:
+        self._seen_at = self._all_live_at = -math.inf
+        self._shared: tuple[PoolStream, ...] = ()
+
+    def observed(self, status: Mapping[str, Any], now: float) -> None:
+        """Raises ValueError where its streams are none."""
+        all_live_at = self._all_live_at
+        self.void()
+        match status:
+            case {"pool": {"streams": list(told)}} if len(told) <= MAX_STREAMS:
+                found = list(map(_parsed, told))
+            case {"pool": None} | {"link": _}:
+                found = []  # Of a relay that shows its peers nothing.
+            case _:
+                return
+        self._seen_at = now
+        self._shared = tuple(stream for _, stream in found if stream is not None)
+        self._all_live_at = now if all(is_live for is_live, _ in found) else all_live_at
+
+    def void(self) -> None:
+        self._seen_at = self._all_live_at = -math.inf
+
+    def are_live(self, now: float) -> bool:
+        """Whether its relay follows all that its peers are to have from it, wherever from; true of
+        one that is to show nothing."""
+        return self._is_fresh(now) and now - self._all_live_at <= LIVE_GRACE
+
+    def shared(self, now: float) -> tuple[PoolStream, ...]:
+        """What there is for peers."""
+        return self._shared if self._is_fresh(now) else ()
+
+    def _is_fresh(self, now: float) -> bool:
+        return now - self._seen_at <= STREAMS_VALID
+
+
+def _parsed(told: Any) -> tuple[bool, PoolStream | None]:
+    """Whether it is live, wherever from; and what peers are told, None before its first list."""
+    match told:
+        case {"state": str(state), "source": str(source), "cursor": cursor, **rest}:
+            is_live = state == LIVE
+            if cursor is None:
+                return is_live, None
+            shared = {**rest, "cursor": cursor, "live": is_live and source == CLOUD}
+            return is_live, PoolStream.parse(shared)
+    raise ValueError("a pool-scoped stream without state, source or cursor")

@@ -1,0 +1,165 @@
+"""What peers of the pool may read here: its pool-scoped streams, and nothing else.
+
+Guarantees: only who brings the token of the pool-sidecar is answered; only GET, LIST and WATCH of
+what --pool-resource names; only from streams that the API server itself feeds and that are live, so
+that no hub is fed by a hub, and nothing is asked of upstream for a peer. A watch ends when this is
+no longer so. Where it is not so, the answer is 503 with Retry-After.
+"""
+
+import asyncio
+import hmac
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NoReturn
+
+from aiohttp import hdrs
+
+from edge_sidecars.apimachinery.request.request_info import (
+    ListOptions,
+    RequestInfo,
+    representation,
+)
+from edge_sidecars.apimachinery.scope import ListScope
+from edge_sidecars.apimachinery.status import Refused, forbidden, unauthorized, unavailable
+from edge_sidecars.kubeapi.credentials import WatchedFiles
+from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.access.admission import CALLER, Caller, bearer_token
+from relay_sidecar.config.preload import Preload
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.streams.shared_streams import is_declared
+from relay_sidecar.streams.streams import Streams
+from relay_sidecar.upstream.reflector.feed import CLOUD
+from relay_sidecar.web.api import is_kept
+from relay_sidecar.web.reads.freshness import ReadSettings
+from relay_sidecar.web.reads.reads import Reads
+from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, by_name
+from relay_sidecar.web.responses import status_answer
+
+# Seconds for which a stream may lack the proof that nothing is missing: its watch begins anew.
+GRACE: Final = 3.0
+# Seconds between two looks at it.
+LOOK: Final = 0.5
+RETRY_AFTER: Final = "1"
+
+
+class PoolReads:
+    """`token`: of the pool-sidecar of this node."""
+
+    def __init__(
+        self,
+        declared: Sequence[Preload],
+        streams: Streams,
+        schemas: SelectableFields,
+        token: WatchedFiles[str],
+        settings: ReadSettings,
+    ) -> None:
+        self._declared = declared
+        self._streams = streams
+        self._token = token
+        self._reads = Reads(
+            _EveryPeer(),
+            _NoUpstream(),
+            streams,
+            schemas,
+            Journal(None),
+            replace(settings, reads_cache=True, shard_pushdown=False),
+        )
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            answer = await self._answer(request)
+        except Refused as refused:
+            answer = status_answer(refused.status)
+            if refused.status.code == 503:
+                answer.headers[hdrs.RETRY_AFTER] = RETRY_AFTER
+        return answer
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        given = bearer_token(request.headers.get(hdrs.AUTHORIZATION)) or ""
+        if not hmac.compare_digest(given.encode(), self._token.get().encode()):
+            raise Refused(unauthorized())
+        request[CALLER] = Caller()
+        info = RequestInfo.parse(request.method, request.raw_path)
+        if not info.is_resource or not is_kept(info, request.headers):
+            raise Refused(forbidden("", why="peers read pool-scoped resources only"))
+        read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
+        if info.verb == "get":
+            await self._wait_fed(by_name(info))
+            return await self._reads.get(read)
+        options = ListOptions.parse(info.query)
+        scope = ListScope(info.resource, info.namespace, options.labels, options.fields)
+        await self._wait_fed(scope)
+        if info.verb == "list":
+            # A page would be one of a list that upstream is asked for.
+            whole = replace(options, limit=0, continue_token="")
+            return await self._reads.list_or_watch(read, whole)
+        watching = asyncio.create_task(self._end_unfed(request, scope))
+        try:
+            return await self._reads.list_or_watch(read, options)
+        finally:
+            watching.cancel()
+
+    async def _wait_fed(self, scope: ListScope) -> None:
+        """Raises `Refused`."""
+        deadline = boottime() + GRACE
+        while not self._is_fed(scope):
+            if not self._is_shared(scope) or boottime() >= deadline:
+                raise Refused(unavailable(f"{scope} is no live stream of the API server here"))
+            await asyncio.sleep(LOOK)
+
+    async def _end_unfed(self, request: web.BaseRequest, scope: ListScope) -> None:
+        fed_at = boottime()
+        while boottime() - fed_at <= GRACE:
+            await asyncio.sleep(LOOK)
+            if self._is_fed(scope):
+                fed_at = boottime()
+        if request.transport is not None:
+            request.transport.close()
+
+    def _is_shared(self, scope: ListScope) -> bool:
+        """Whether a stream that runs here would answer, as soon as it is live."""
+        return any(
+            self._streams.is_started(stream) and stream.scope.covers(scope)
+            for stream in self._streams.of(scope.resource)
+            if any(is_declared(it, stream) for it in self._declared)
+        )
+
+    def _is_fed(self, scope: ListScope) -> bool:
+        """Whether a declared stream that holds this is live, and the API server's."""
+        return any(
+            self._streams.reflectors.source(stream) == CLOUD and self._streams.is_live(stream)
+            for stream in self._streams.covering(scope)
+            if any(is_declared(it, stream) for it in self._declared)
+        )
+
+
+class _EveryPeer:
+    """Members of the pool: what they may read, is what is declared."""
+
+    async def admit(self, request: web.BaseRequest) -> Caller:
+        return Caller()
+
+    async def may(
+        self, caller: Caller, info: RequestInfo, *, label_selector: str, field_selector: str
+    ) -> float:
+        return math.inf
+
+    def link(self, is_up: bool) -> None:
+        """Peers need no review."""
+
+    def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
+        return {}
+
+
+class _NoUpstream:
+    """For a peer, nothing is asked of it."""
+
+    is_up = False
+    is_relayed = False
+
+    async def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise Refused(unavailable("for peers, upstream is not asked"))
+
+    fetch = stream = write = forward = _refuse

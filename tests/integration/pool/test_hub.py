@@ -1,0 +1,236 @@
+"""N4 and N5: one stream of each pool-scoped resource at the API server while a hub leads, and no
+client that goes backwards, or lists again, when the source changes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.pool.hall import until
+from tests.integration.pool.hub_hall import (
+    BINDING,
+    BINDINGS,
+    PATHS,
+    SERVICES,
+    Readers,
+    Sharer,
+    Site,
+    sharing,
+)
+from tests.integration.relay.upstream import verbs
+from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.pods import lying_hub
+from tools.harness.pods.caller import Caller, Reply
+from tools.harness.pods.lying_hub import LyingHub
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def site(pool_plane: ControlPlane, tmp_path: Path) -> Iterator[Site]:
+    with sharing(pool_plane, tmp_path) as found:
+        yield found
+
+
+def test_n4_while_a_hub_leads_each_resource_is_watched_once_for_the_whole_pool(site: Site) -> None:
+    hub = site.wait_hub()
+    began = time.time()
+    followers = site.others(hub)
+    with Readers(list(site.sharers.values())) as readers:
+        site.wait_fed(hub)
+        readers.all_see_news(*site.sharers.values())
+        assert site.open_watches() == [("endpointslices", hub.name), ("services", hub.name)]
+        third = next(it for it in followers if it.candidate is None)
+        assert site.requests(third) == [], "it needed none, from its first list on"
+        for it in followers:
+            assert site.requests(it, since=began) == []
+            assert site.questions(it, since=began) == []
+        readers.assert_in_order(*site.sharers.values())
+        assert_shown_to_peers_alone(hub, third)
+
+
+def assert_shown_to_peers_alone(hub: Sharer, follower: Sharer) -> None:
+    """By the pool listeners of two relays, as they are asked on loopback."""
+    services, secret = PATHS[SERVICES], "/api/v1/secrets"
+    assert _asked(hub, services, token="").status == 401
+    assert _asked(hub, services, token="guessed").status == 401
+    assert _asked(hub, services).status == 200
+    assert _asked(hub, secret).status == 503
+    assert _asked(hub, "/api/v1").status == 403
+    assert _asked(hub, services, method="DELETE").status == 403
+    # It has them from the hub itself.
+    refused = _asked(follower, services)
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+
+
+def _asked(sharer: Sharer, path: str, *, token: str | None = None, method: str = "GET") -> Reply:
+    assert sharer.node.shared is not None
+    given = sharer.node.member.token if token is None else token
+    caller = Caller(f"http://{LOOPBACK}:{sharer.node.shared.port}")
+    return caller.ask(path, method=method, headers={"Authorization": f"Bearer {given}"})
+
+
+def fed(site: Site, readers: Readers) -> tuple[Sharer, list[Sharer]]:
+    """The hub, and the others, which it feeds."""
+    hub = site.wait_hub()
+    site.wait_fed(hub)
+    readers.all_see_news(*site.sharers.values())
+    return hub, site.others(hub)
+
+
+def assert_never_listed_again(site: Site, *sharers: Sharer, since: float) -> None:
+    for it in sharers:
+        found = verbs(site.requests(it, since=since))
+        assert "list" not in found, (it.name, found)
+
+
+def test_n5_when_the_hub_dies_its_followers_go_on_at_their_cursors_and_then_on_the_next_one(
+    site: Site,
+) -> None:
+    with Readers(list(site.sharers.values())) as readers:
+        hub, followers = fed(site, readers)
+        died = time.time()
+        hub.die()
+        readers.all_see_news(*followers)
+        successor = site.wait_hub(but=hub.name)
+        rest = site.others(hub, successor)
+        site.wait_fed(successor, *rest)
+        readers.all_see_news(*followers)
+        readers.assert_in_order(*followers)
+        assert_never_listed_again(site, *followers, since=died)
+        # One watch of each resource from the lost hub to the API server, at most: then the next
+        # hub has them; that one takes each over for good.
+        for it in followers:
+            watched = verbs(site.requests(it, since=died))
+            assert len(watched) <= 4, (it.name, watched)
+        running = [(resource, successor.name) for resource in ("endpointslices", "services")]
+        until(
+            lambda: [it for it in site.open_watches() if it[1] != hub.name] == running,
+            what="the API server is watched by the next hub alone",
+        )
+
+
+def test_n5_when_the_hub_leaves_in_order_its_followers_go_on_without_the_api_server(
+    site: Site,
+) -> None:
+    with Readers(list(site.sharers.values())) as readers:
+        hub, _ = fed(site, readers)
+        third = next(it for it in site.others(hub) if it.candidate is None)
+        left = time.time()
+        assert hub.candidate is not None
+        hub.candidate.terminate()
+        successor = site.wait_hub(but=hub.name)
+        site.wait_fed(successor)
+        readers.all_see_news(*site.sharers.values())
+        readers.assert_in_order(*site.sharers.values())
+        assert_never_listed_again(site, *site.sharers.values(), since=left)
+        for it in (third, hub):
+            assert site.requests(it, since=left) == [], it.sources()
+
+
+def test_n5_when_the_hub_is_cut_off_nobody_goes_backwards_and_it_is_fed_by_the_next_one(
+    site: Site,
+) -> None:
+    with Readers(list(site.sharers.values())) as readers:
+        hub, followers = fed(site, readers)
+        cut = time.time()
+        hub.node.link.black_hole()
+        readers.all_see_news(*followers)
+        successor = site.wait_hub(but=hub.name)
+        # Its own link is down: what it shares comes over the LAN.
+        site.wait_fed(successor)
+        readers.all_see_news(*site.sharers.values())
+        hub.node.link.heal()
+        until(lambda: hub.node.member.status()["ownLink"], what="its own link is up")
+        readers.all_see_news(*site.sharers.values())
+        readers.assert_in_order(*site.sharers.values())
+        assert_never_listed_again(site, *site.sharers.values(), since=cut)
+
+
+def test_n5_a_follower_whose_link_is_cut_stays_live_on_the_hub(site: Site) -> None:
+    with Readers(list(site.sharers.values())) as readers:
+        hub, _ = fed(site, readers)
+        third = next(it for it in site.others(hub) if it.candidate is None)
+        cut = time.time()
+        third.node.link.refuse()
+        until(lambda: not third.node.member.status()["ownLink"], what="it is cut off")
+        for _ in range(20):
+            assert third.is_fed_by(hub.name)
+            time.sleep(0.1)
+        readers.all_see_news(third)
+        third.node.link.heal()
+        until(lambda: third.node.member.status()["link"] == "Own", what="it is back")
+        assert third.is_fed_by(hub.name)
+        readers.all_see_news(third)
+        readers.assert_in_order(third)
+        assert site.requests(third, since=cut) == []
+
+
+LIES = (
+    lying_hub.garbled,
+    lying_hub.gone,
+    lying_hub.gone_as_an_event,
+    lying_hub.forbidden,
+    lying_hub.old,
+    lying_hub.ends_at_once,
+    lying_hub.silent,
+)
+# Seconds for which a hub is left after its first failure, twice as many after each further one.
+LEFT = 10.0
+
+
+def test_n5_a_hub_that_lies_makes_no_follower_go_backwards_list_again_or_loop(
+    pool_plane: ControlPlane, tmp_path: Path
+) -> None:
+    with (
+        LyingHub(dict.fromkeys(PATHS, "1"), LIES) as lying,
+        sharing(pool_plane, tmp_path, leaders=("s1",), lying=lying) as site,
+    ):
+        followers = [site.sharers["s2"], site.sharers["s3"]]
+        site.wait_hub()
+        asked_at = time.monotonic()
+        with Readers(followers) as readers:
+            readers.all_see_news(*followers)
+            began = time.time()
+            while len(lying.asked) <= len(LIES):
+                readers.all_see_news(*followers)
+                time.sleep(1.0)
+                assert time.monotonic() - asked_at < 20 * LEFT, lying.asked
+            readers.all_see_news(*followers)
+            readers.assert_in_order(*followers)
+            assert_never_listed_again(site, *followers, since=began)
+            times = 2 + math.log2(1 + (time.monotonic() - asked_at) / LEFT)
+            watches = [it for it in lying.asked if "watch=true" in it]
+            assert len(watches) <= len(followers) * len(PATHS) * times, lying.asked
+            # Beside a watch that it accepts, what it holds is asked for, while that lasts.
+            assert len(lying.asked) <= 3 * len(followers) * len(PATHS) * times, lying.asked
+            until(lambda: all(it.is_fed_by("cloud") for it in followers), what="it is left")
+
+
+def test_n4_a_relay_that_may_not_read_a_resource_gets_it_from_no_hub(
+    site: Site, pool_plane: ControlPlane
+) -> None:
+    hub = site.wait_hub()
+    third = next(it for it in site.others(hub) if it.candidate is None)
+    binding = expect(pool_plane.admin.get(f"{BINDINGS}/{BINDING}"))
+    binding["subjects"] = [
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"system:node:{it.name}"}
+        for it in site.others(third)
+    ]
+    expect(pool_plane.admin.put(f"{BINDINGS}/{BINDING}", binding))
+    until(lambda: _status(third) == 403, what="the API server denies it")
+    slices = next(it for it in PATHS if it != SERVICES)
+    assert third.caller.get(PATHS[slices], {"resourceVersion": "0"}).status == 403
+    # Services a node may read: the Node authorizer says so.
+    assert third.caller.get(PATHS[SERVICES], {"resourceVersion": "0"}).status == 200
+    until(lambda: third.streams() == {SERVICES: ("live", hub.name)}, what="its stream is fed")
+
+
+def _status(sharer: Sharer) -> int:
+    return sharer.caller.get(next(it for key, it in PATHS.items() if key != SERVICES)).status
