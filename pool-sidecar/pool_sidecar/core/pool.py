@@ -213,7 +213,7 @@ class Pool:
 
     def serves(self, now: float) -> bool:
         """Whether peers may read the pool-scoped streams of this node's relay."""
-        return any(it.is_live for it in self.streams.shared(now))
+        return self.streams.are_shown(now)
 
     def live(self, name: str, now: float) -> dict[str, int]:
         """Cursors of a peer's streams that are live, by its own word."""

@@ -20,6 +20,9 @@ STREAMS_VALID: Final = 3.0
 # Seconds since all of them were live, for which they count as live: a watch that begins anew is to
 # be proved first, which takes some round trips.
 LIVE_GRACE: Final = 10.0
+# Seconds since one of them was shown to peers, for which these still come in: the relay itself
+# waits for so long for a watch that begins anew, and refuses what is not live then.
+SHOWN_GRACE: Final = 3.0
 LIVE: Final = "live"
 # The source of a stream that comes from the API server.
 CLOUD: Final = "cloud"
@@ -51,12 +54,12 @@ class RelayStreams:
     """Of this node's relay, as its /status document says."""
 
     def __init__(self) -> None:
-        self._seen_at = self._all_live_at = -math.inf
+        self._seen_at = self._all_live_at = self._shown_at = -math.inf
         self._shared: tuple[PoolStream, ...] = ()
 
     def observed(self, status: Mapping[str, Any], now: float) -> None:
         """Raises ValueError where its streams are none."""
-        all_live_at = self._all_live_at
+        all_live_at, shown_at = self._all_live_at, self._shown_at
         self.void()
         match status:
             case {"pool": {"streams": list(told)}} if len(told) <= MAX_STREAMS:
@@ -68,14 +71,19 @@ class RelayStreams:
         self._seen_at = now
         self._shared = tuple(stream for _, stream in found if stream is not None)
         self._all_live_at = now if all(is_live for is_live, _ in found) else all_live_at
+        self._shown_at = now if any(it.is_live for it in self._shared) else shown_at
 
     def void(self) -> None:
-        self._seen_at = self._all_live_at = -math.inf
+        self._seen_at = self._all_live_at = self._shown_at = -math.inf
 
     def are_live(self, now: float) -> bool:
         """Whether its relay follows all that its peers are to have from it, wherever from; true of
         one that is to show nothing."""
         return self._is_fresh(now) and now - self._all_live_at <= LIVE_GRACE
+
+    def are_shown(self, now: float) -> bool:
+        """Whether there is anything for peers, or was a moment ago."""
+        return self._is_fresh(now) and now - self._shown_at <= SHOWN_GRACE
 
     def shared(self, now: float) -> tuple[PoolStream, ...]:
         """What there is for peers."""

@@ -13,41 +13,22 @@ from typing import Any
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
 from tests.integration.pool.hall import until
 from tests.integration.relay.upstream import is_question
-from tests.unit.manifests.built import containers, named, overlay
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.caller import Caller, Watching
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.lying_hub import LyingHub
-from tools.harness.pods.pool_accounts import token_of_pod
+from tools.harness.pods.pool_candidate import nodes_as_proxies, pool_candidate
 from tools.harness.pods.pool_controller import PoolControllerPod
 from tools.harness.pods.pool_member import PoolNode
 
-ACCOUNT, NAMESPACE = "pool-candidate", "edge-pool"
 SERVICES, SLICES = "services.v1.", "endpointslices.v1.discovery.k8s.io"
 PATHS = {SERVICES: "/api/v1/services", SLICES: "/apis/discovery.k8s.io/v1/endpointslices"}
 # Seconds: a link that has just come, a Lease that is missing; a bookmark of the API server, before
 # which a stream of one node may be too old for the window of another one; on a busy machine.
 TIMEOUT = 200.0
-BINDING = "nodes-as-proxies"
-BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-# As kube-proxy has it on the node, which kubeadm gives it by a ServiceAccount.
-PROXIES = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRoleBinding",
-    "metadata": {"name": BINDING},
-    "roleRef": {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": "ClusterRole",
-        "name": "system:node-proxier",
-    },
-    "subjects": [
-        {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
-    ],
-}
 
 
 @dataclass
@@ -243,32 +224,6 @@ def make(plane: ControlPlane) -> str:
     return name
 
 
-def candidate_of(
-    plane: ControlPlane, node: PoolNode, lease_file: Path, port: int, folder: Path
-) -> ElectorPod:
-    """As overlays/pool has it; `port`: where the member asks it. To be started."""
-    kubeconfig = write_kubeconfig(
-        folder / f"candidate-{node.name}.kubeconfig",
-        server=plane.server,
-        ca=plane.ca_bundle.read_bytes(),
-        credentials=token_of_pod(plane, ACCOUNT, node.name),
-    )
-    (container,) = containers(named(overlay("pool"), "DaemonSet", ACCOUNT))
-    told = {it["name"]: it["value"] for it in container["env"] if "value" in it}
-    member = f"http://{LOOPBACK}:{node.member.port}"
-    return ElectorPod(
-        node.name,
-        "",
-        [
-            *("--lease-file", str(lease_file), "--listen", f"{LOOPBACK}:{port}"),
-            *("--health-url", f"{member}/eligible", "--drain-url", f"{member}/drain"),
-            *("--kubeconfig", str(kubeconfig)),
-        ],
-        environ={**told, "POD_NAME": f"{ACCOUNT}-{node.name}", "POD_NAMESPACE": NAMESPACE},
-        guardian=plane.guardian,
-    )
-
-
 @contextmanager
 def sharing(
     plane: ControlPlane,
@@ -281,11 +236,7 @@ def sharing(
     lan, pool = Reservation(), f"share-{secrets.token_hex(3)}"
     with ExitStack() as stack:
         stack.callback(lan.release)
-        stack.callback(
-            plane.admin.delete,
-            f"{BINDINGS}/{BINDING}",
-        )
-        expect(plane.admin.post(BINDINGS, PROXIES))
+        stack.enter_context(nodes_as_proxies(plane))
         stack.enter_context(PoolControllerPod(plane, folder)).wait_leading()
         sharers: dict[str, Sharer] = {}
         for number, name in enumerate(("s1", "s2", "s3"), 1):
@@ -319,7 +270,7 @@ def sharing(
                 node.member.start()
             candidate = None
             if name in leaders:
-                candidate = candidate_of(plane, node, lease_file, elector.port, folder)
+                candidate = pool_candidate(plane, node, lease_file, elector.port, folder)
                 stack.enter_context(candidate).start(wait=False).port = elector.port
             sharers[name] = Sharer(node, candidate)
         yield Site(plane, sharers)

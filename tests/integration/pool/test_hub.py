@@ -12,8 +12,6 @@ import pytest
 
 from tests.integration.pool.hall import until
 from tests.integration.pool.hub_hall import (
-    BINDING,
-    BINDINGS,
     PATHS,
     SERVICES,
     Readers,
@@ -28,6 +26,7 @@ from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods import lying_hub
 from tools.harness.pods.caller import Caller, Reply
 from tools.harness.pods.lying_hub import LyingHub
+from tools.harness.pods.pool_candidate import BINDING, BINDINGS
 
 pytestmark = pytest.mark.slow
 

@@ -9,6 +9,7 @@ from pool_sidecar.core.pool_member import Link
 from pool_sidecar.core.pool_streams import (
     LIVE_GRACE,
     MAX_STREAMS,
+    SHOWN_GRACE,
     STREAMS_VALID,
     PoolStream,
     RelayStreams,
@@ -59,6 +60,18 @@ def test_a_watch_that_begins_anew_costs_nobody_the_lead() -> None:
     assert not any(stream.is_live for stream in it.shared(10.0 + LIVE_GRACE))
     assert it.are_live(10.0 + LIVE_GRACE)
     assert not it.are_live(10.1 + LIVE_GRACE)
+
+
+def test_peers_come_in_while_a_watch_begins_anew_and_never_for_what_a_hub_feeds() -> None:
+    """As when a hub has just begun to lead."""
+    it = observed(told())
+    assert it.are_shown(10.0)
+    it.observed(status(told(state="catching up")), 10.0 + SHOWN_GRACE)
+    assert it.are_shown(10.0 + SHOWN_GRACE)
+    it.observed(status(told(state="catching up")), 11.0 + SHOWN_GRACE)
+    assert not it.are_shown(11.0 + SHOWN_GRACE)
+    assert not observed(told(source="n3")).are_shown(10.0)
+    assert not RelayStreams().are_shown(10.0)
 
 
 def test_what_the_relay_said_counts_for_some_seconds() -> None:

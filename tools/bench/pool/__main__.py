@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tools.bench.figures import columns, spread
 from tools.bench.pool.crowd import cost, member_in_a_crowd
 from tools.bench.pool.many_nodes import controller_memory
+from tools.bench.pool.one_stream import measured
 from tools.bench.pool.three_nodes import Site, pool_plane, running_controller
 from tools.bench.progress import say
 from tools.bench.report import Report, report_file, run
@@ -28,6 +29,12 @@ LAN = "LAN of a member, 64 members"
 PROCESSOR = "processor of a member, 64 members"
 CROWDED = "RSS of a member, 64 members"
 CONTROLLER = "RSS of the controller"
+WAN = "links' bytes of changes, pool of 5, by one relay's"
+LIVE = "followers live again, hub killed"
+LISTS = "their lists for it"
+LED = "another hub, hub killed"
+FED = "followers on the next hub, hub stopped"
+REQUESTS = "their requests to the API server for it"
 
 # pool.md, section 1.
 TARGETS: dict[str, tuple[str, Target, str]] = {
@@ -40,6 +47,12 @@ TARGETS: dict[str, tuple[str, Target, str]] = {
     PROCESSOR: ("%", at_most(4, "% of a core"), ""),
     CROWDED: ("MiB", never_above(48, "MiB"), ""),
     CONTROLLER: ("MiB", never_above(200, "MiB"), ""),
+    WAN: ("", at_most(1.15), "5 without a pool"),
+    LIVE: ("s", never_above(8, "s"), "YurtHub's leader hub: 40-50 s (its documents)"),
+    LISTS: ("", never_above(0), ""),
+    LED: ("s", never_above(21, "s"), ""),
+    FED: ("s", never_above(4, "s"), ""),
+    REQUESTS: ("", never_above(0), ""),
 }
 PUBLISHED = (
     "not run beside: YurtCoordinator, an API server and etcd a pool (its documents); grace: "
@@ -107,6 +120,15 @@ def _measure(options: Options, values: defaultdict[str, list[float]]) -> None:
         values[LAN].append(found.lan / 1000)
         values[PROCESSOR].append(found.processor)
         values[CROWDED].append(found.memory)
+    with pool_plane() as plane, running_controller(plane):
+        say("a pool of 5 that shares its streams")
+        ratios, handed_over, lost = measured(plane, runs=options.runs, window=options.window)
+        values[WAN] += ratios
+        values[LIVE] += (it.live for it in lost)
+        values[LISTS] += (it.lists for it in lost)
+        values[LED] += (it.led for it in lost)
+        values[FED] += (it.fed for it in handed_over)
+        values[REQUESTS] += (it.requests for it in handed_over)
     with pool_plane() as plane, running_controller(plane) as pod:
         values[CONTROLLER] += controller_memory(plane, pod, options.nodes)
 

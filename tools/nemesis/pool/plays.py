@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from tools.nemesis.elector.faults import Draw
 from tools.nemesis.pool.faults import LAN, NODE, PROCESS, SPLIT, WAN
 from tools.nemesis.pool.testbed import NAMES
+from tools.nemesis.pool.verdict import GRACE, WELL_BEFORE
 
 # Seconds: of faults in a storm; until a node that is off has been judged and its pods are gone.
 SHORTEST, LONGEST = 1.0, 60.0
 UNTIL_GONE = 135.0
 # Until a whole site that is cut is lost, and its control workload gone; until a node is lost.
 UNTIL_LOST = 75.0
+# After which nothing of an earlier play counts for what was well before.
+UNTIL_WELL = WELL_BEFORE + GRACE + 5.0
 # After which a borrower has given up a lender that stands still, and what it had sent.
 HELD = 4.0
 PAUSE = 6.0
@@ -56,7 +59,8 @@ def _draw(chance: random.Random) -> list[Draw]:
 
 
 def _dead_alone(chance: random.Random) -> Cues:
-    return [Cue(0.0, Draw("power off", chance.choice(NAMES), UNTIL_GONE, 0.0))]
+    """After a while in which all is well: so it has to be judged in time."""
+    return [Cue(UNTIL_WELL, Draw("power off", chance.choice(NAMES), UNTIL_GONE, 0.0))]
 
 
 def _reboot(chance: random.Random) -> Cues:
