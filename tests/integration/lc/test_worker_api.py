@@ -87,7 +87,8 @@ def _told(**changes: object) -> bytes:
     [
         (b"{", JSON, 400, "no JSON"),
         (b"[]", JSON, 400, "not an object"),
-        (b'{"a":' * 5000 + b"1" + b"}" * 5000, JSON, 400, "no JSON"),
+        # Python 3.13 reads as deep as that, and finds no worker in it.
+        (b'{"a":' * 5000 + b"1" + b"}" * 5000, JSON, 400, "the body"),
         (_told(name="other"), JSON, 400, "the path names worker"),
         (_told(namespace=7), JSON, 400, "namespace is not a text"),
         (_told(results={}), JSON, 400, "results"),
