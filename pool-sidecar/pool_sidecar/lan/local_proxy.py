@@ -1,12 +1,13 @@
 """For processes of this node: CONNECT, their way to the API server over a lent link, and GET
 /relay/PEER/..., which reads the relay of a peer.
 
-Guarantees: only who knows the token gets through, and only to this node's API server; the bytes
-are TLS between the client and the API server, of which neither this process nor a lender sees more
-than sizes and times. A tunnel ends as soon as its lender is no longer the one of now, but for some
-seconds in which it may end in order where the own link is back. A lender that gives no more
-connections keeps those that it gave (429); where this process itself wants one, for the heartbeat,
-the newest of the others makes room. Processes without the token take no place from those with it.
+Guarantees: only who knows the token gets through, and only to this node's API server or to what a
+peer's relay shows; what goes to the API server is TLS between the client and it, of which neither
+this process nor a lender sees more than sizes and times. A tunnel ends as soon as its lender is no
+longer the one of now, but for some seconds in which it may end in order where the own link is back.
+A lender that gives no more connections keeps those that it gave (429); where this process itself
+wants one, for the heartbeat, the newest of the others makes room. Processes without the token take
+no place from those with it.
 """
 
 import asyncio

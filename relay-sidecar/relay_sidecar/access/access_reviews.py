@@ -1,5 +1,5 @@
 """How upstream is asked about a caller: with that very token, which needs no further rights; about
-the relay itself, with its own credential ("" in place of a token).
+the relay itself, with its own credential (None in place of a token).
 
 SelfSubjectReview says whose it is (Kubernetes 1.28 and later), SelfSubjectAccessReview what that
 user may. Nothing is remembered here.
@@ -55,7 +55,7 @@ class Reviews:
             extra=tuple(sorted((str(key), tuple(map(str, extra[key]))) for key in extra)),
         )
 
-    async def may(self, token: str, attributes: Attributes) -> tuple[bool, str]:
+    async def may(self, token: str | None, attributes: Attributes) -> tuple[bool, str]:
         """Whether it is allowed, and the authorizer's reason."""
         status = await self._post(WHAT, token, attributes.review())
         is_allowed = status.get("allowed") is True
@@ -64,10 +64,12 @@ class Reviews:
             raise ApiError(500, "InternalError", str(status["evaluationError"]))
         return is_allowed, str(status.get("reason") or "")
 
-    async def _post(self, path: str, token: str, review: dict[str, object]) -> dict[str, Any]:
+    async def _post(
+        self, path: str, token: str | None, review: dict[str, object]
+    ) -> dict[str, Any]:
         """The review's status."""
         headers = [("Content-Type", "application/json"), ("Accept", "application/json")]
-        if token:
+        if token is not None:
             headers.append(("Authorization", f"Bearer {token}"))
         body = json.dumps(review, separators=(",", ":")).encode()
         request = Request(
@@ -76,7 +78,7 @@ class Reviews:
             header_timeout=self._timeout,
             headers=headers,
             body=body,
-            identity="caller" if token else "own",
+            identity="own" if token is None else "caller",
             is_decoded=True,
             # It changes nothing.
             max_idle=math.inf,

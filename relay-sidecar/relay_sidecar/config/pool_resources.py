@@ -28,7 +28,10 @@ _REFUSED: Final = frozenset(
     }
 )
 _REFUSED_GROUPS: Final = frozenset(
-    {"authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io"}
+    {
+        *("authentication.k8s.io", "authorization.k8s.io", "rbac.authorization.k8s.io"),
+        *("admissionregistration.k8s.io", "certificates.k8s.io"),
+    }
 )
 
 

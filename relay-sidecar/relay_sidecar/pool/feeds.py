@@ -19,8 +19,7 @@ from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.core.pool_sources import PoolSources
 from relay_sidecar.core.stream.reflection import LinkVerdict
-from relay_sidecar.core.stream.source_choice import CLOUD as THE_CLOUD
-from relay_sidecar.core.stream.source_choice import SourceChoice
+from relay_sidecar.core.stream.source_choice import API_SERVER, SourceChoice
 from relay_sidecar.streams.shared_streams import is_shared
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.link_probe import LinkProbe
@@ -115,7 +114,7 @@ class PoolFeed:
 
     @property
     def is_cloud(self) -> bool:
-        return self._choice.hub == THE_CLOUD
+        return self._choice.hub == API_SERVER
 
     @property
     def is_wrong(self) -> bool:

@@ -1,8 +1,8 @@
 """What the relay's own credential may, before a hub is believed in its place.
 
 Guarantees: a stream comes from a hub only where the API server lets this relay list and watch all
-of it; that is asked at most once in `ttl` seconds, and while nobody can be asked, the last answer
-counts. Without one, the answer is no.
+of it; an answer counts for `ttl` seconds, and for longer while there is no other. Without one, it
+is no.
 """
 
 import asyncio
@@ -17,12 +17,11 @@ from relay_sidecar.core.access.authorizer import Attributes
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.streams.stream import Stream
 
-# Whether the owner of a token is allowed this, and why. Raises `ApiError` and `Unreachable`.
-Review = Callable[[str, Attributes], Awaitable[tuple[bool, str]]]
+# Whether the owner of a token, or with None the relay itself, is allowed this, and why. Raises
+# `ApiError` and `Unreachable`.
+Review = Callable[[str | None, Attributes], Awaitable[tuple[bool, str]]]
 
 VERBS: Final = ("list", "watch")
-# The relay's own credential, in place of a caller's token.
-OWN: Final = ""
 # Scopes, the latest ones; a relay has some dozens of streams.
 MAX_KNOWN: Final = 1000
 
@@ -68,6 +67,6 @@ class OwnRights:
                 field_selector=str(scope.fields),
                 label_selector=str(scope.labels),
             )
-            if not (await self._review(OWN, attributes))[0]:
+            if not (await self._review(None, attributes))[0]:
                 return False
         return True

@@ -8,7 +8,7 @@ for here.
 """
 
 from http import HTTPStatus
-from typing import Final, NoReturn
+from typing import Final
 
 from edge_sidecars.apimachinery.request.request_info import (
     ListOptions,
@@ -121,18 +121,6 @@ class EndpointViewApi:
         if version is not None and version > self._view.stream.version:
             # Of another life, or another relay: what is here now is not what comes after it.
             raise Refused(expired(version, self._view.stream.version))
-
-
-class NoUpstream:
-    """Nothing of the view is anywhere else."""
-
-    is_up = False
-    is_relayed = False
-
-    async def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise unreachable()
-
-    fetch = stream = write = forward = _refuse
 
 
 class BuiltInFields:

@@ -11,7 +11,7 @@ import hmac
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import Final
 
 from aiohttp import hdrs
 
@@ -36,6 +36,7 @@ from relay_sidecar.web.reads.freshness import ReadSettings
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, by_name
 from relay_sidecar.web.responses import status_answer
+from relay_sidecar.web.upstream import NoUpstream
 
 # Seconds for which a stream may lack the proof that nothing is missing: its watch begins anew.
 GRACE: Final = 3.0
@@ -60,7 +61,7 @@ class PoolReads:
         self._token = token
         self._reads = Reads(
             _EveryPeer(),
-            _NoUpstream(),
+            NoUpstream(_not_asked),
             streams,
             schemas,
             Journal(None),
@@ -153,13 +154,5 @@ class _EveryPeer:
         return {}
 
 
-class _NoUpstream:
-    """For a peer, nothing is asked of it."""
-
-    is_up = False
-    is_relayed = False
-
-    async def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise Refused(unavailable("for peers, upstream is not asked"))
-
-    fetch = stream = write = forward = _refuse
+def _not_asked() -> Refused:
+    return Refused(unavailable("for peers, upstream is not asked"))

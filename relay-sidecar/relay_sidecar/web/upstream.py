@@ -1,6 +1,7 @@
 """The API server as handlers of requests see it: what passes a client's request on."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NoReturn, Protocol
 
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -41,3 +42,19 @@ class Upstream(Protocol):
         """`shards`: of a LIST or WATCH, to which the answer is reduced, whatever upstream knows of
         them or, where `tells_shards`, is asked. Raises `Refused` where it cannot be."""
         ...
+
+
+class NoUpstream:
+    """For who answers from its streams alone: whatever would be asked of upstream raises
+    `refusal()`."""
+
+    is_up = False
+    is_relayed = False
+
+    def __init__(self, refusal: Callable[[], Exception]) -> None:
+        self._refusal = refusal
+
+    async def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    fetch = stream = write = forward = _refuse

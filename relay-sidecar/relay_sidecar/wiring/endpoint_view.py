@@ -13,8 +13,10 @@ from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.web.api import Api
-from relay_sidecar.web.endpoint_view import BuiltInFields, EndpointViewApi, NoUpstream
+from relay_sidecar.web.endpoint_view import BuiltInFields, EndpointViewApi
+from relay_sidecar.web.reads.freshness import unreachable
 from relay_sidecar.web.reads.reads import Reads
+from relay_sidecar.web.upstream import NoUpstream
 from relay_sidecar.wiring.limits import settings_of
 from relay_sidecar.wiring.node_pool import NodePool
 
@@ -40,5 +42,7 @@ def endpoint_view(
     )
     pool.on_line.append(view.kick)
     settings = replace(settings_of(config), reads_cache=True, shard_pushdown=False)
-    reads = Reads(access, NoUpstream(), view.streams, BuiltInFields(), Journal(None), settings)
+    reads = Reads(
+        access, NoUpstream(unreachable), view.streams, BuiltInFields(), Journal(None), settings
+    )
     return EndpointViewApi(api, access, reads, view, streams, logs_refusals=config.log_refusals)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import Any, NoReturn
+from typing import Any
 
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.local_apiserver.core.api_errors import not_served
@@ -21,6 +21,7 @@ from relay_sidecar.telemetry.status import (
 )
 from relay_sidecar.web.local_api import LocalApi, NoReflectors
 from relay_sidecar.web.reads.reads import Reads
+from relay_sidecar.web.upstream import NoUpstream
 from relay_sidecar.wiring.limits import limits_of, settings_of
 from relay_sidecar.wiring.report import RelayReport
 
@@ -37,7 +38,7 @@ class LocalRelay:
         )
         fields, settings = _LocalFields(origin), settings_of(config)
         # All objects are in the origin.
-        reads = Reads(access, _NoUpstream(), streams, fields, Journal(None), settings)
+        reads = Reads(access, NoUpstream(not_served), streams, fields, Journal(None), settings)
         self.api = LocalApi(access, reads, origin)
         self.report = RelayReport(
             config,
@@ -66,18 +67,6 @@ class LocalRelay:
     def start(self) -> None:
         """The listener is open."""
         self.report.lack = ""
-
-
-class _NoUpstream:
-    """There is none to ask."""
-
-    is_up = False
-    is_relayed = False
-
-    async def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise not_served()
-
-    fetch = stream = write = forward = _refuse
 
 
 class _LocalFields:

@@ -44,6 +44,8 @@ def test_any_resource_that_is_the_same_for_all_members_may_be_shared() -> None:
         "tokenreviews.authentication.k8s.io",
         "subjectaccessreviews.authorization.k8s.io",
         "certificatesigningrequests.certificates.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
     ],
 )
 def test_what_is_secret_or_says_who_is_who_is_refused(text: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relay_sidecar.core.stream.source_choice import (
-    CLOUD,
+    API_SERVER,
     EXPIRED_LEFT,
     FIRST_LEFT,
     GOOD,
@@ -37,21 +37,21 @@ def opened(choice: SourceChoice, hubs: Sequence[str], now: float) -> str:
 
 def test_the_hub_comes_first_and_the_api_server_where_there_is_none() -> None:
     choice = SourceChoice()
-    assert opened(choice, [], 0.0) == CLOUD
+    assert opened(choice, [], 0.0) == API_SERVER
     assert choice.is_wrong(["n1"], 2.0), "there is a hub now"
     assert opened(choice, ["n1"], 2.0) == "n1"
     assert not choice.is_wrong(["n1", "n2"], 4.0)
     assert choice.is_wrong(["n2"], 6.0), "another one leads"
     assert opened(choice, ["n2"], 6.0) == "n2"
     assert choice.is_wrong([], 8.0)
-    assert opened(choice, [], 8.0) == CLOUD
+    assert opened(choice, [], 8.0) == API_SERVER
 
 
 def test_from_a_lost_hub_to_the_api_server_there_is_one_delay_of_chance() -> None:
     choice = SourceChoice()
     opened(choice, ["n1"], 0.0)
     waits = choice.open([], 1.0, 0.75, is_lost=True)
-    assert (waits.hub, waits.delay) == (CLOUD, 0.75 * SPREAD)
+    assert (waits.hub, waits.delay) == (API_SERVER, 0.75 * SPREAD)
     assert choice.open([], 3.0, 0.75, is_lost=True).delay == 0.0
     assert choice.open([], 9.0, 0.75, is_lost=True).delay == 0.0, "it is there already"
 
@@ -75,7 +75,7 @@ def test_a_hub_that_fails_is_left_for_longer_each_time_until_it_was_good() -> No
         assert opened(choice, ["n1"], now) == "n1"
         choice.failed(now)
         since = now
-        while choice.open(["n1"], now, 0.0, is_lost=False).hub == CLOUD:
+        while choice.open(["n1"], now, 0.0, is_lost=False).hub == API_SERVER:
             now += 0.5
         left.append(now - since)
     assert left == [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0]
@@ -102,7 +102,7 @@ def test_a_hub_that_is_silent_for_longer_than_bookmarks_take_is_left() -> None:
     choice.heard(50.0)
     assert not choice.is_wrong(["n1"], 50.0 + SILENT)
     assert choice.is_wrong(["n1"], 50.1 + SILENT)
-    assert opened(choice, ["n1"], 50.1 + SILENT) == CLOUD
+    assert opened(choice, ["n1"], 50.1 + SILENT) == API_SERVER
 
 
 def test_what_is_left_is_one_hub_not_the_next_one() -> None:
@@ -156,14 +156,14 @@ class Stream:
 
     def look(self, step: Step, now: float) -> None:
         choice = self.choice
-        if self.is_open and choice.hub in step.failing and choice.hub != CLOUD:
+        if self.is_open and choice.hub in step.failing and choice.hub != API_SERVER:
             choice.failed(now)
             self.is_open = False
         if self.is_open and choice.is_wrong(step.hubs, now):
             self.is_open = False
-        if self.is_open and choice.hub == CLOUD and not step.is_up:
+        if self.is_open and choice.hub == API_SERVER and not step.is_up:
             self.is_open = False
-        if choice.hub != CLOUD:
+        if choice.hub != API_SERVER:
             choice.heard(now)
         # Whatever fails in one moment is asked for in that moment.
         for _ in range(10):
@@ -184,8 +184,8 @@ def played(steps: Sequence[Step], make: Callable[[], SourceChoice]) -> None:
             before = len(stream.asked)
             stream.look(step, now)
             for at, hub in stream.asked[before:]:
-                assert hub == CLOUD or hub in step.hubs, f"{hub} is no hub at {at}"
-                assert hub != CLOUD or step.is_up, "nobody is there"
+                assert hub == API_SERVER or hub in step.hubs, f"{hub} is no hub at {at}"
+                assert hub != API_SERVER or step.is_up, "nobody is there"
             failed |= step.failing
             if step.is_up or set(step.hubs) - failed:
                 assert stream.is_open, f"something could be read at {now}"

@@ -24,7 +24,7 @@ from tools.harness.controlplane.build import BuildError, go_environment, go_tool
 LOCK: Final = Path("tools/requirements/node.txt")
 # Go's names by those of `uname -m`.
 GOARCH: Final = {"aarch64": "arm64", "x86_64": "amd64"}
-# glibc 2.17 and later; PEP 600.
+# PEP 600: nodes with glibc 2.28 or later (Debian 10, RHEL 8).
 _PLATFORMS: Final = ("manylinux_2_17", "manylinux2014", "manylinux_2_28")
 _INSTALL: Final = Path(__file__).with_name("install")
 

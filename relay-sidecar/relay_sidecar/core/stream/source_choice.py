@@ -29,13 +29,13 @@ SPREAD: Final = 2.0
 EXPIRED_LEFT: Final = 80.0
 # Seconds; a hub passes those bookmarks on. Less than `reflection` waits for an API server.
 SILENT: Final = 87.0
-# The API server.
-CLOUD: Final = ""
+# In place of a hub's name.
+API_SERVER: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """`hub`: a peer's name, or `CLOUD`; to be asked in `delay` seconds."""
+    """`hub`: a peer's name, or `API_SERVER`; to be asked in `delay` seconds."""
 
     hub: str
     delay: float = 0.0
@@ -45,7 +45,7 @@ class SourceChoice:
     """Of one stream. `hubs` are the peers that may feed it now, the best first."""
 
     def __init__(self) -> None:
-        self.hub = CLOUD
+        self.hub = API_SERVER
         self._began_at = self._heard_at = -math.inf
         self._left_until: dict[str, float] = {}
         self._failures: dict[str, int] = {}
@@ -56,26 +56,26 @@ class SourceChoice:
         """What to ask next; `chance` is from [0, 1). `is_lost`: where there is no hub, others have
         lost it in the same moment, and the API server is within reach."""
         hub = self._usable(hubs, now)
-        if hub == CLOUD and self._was_fed and is_lost:
-            self.hub, self._was_fed = CLOUD, False
-            return Opening(CLOUD, chance * SPREAD)
-        self.hub, self._was_fed = hub, hub != CLOUD
+        if hub == API_SERVER and self._was_fed and is_lost:
+            self.hub, self._was_fed = API_SERVER, False
+            return Opening(API_SERVER, chance * SPREAD)
+        self.hub, self._was_fed = hub, hub != API_SERVER
         self._began_at = self._heard_at = now
         return Opening(hub)
 
     def may_ask(self, hubs: Sequence[str], now: float, *, is_up: bool) -> bool:
-        return is_up or self._usable(hubs, now) != CLOUD
+        return is_up or self._usable(hubs, now) != API_SERVER
 
     def is_wrong(self, hubs: Sequence[str], now: float) -> bool:
         """Whether the request that runs is to end: another source comes first, or the hub is none
         any more, or has been silent for too long."""
-        if self.hub != CLOUD and now - self._heard_at > SILENT:
+        if self.hub != API_SERVER and now - self._heard_at > SILENT:
             self.failed(now)
         return self._usable(hubs, now) != self.hub
 
     def is_fed(self, hubs: Sequence[str], now: float) -> bool:
         """Whether a hub feeds it, and is one still."""
-        return self.hub != CLOUD and self.hub in hubs
+        return self.hub != API_SERVER and self.hub in hubs
 
     def heard(self, now: float) -> None:
         """Something came from the hub."""
@@ -84,7 +84,7 @@ class SourceChoice:
     def failed(self, now: float, *, is_expired: bool = False) -> None:
         """What the hub did is no answer, or cannot be believed; `is_expired`: it said that its
         window begins after the stream's version."""
-        if self.hub == CLOUD:
+        if self.hub == API_SERVER:
             return
         failures = 0 if now - self._began_at >= GOOD else self._failures.get(self.hub, 0)
         left = exponential(failures, first=FIRST_LEFT, longest=LONGEST_LEFT)
@@ -96,4 +96,4 @@ class SourceChoice:
         self._left_until[self.hub] = now + left
 
     def _usable(self, hubs: Sequence[str], now: float) -> str:
-        return next((it for it in hubs if now >= self._left_until.get(it, -math.inf)), CLOUD)
+        return next((it for it in hubs if now >= self._left_until.get(it, -math.inf)), API_SERVER)
