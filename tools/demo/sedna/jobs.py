@@ -51,7 +51,8 @@ class Jobs:
         last = conditions[-1] if conditions else {}
         new, old = _evaluated(conditions)
         return Progress(
-            stage=f"{last['stage']} {last['type']}" if last else "",
+            # What is wrong with the job as a whole is of no stage.
+            stage=" ".join(last[it] for it in ("stage", "type") if last.get(it)),
             round=last.get("round", 0),
             precision=new,
             was=old,
