@@ -30,23 +30,31 @@ CLOUD: Final = "cloud"
 
 @dataclass(frozen=True, slots=True)
 class PoolStream:
-    """`resource`: with its version, like services.v1. and endpointslices.v1.discovery.k8s.io."""
+    """`resource`: with its version, like services.v1. and endpointslices.v1.discovery.k8s.io;
+    `cursor`: the version up to which it is known; `window`: the oldest from which a watch of it may
+    begin, 0 of a relay that does not say."""
 
     resource: str
     is_live: bool
     cursor: int
+    window: int = 0
 
     def document(self) -> dict[str, Any]:
-        return {"resource": self.resource, "live": self.is_live, "cursor": str(self.cursor)}
+        return {
+            "resource": self.resource,
+            "live": self.is_live,
+            "cursor": str(self.cursor),
+            "window": str(self.window),
+        }
 
     @classmethod
     def parse(cls, found: Any) -> Self:
         """Raises ValueError."""
         match found:
-            case {"resource": str(resource), "live": bool(is_live), "cursor": str(cursor)}:
-                is_number = cursor.isascii() and cursor.isdecimal() and len(cursor) <= MAX_DIGITS
-                if is_number and 0 < len(resource) <= MAX_NAME:
-                    return cls(resource, is_live, int(cursor))
+            case {"resource": str(resource), "live": bool(is_live), "cursor": cursor, **rest}:
+                if 0 < len(resource) <= MAX_NAME:
+                    window = _version(rest.get("window", "0"))
+                    return cls(resource, is_live, _version(cursor), window)
         raise ValueError("a state with streams that are none")
 
 
@@ -91,6 +99,13 @@ class RelayStreams:
 
     def _is_fresh(self, now: float) -> bool:
         return now - self._seen_at <= STREAMS_VALID
+
+
+def _version(found: Any) -> int:
+    match found:
+        case str(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= MAX_DIGITS:
+            return int(digits)
+    raise ValueError("a stream with a version that is none")
 
 
 def _parsed(told: Any) -> tuple[bool, PoolStream | None]:

@@ -42,6 +42,7 @@ def _streams(state: LanState) -> Document:
     return {
         "node": state.node,
         "cursors": {it.resource: str(it.cursor) for it in state.streams},
+        "windows": {it.resource: str(it.window) for it in state.streams},
         "live": [it.resource for it in state.streams if it.is_live],
     }
 

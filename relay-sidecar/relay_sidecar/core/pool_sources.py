@@ -32,10 +32,11 @@ MAX_DIGITS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PeerStreams:
-    """Of one peer's relay, by resource: where each stream stands; which ones are live, and fed by
-    the API server."""
+    """Of one peer's relay, by resource: where each stream stands; from where on a watch may begin;
+    which ones are live, and fed by the API server."""
 
     cursors: Mapping[str, int] = field(default_factory=dict)
+    windows: Mapping[str, int] = field(default_factory=dict)
     live: frozenset[str] = frozenset()
 
 
@@ -121,6 +122,11 @@ class PoolSources:
         known = (self._line.hub, *(it for it in former if it != self._line.hub))
         return [it for it in known if self._is_hub(it, resource, now)]
 
+    def window(self, node: str, resource: str) -> int:
+        """The oldest version from which a watch of that peer's stream may begin, by its word."""
+        peer = self._line.peers.get(node)
+        return 0 if peer is None else peer.windows.get(resource, 0)
+
     def _is_hub(self, node: str, resource: str, now: float) -> bool:
         peer = self._line.peers.get(node)
         if peer is None:
@@ -151,16 +157,23 @@ def _peers(found: Any) -> dict[str, PeerStreams]:
 def _peer(found: Any) -> tuple[str, PeerStreams]:
     match found:
         case {"node": str(node)} if 0 < len(node) <= MAX_NAME:
-            cursors, live = found.get("cursors") or {}, found.get("live") or []
-            is_whole = isinstance(cursors, dict) and isinstance(live, list)
-            if is_whole and len(cursors) <= MAX_STREAMS and all(isinstance(it, str) for it in live):
-                told = {resource: _cursor(cursor) for resource, cursor in cursors.items()}
-                return node, PeerStreams(told, frozenset(live) & told.keys())
+            cursors, live = _versions(found.get("cursors")), found.get("live") or []
+            if isinstance(live, list) and all(isinstance(it, str) for it in live):
+                windows = _versions(found.get("windows"))
+                return node, PeerStreams(cursors, windows, frozenset(live) & cursors.keys())
     raise ValueError("a peer without a node, or with streams that are none")
 
 
-def _cursor(found: Any) -> int:
+def _versions(found: Any) -> dict[str, int]:
+    """By resource."""
+    told = found or {}
+    if not isinstance(told, dict) or len(told) > MAX_STREAMS:
+        raise ValueError("a peer with streams that are none")
+    return {resource: _version(version) for resource, version in told.items()}
+
+
+def _version(found: Any) -> int:
     is_number = isinstance(found, str) and found.isascii() and found.isdecimal()
     if not is_number or len(found) > MAX_DIGITS:
-        raise ValueError("a cursor that is none")
+        raise ValueError("a version that is none")
     return int(found)

@@ -136,8 +136,8 @@ class PoolFeed:
             if self._sources.hubs(self._resource, now) and not self._stream.is_doubtful:
                 is_allowed = await self._may_read(self._stream)
                 self._denied_until = -math.inf if is_allowed else boottime() + DENIED_FOR
-            hubs = [] if self._stream.is_doubtful else self._hubs(boottime())
             now = boottime()
+            hubs = [] if self._stream.is_doubtful else self._asked_anew(now)
             is_lost = self._cloud.link.is_up(now) and not self._sources.leads(now)
             opening = self._choice.open(hubs, now, random.random(), is_lost=is_lost)
             if not opening.delay:
@@ -204,7 +204,20 @@ class PoolFeed:
         return f"{PREFIX}{self._choice.hub}{path}"
 
     def _hubs(self, now: float) -> list[str]:
-        return [] if now < self._denied_until else self._sources.hubs(self._resource, now)
+        """That may feed it: to the one that does it does not matter where its window begins."""
+        if now < self._denied_until:
+            return []
+        hubs = self._sources.hubs(self._resource, now)
+        return [it for it in hubs if it == self._choice.hub or self._is_held(it)]
+
+    def _asked_anew(self, now: float) -> list[str]:
+        return [it for it in self._hubs(now) if self._is_held(it)]
+
+    def _is_held(self, hub: str) -> bool:
+        """Whether a watch from where this stream stands may begin there; a list may."""
+        collection = self._stream.collection
+        window = self._sources.window(hub, self._resource)
+        return not collection.is_synced or window <= collection.cursor
 
 
 def _bounded(body: bytearray) -> None:

@@ -185,16 +185,19 @@ class EndpointViewStatus:
 @dataclass(frozen=True, kw_only=True)
 class SharedStreamStatus:
     """A stream that peers of the pool may read; the fields as `StreamStatus` has them. `cursor`:
-    the version up to which its watchers have been told all; None before the first list."""
+    the version up to which its watchers have been told all; `window`: the oldest from which a watch
+    may begin; both None before the first list."""
 
     resource: str
     state: StreamState
     source: str
     cursor: int | None
+    window: int | None
 
     def document(self) -> dict[str, Any]:
-        cursor = None if self.cursor is None else str(self.cursor)
-        return {**asdict(self), "cursor": cursor}
+        versions = {"cursor": self.cursor, "window": self.window}
+        told = {name: None if it is None else str(it) for name, it in versions.items()}
+        return {**asdict(self), **told}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,13 +106,16 @@ class RelayReport:
         stream = shared_stream(self._streams, declared)
         if stream is None:
             name = f"{declared.plural}.{declared.group}"
-            return SharedStreamStatus(resource=name, state="idle", source="", cursor=None)
+            return SharedStreamStatus(
+                resource=name, state="idle", source="", cursor=None, window=None
+            )
         collection = stream.collection
         return SharedStreamStatus(
             resource=str(stream.scope.resource),
             state=self._state(stream, is_live=self._streams.is_live(stream)),
             source=self._streams.reflectors.source(stream),
             cursor=collection.cursor if collection.is_synced else None,
+            window=collection.window_start if collection.is_synced else None,
         )
 
     def _state(self, stream: Stream, *, is_live: bool) -> StreamState:

@@ -43,6 +43,14 @@ def test_one_that_a_hub_feeds_is_live_here_and_not_for_peers() -> None:
     assert it.are_live(10.0)
 
 
+def test_peers_are_told_from_where_on_a_watch_may_begin() -> None:
+    (stream,) = observed(told(window="812001")).shared(10.0)
+    assert (stream.cursor, stream.window) == (812345, 812001)
+    assert PoolStream.parse(stream.document()) == stream
+    with pytest.raises(ValueError, match="version that is none"):
+        observed(told(window=None))
+
+
 @pytest.mark.parametrize(
     "stream",
     [told(state="catching up"), told(state="idle", source="", cursor=None)],

@@ -74,6 +74,8 @@ def test_the_next_line_takes_the_place_of_the_last_one() -> None:
         line(peers=[{"node": "n2", "cursors": {"services.v1.": 7}}]),
         line(peers=[{"node": "n2", "cursors": {"services.v1.": "-7"}}]),
         line(peers=[{"node": "n2", "cursors": {"services.v1.": "9" * 21}}]),
+        line(peers=[{"node": "n2", "windows": {"services.v1.": 7}}]),
+        line(peers=[{"node": "n2", "windows": ["services.v1."]}]),
         line(peers=[{"node": f"n{number}"} for number in range(65)]),
     ],
 )
@@ -113,6 +115,13 @@ def test_the_hub_is_the_peer_that_leads_and_whose_stream_is_live() -> None:
     assert sources.hubs(SERVICES, NOW) == ["n2"]
     assert sources.hubs("secrets.v1.", NOW) == []
     assert sources.hubs(SERVICES, NOW + MAX_VALID) == [], "nobody says so any more"
+
+
+def test_where_the_window_of_a_peer_begins_is_its_word() -> None:
+    sources = PoolSources()
+    heard(sources, "n2", NOW, peer("n2") | {"windows": {SERVICES: "5"}}, peer("n4"))
+    assert sources.window("n2", SERVICES) == 5
+    assert sources.window("n4", SERVICES) == 0, "one that does not say is asked"
 
 
 def test_a_hub_whose_watch_begins_anew_is_one_for_some_seconds() -> None:
