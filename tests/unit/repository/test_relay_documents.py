@@ -95,7 +95,11 @@ def _status() -> RelayStatus:
                 expiration_seconds=3607,
             )
         ],
-        shared=[SharedStreamStatus(resource="pods.v1.", state="idle", source="", cursor=None)],
+        shared=[
+            SharedStreamStatus(
+                resource="pods.v1.", state="idle", source="", cursor=None, window=None
+            )
+        ],
     )
 
 
