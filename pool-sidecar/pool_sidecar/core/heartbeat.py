@@ -17,6 +17,8 @@ MICRO: Final = 1_000_000
 LOOK_EVERY: Final = 10.0
 # Seconds; one that is older by this node's clock, kubelet did not renew in its turn.
 STALE: Final = 8.0
+# Seconds of age by which kubelet has renewed in its turn, if it can: 10, and 4% of chance.
+IN_TURN: Final = 11.0
 # Seconds by which one may be ahead of this node's clock: one that is further was written before the
 # clock was set back, and tells nothing of its age.
 AHEAD: Final = 1.0
@@ -99,9 +101,11 @@ class Heartbeat:
         # Two looks may come soon after each other.
         stands = now - self._last_since > STALE
         is_healthy = healthy_at is not None and 0 <= now - healthy_at <= HEALTHY_FOR
-        if not (is_healthy and (is_stale or stands)):
+        if not (is_stale or stands):
+            # It may have been kubelet's last one: that shows before the next look is due.
+            self._due = min(self._due, now + max(IN_TURN - age, RETRY))
             return None
-        return max(wall, lease.renewed + 1)
+        return max(wall, lease.renewed + 1) if is_healthy else None
 
 
 def seen(lease: Any) -> LeaseSeen:

@@ -212,8 +212,10 @@ class Pool:
         return peer is not None and peer.may_lead and is_claimed
 
     def serves(self, now: float) -> bool:
-        """Whether peers may read the pool-scoped streams of this node's relay."""
-        return self.streams.are_shown(now)
+        """Whether peers may read the pool-scoped streams of this node's relay: it shows what is
+        live, and while nobody lends a link, what it knew."""
+        is_pending = self.link(now) is Link.NONE
+        return self.streams.are_shown(now) or (is_pending and bool(self.streams.shared(now)))
 
     def live(self, name: str, now: float) -> dict[str, int]:
         """Cursors of a peer's streams that are live, by its own word."""

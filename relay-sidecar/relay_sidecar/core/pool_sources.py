@@ -4,7 +4,8 @@ Pure. Guarantees: a line holds for the seconds that it names, at most `MAX_VALID
 there were no pool. What is no such line raises ValueError, and changes nothing. A hub is one that
 leads and whose stream is live, or was within `LIVE_GRACE` seconds, since a stream is not live while
 its watch begins anew; one that leads no more, and whose stream is live, is one for `FORMER` seconds
-more, so that an orderly change of hubs costs the link nothing. Whose node leads has no hub.
+more, so that an orderly change of hubs costs the link nothing. Whose node leads has no hub. One
+that lied is none for a while.
 """
 
 import json
@@ -87,6 +88,12 @@ class PoolSources:
         # When the stream of a peer was live last, and when a peer led last.
         self._live_at: dict[tuple[str, str], float] = {}
         self._led_at: dict[str, float] = {}
+        # Hubs that lied: until when they feed nothing.
+        self._shunned: dict[str, float] = {}
+
+    def shun(self, node: str, until: float) -> None:
+        """It is no hub here until then."""
+        self._shunned[node] = until
 
     def heard(self, line: SourcesLine, now: float) -> None:
         self._line, self.valid_until = line, now + line.valid_for
@@ -122,6 +129,18 @@ class PoolSources:
         known = (self._line.hub, *(it for it in former if it != self._line.hub))
         return [it for it in known if self._is_hub(it, resource, now)]
 
+    def ahead(self, resource: str, version: int, now: float) -> list[str]:
+        """The peers whose relays know that resource beyond `version`, the furthest first."""
+        if not self._is_valid(now):
+            return []
+        cursors = {it: peer.cursors.get(resource, 0) for it, peer in self._line.peers.items()}
+        found = [
+            it
+            for it, cursor in cursors.items()
+            if cursor > version and now >= self._shunned.get(it, -math.inf)
+        ]
+        return sorted(found, key=lambda it: (-cursors[it], it))
+
     def window(self, node: str, resource: str) -> int:
         """The oldest version from which a watch of that peer's stream may begin, by its word."""
         peer = self._line.peers.get(node)
@@ -129,7 +148,7 @@ class PoolSources:
 
     def _is_hub(self, node: str, resource: str, now: float) -> bool:
         peer = self._line.peers.get(node)
-        if peer is None:
+        if peer is None or now < self._shunned.get(node, -math.inf):
             return False
         if node == self._line.hub:
             return now - self._live_at.get((node, resource), -math.inf) <= LIVE_GRACE

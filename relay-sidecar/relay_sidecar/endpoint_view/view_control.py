@@ -1,5 +1,6 @@
 """How current the stream of the view is: as current as the stream of upstream that it follows."""
 
+from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.core.stream.commands import ListEvidence
@@ -52,6 +53,9 @@ class ViewControl:
 
     def compare(self, stream: Stream, listed: ListEvidence) -> None:
         """No list comes from elsewhere."""
+
+    async def adopt(self, stream: Stream, page: Page, *, confirmed_at: float) -> bool:
+        return False
 
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
         """It is listed again with what it follows."""

@@ -1,8 +1,8 @@
 """Pool-scoped streams of this relay: each comes from the pool's hub, or from the API server.
 
 Guarantees: a hub is asked only about resources that --pool-resource names, only by LIST and WATCH,
-and only for what this relay's own credential may list and watch; what it answers is bounded in
-bytes and seconds. Which source comes first says `core/stream/source_choice.py`.
+and only for what this relay's own credential may list and watch. Which source comes first says
+`core/stream/source_choice.py`.
 """
 
 import asyncio
@@ -20,18 +20,12 @@ from relay_sidecar.config.preload import Preload
 from relay_sidecar.core.pool_sources import PoolSources
 from relay_sidecar.core.stream.reflection import LinkVerdict
 from relay_sidecar.core.stream.source_choice import API_SERVER, SourceChoice
+from relay_sidecar.pool.hub_reads import HubReads
 from relay_sidecar.streams.shared_streams import is_shared
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector.feed import CLOUD, CloudFeed, Feed
 from relay_sidecar.upstream.reflector.source import UpstreamSource
-
-# Where the pool-sidecar of this node takes reads of a peer's relay.
-PREFIX: Final = "/relay/"
-# Seconds for a whole list, as a client's first one; a LAN has it in less.
-LIST_WITHIN: Final = 60.0
-# Bytes; more is left to the API server.
-MAX_LIST: Final = 64 * 1024 * 1024
 
 # Seconds; then it is asked again what the relay may read, by a watch that is opened anew.
 DENIED_FOR: Final = 60.0
@@ -41,15 +35,14 @@ MayRead = Callable[[Stream], Awaitable[bool]]
 
 
 class Feeds:
-    """`hubs`: as `UpstreamSource` for the local proxy of the pool-sidecar. A callable for
-    `Reflectors`."""
+    """A callable for `Reflectors`."""
 
     def __init__(
         self,
         declared: Sequence[Preload],
         sources: PoolSources,
         cloud: UpstreamSource,
-        hubs: UpstreamSource,
+        hubs: HubReads,
         probe: LinkProbe,
         may_read: MayRead,
     ) -> None:
@@ -75,7 +68,7 @@ class PoolFeed:
         stream: Stream,
         sources: PoolSources,
         cloud: CloudFeed,
-        hubs: UpstreamSource,
+        hubs: HubReads,
         may_read: MayRead,
     ) -> None:
         self._stream = stream
@@ -168,17 +161,7 @@ class PoolFeed:
         if self.is_cloud:
             return await self._cloud.page(path, params, accept=accept, arrived=arrived, aged=aged)
         ages: list[float] = []
-        try:
-            async with asyncio.timeout(LIST_WITHIN):
-                body = await self._asked.page(
-                    self._at_hub(path),
-                    params,
-                    accept=accept,
-                    arrived=_bounded,
-                    aged=ages.append,
-                )
-        except TimeoutError as error:
-            raise Unreachable(f"no list of {self.source} within {LIST_WITHIN:g}s") from error
+        body = await self._asked.page(self.source, path, params, accept=accept, aged=ages.append)
         if ages:
             raise Unreachable(f"{self.source} is cut off itself")
         if arrived is not None:
@@ -190,7 +173,7 @@ class PoolFeed:
     ) -> AsyncGenerator[Sequence[bytes], None]:
         if self.is_cloud:
             return self._cloud.batches(path, params)
-        return self._of_hub(self._asked.batches(self._at_hub(path), params))
+        return self._of_hub(self._asked.batches(self.source, path, params))
 
     async def _of_hub(
         self, batches: AsyncGenerator[Sequence[bytes], None]
@@ -199,9 +182,6 @@ class PoolFeed:
             async for lines in batches:
                 self._choice.heard(boottime())
                 yield lines
-
-    def _at_hub(self, path: str) -> str:
-        return f"{PREFIX}{self._choice.hub}{path}"
 
     def _hubs(self, now: float) -> list[str]:
         """That may feed it: to the one that does it does not matter where its window begins."""
@@ -218,8 +198,3 @@ class PoolFeed:
         collection = self._stream.collection
         window = self._sources.window(hub, self._resource)
         return not collection.is_synced or window <= collection.cursor
-
-
-def _bounded(body: bytearray) -> None:
-    if len(body) > MAX_LIST:
-        raise Unreachable(f"a list of over {MAX_LIST} bytes")

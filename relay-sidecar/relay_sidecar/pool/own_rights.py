@@ -1,12 +1,13 @@
 """What the relay's own credential may, before a hub is believed in its place.
 
 Guarantees: a stream comes from a hub only where the API server lets this relay list and watch all
-of it; an answer counts for `ttl` seconds, and for longer while there is no other. Without one, it
-is no.
+of it; an answer counts for `ttl` seconds, and for longer while there is no other, also after a
+restart. Without one, it is no.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
 from edge_sidecars.apimachinery.scope import ListScope
@@ -15,45 +16,72 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.access.authorizer import Attributes
 from relay_sidecar.core.link import UpstreamLink
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob
 from relay_sidecar.streams.stream import Stream
 
 # Whether the owner of a token, or with None the relay itself, is allowed this, and why. Raises
 # `ApiError` and `Unreachable`.
 Review = Callable[[str | None, Attributes], Awaitable[tuple[bool, str]]]
 
+# The journal's.
+SPACE: Final = "own-rights"
 VERBS: Final = ("list", "watch")
 # Scopes, the latest ones; a relay has some dozens of streams.
 MAX_KNOWN: Final = 1000
 
 
 class OwnRights:
-    """`review`: of `Reviews`; `ttl` in seconds."""
+    """`review`: of `Reviews`; `saved`: what an earlier life left in `SPACE`; `ttl` in seconds."""
 
-    def __init__(self, review: Review, link: UpstreamLink, *, ttl: float) -> None:
+    def __init__(
+        self,
+        review: Review,
+        link: UpstreamLink,
+        journal: Journal,
+        saved: Mapping[bytes, bytes],
+        *,
+        ttl: float,
+    ) -> None:
         self._review = review
         self._link = link
+        self._journal = journal
         self._ttl = ttl
-        self._known: dict[ListScope, tuple[bool, float]] = {}
+        # By scope: the answer, and when it was asked for.
+        self._known = {it.decode(errors="replace"): (True, -math.inf) for it in saved}
         self._asking = asyncio.Lock()
+        journal.rewrite_from(self._state)
 
     async def may_read(self, stream: Stream) -> bool:
-        scope = stream.scope
+        scope = str(stream.scope)
         async with self._asking:
             now = boottime()
-            is_allowed, asked_at = self._known.get(scope, (False, None))
-            is_old = asked_at is None or now - asked_at >= self._ttl
-            if not (is_old and self._link.is_up(now)):
-                return is_allowed
+            was_allowed, asked_at = self._known.get(scope, (False, -math.inf))
+            if now - asked_at < self._ttl or not self._link.is_up(now):
+                return was_allowed
             try:
-                is_allowed = await self._asked(scope)
+                is_allowed = await self._asked(stream.scope)
             except (ApiError, Unreachable) as error:
                 logger.debug("own rights are not known", extra=fields(stream=scope, why=error))
-                return is_allowed
+                return was_allowed
             self._known.pop(scope, None)
             self._known[scope] = is_allowed, now
+            if is_allowed != was_allowed:
+                self._keep(scope, is_allowed=is_allowed)
             if len(self._known) > MAX_KNOWN:
-                del self._known[next(iter(self._known))]
+                oldest = next(iter(self._known))
+                if self._known.pop(oldest)[0]:
+                    self._keep(oldest, is_allowed=False)
             return is_allowed
+
+    def _keep(self, scope: str, *, is_allowed: bool) -> None:
+        """Only what is allowed: nothing known is no."""
+        self._journal.send(Blob(SPACE, scope.encode(), b"" if is_allowed else None))
+
+    def _state(self) -> Iterator[Blob]:
+        for scope, (is_allowed, _) in self._known.items():
+            if is_allowed:
+                yield Blob(SPACE, scope.encode(), b"")
 
     async def _asked(self, scope: ListScope) -> bool:
         for verb in VERBS:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.resources import ResourceName
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.stream import Stream
@@ -20,6 +21,10 @@ class ReflectorControl(Protocol):
 
     def confirm(self, stream: Stream) -> None: ...
     def compare(self, stream: Stream, listed: ListEvidence) -> None: ...
+    async def adopt(self, stream: Stream, page: Page, *, confirmed_at: float) -> bool:
+        """Whether a list that a peer had at that wall time took the place of what is here."""
+        ...
+
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None: ...
     def stands_at(self, resource: ResourceName, version: int) -> None: ...
 

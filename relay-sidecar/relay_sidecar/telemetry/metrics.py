@@ -41,6 +41,7 @@ class RelayCounters:
     relists: int = 0
     slow_watchers: int = 0
     tokens_replayed: int = 0
+    lying_hubs: int = 0
 
     def received(self, size: int) -> None:
         self.bytes_received += size
@@ -213,6 +214,11 @@ def _counted(counters: RelayCounters) -> list[Metric]:
             "relay_tokens_replayed_total",
             "TokenRequests that were answered with a kept answer.",
             counters.tokens_replayed,
+        ),
+        _counter(
+            "relay_lying_hubs_total",
+            "How often a hub of the pool told what the API server does not: left for an hour.",
+            counters.lying_hubs,
         ),
     ]
 

@@ -8,6 +8,7 @@ source.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
@@ -61,6 +62,9 @@ class NoReflectors:
 
     def compare(self, stream: Stream, listed: ListEvidence) -> None:
         """No list comes from elsewhere."""
+
+    async def adopt(self, stream: Stream, page: Page, *, confirmed_at: float) -> bool:
+        return False
 
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
         """There is nothing else."""

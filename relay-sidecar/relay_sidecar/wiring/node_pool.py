@@ -10,13 +10,20 @@ from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
 from relay_sidecar.access.access_reviews import Reviews
+from relay_sidecar.config.config import Config
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.core.pool_sources import PoolSources, SourcesLine
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Saved
+from relay_sidecar.pool import own_rights
 from relay_sidecar.pool.detour import Detour, NeighbourProxy
 from relay_sidecar.pool.feeds import Feeds
 from relay_sidecar.pool.follower import follow
+from relay_sidecar.pool.hub_reads import HubReads
 from relay_sidecar.pool.own_rights import OwnRights
+from relay_sidecar.pool.peer_states import PeerStates
+from relay_sidecar.pool.spot_check import SpotCheck
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
@@ -25,6 +32,35 @@ from relay_sidecar.web.pool_reads import PoolReads
 from relay_sidecar.web.reads.freshness import ReadSettings
 from relay_sidecar.web.reads.selection import SelectableFields
 from relay_sidecar.wiring.access import Spawn
+
+
+class SharedSources:
+    """From where the pool-scoped streams of this relay come."""
+
+    def __init__(
+        self,
+        declared: Sequence[Preload],
+        sources: PoolSources,
+        cloud: UpstreamSource,
+        hubs: HubReads,
+        probe: LinkProbe,
+        rights: OwnRights,
+    ) -> None:
+        self._declared = declared
+        self._sources = sources
+        self._cloud = cloud
+        self._hubs = hubs
+        self._link = probe.link
+        self._rights = rights
+        self.feeds = Feeds(declared, sources, cloud, hubs, probe, rights.may_read)
+
+    def start(self, streams: Streams, spawn: Spawn, *, is_own_link_up: Callable[[], bool]) -> None:
+        peers = PeerStates(
+            self._declared, self._sources, self._hubs, streams, self._link, self._rights
+        )
+        check = SpotCheck(streams, self._sources, self._cloud, is_own_link_up=is_own_link_up)
+        spawn(peers.run())
+        spawn(check.run())
 
 
 class NodePool:
@@ -46,27 +82,31 @@ class NodePool:
     def sources(self) -> PoolSources:
         return self.proxy.sources
 
-    def feeds(
+    def share(
         self,
-        declared: Sequence[Preload],
+        config: Config,
         cloud: UpstreamSource,
         transport: ApiTransport,
         probe: LinkProbe,
-        *,
-        timeout: float,
-        access_ttl: float,
-    ) -> Feeds:
-        """`transport`: to upstream, as `cloud`; times in seconds."""
+        journal: Journal,
+        saved: Saved,
+    ) -> "SharedSources":
+        """`transport`: to upstream, as `cloud`."""
         hubs = UpstreamSource(
             self._hubs,
-            request_timeout=timeout,
+            request_timeout=config.request_timeout,
             met=lambda evidence: None,
             authenticated=lambda status: None,
             counters=RelayCounters(),
         )
-        review = Reviews(transport, timeout=timeout).may
-        rights = OwnRights(review, probe.link, ttl=access_ttl)
-        return Feeds(declared, self.sources, cloud, hubs, probe, rights.may_read)
+        rights = OwnRights(
+            Reviews(transport, timeout=config.request_timeout).may,
+            probe.link,
+            journal,
+            saved.kept.get(own_rights.SPACE, {}),
+            ttl=config.access_ttl,
+        )
+        return SharedSources(config.shared, self.sources, cloud, HubReads(hubs), probe, rights)
 
     def reads(
         self,

@@ -5,32 +5,18 @@ Answers before the first contact with upstream: what the last run persisted is t
 """
 
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
 from edge_sidecars.apimachinery.resources import ResourceName
-from edge_sidecars.kubeapi import (
-    MAX_AGE,
-    POOLED_FOR,
-    SILENCE,
-    ApiTransport,
-    ConnectProxy,
-    Credentials,
-    Unreachable,
-)
+from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
 from edge_sidecars.runtime.cli.values import BadInput
-from edge_sidecars.runtime.process import VERSION
 from edge_sidecars.walstore.files import DirectoryInUse
 from relay_sidecar.access.admission import Access
 from relay_sidecar.config.config import Config
-from relay_sidecar.core.link import UpstreamLink
-from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
-from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
@@ -44,16 +30,19 @@ from relay_sidecar.upstream.documents.schemas import Schemas
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.persisted_verdict import PersistedVerdict
 from relay_sidecar.upstream.proxy import Proxy
-from relay_sidecar.upstream.reflector.feed import CloudFeed, Feed
-from relay_sidecar.upstream.reflector.reflectors import Reflectors
-from relay_sidecar.upstream.reflector.source import UpstreamSource
 from relay_sidecar.web.api import Api
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.wiring.access import OpenedAccess, Spawn, open_access
-from relay_sidecar.wiring.limits import limits_of, settings_of
+from relay_sidecar.wiring.limits import settings_of
 from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.upkeep import DOCUMENTS_INTERVAL, DocumentRefresh, keep_preloaded
+from relay_sidecar.wiring.upstream import (
+    followed_streams,
+    upstream_link,
+    upstream_source,
+    upstream_transport,
+)
 
 if TYPE_CHECKING:
     from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
@@ -64,18 +53,9 @@ if TYPE_CHECKING:
 
 # Seconds for which the first requests wait to learn whether there is an upstream.
 FIRST_VERDICT = 0.3
-# In intervals of the probe, since rare probes are for a link that is to be quiet: how long an idle
-# connection is kept; how long one may be silent before the kernel asks, where a bookmark comes
-# sooner (with 15 s: 75 s, kube-apiserver's longest time without one); how old discovery may be when
-# the link goes; how long a watch lasts at most, and a connection is used (with 15 s: an hour,
-# kube-apiserver's own time for a watch that asks for none. Each new one costs a TLS handshake, and
-# a watch a list to prove itself).
-KEPT_INTERVALS = 2
-SILENT_INTERVALS = 5
+# In intervals of the probe, since rare probes are for a link that is to be quiet: how old discovery
+# may be when the link goes.
 DOCUMENT_INTERVALS = 120
-USED_INTERVALS = 240
-# Seconds; the limit of one probe.
-PROBE_TIMEOUT = 0.9
 
 
 class Relay:
@@ -102,7 +82,20 @@ class Relay:
         self._journal = journal
         self._pool: tuple[NodePool, Detour] | None = None
         self.pool_reads: PoolReads | None = None
-        self._streams = streams = _streams(config, transport, probe, journal, pool, spawn)
+        counters = RelayCounters()
+        source = upstream_source(config, transport, probe, counters)
+        self._shared = (
+            None if pool is None else pool.share(config, source, transport, probe, journal, saved)
+        )
+        self._streams = streams = followed_streams(
+            config,
+            source,
+            probe,
+            journal,
+            counters,
+            feeds=None if self._shared is None else self._shared.feeds,
+            spawn=spawn,
+        )
         restore(streams, saved, now=time.monotonic(), wall=time.time())
         self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
         document_source = DocumentSource(
@@ -206,10 +199,10 @@ class Relay:
 
             secrets, saved = unseal(config, config.keep_secrets, journal, saved)
         pool = _node_pool(config, stack)
-        connect = partial(_transport, config, credentials, stack)
+        connect = partial(upstream_transport, config, credentials, stack)
         transport = connect() if pool is None else connect(proxy=pool.proxy)
         verdict = PersistedVerdict(journal, saved.kept.get(persisted_verdict.SPACE, {}))
-        probe = LinkProbe(transport, _link(config, was_down=verdict.was_down))
+        probe = LinkProbe(transport, upstream_link(config, was_down=verdict.was_down))
         probe.on_change.append(verdict.link)
         opened = await open_access(
             config, transport, credentials, journal, saved, probe, stack, spawn=spawn
@@ -231,7 +224,7 @@ class Relay:
             detour = pool.detour(
                 probe,
                 own=connect(),
-                own_link=partial(_link, config, was_down=True),
+                own_link=partial(upstream_link, config, was_down=True),
                 moved=relay._streams.reflectors.reopen,
                 refresh=relay._streams.reflectors.refresh,
                 spawn=spawn,
@@ -250,6 +243,10 @@ class Relay:
         if self._pool is not None:
             pool, detour = self._pool
             pool.start(detour, self._spawn)
+            if self._shared is not None:
+                self._shared.start(
+                    self._streams, self._spawn, is_own_link_up=lambda: detour.is_own_up
+                )
             if self.pool_reads is not None:
                 # Who may lead has at hand what peers are to have from it.
                 for shared in self._config.shared:
@@ -284,82 +281,12 @@ class Relay:
         )
 
 
-def _streams(
-    config: Config,
-    transport: ApiTransport,
-    probe: LinkProbe,
-    journal: Journal,
-    pool: "NodePool | None",
-    spawn: Spawn,
-) -> Streams:
-    counters = RelayCounters()
-    source = UpstreamSource(
-        transport,
-        request_timeout=config.request_timeout,
-        met=probe.met,
-        authenticated=probe.authenticated,
-        counters=counters,
-    )
-
-    def from_upstream(stream: Stream) -> Feed:
-        return CloudFeed(source, probe)
-
-    feed: Callable[[Stream], Feed] = from_upstream
-    if pool is not None:
-        feed = pool.feeds(
-            config.shared,
-            source,
-            transport,
-            probe,
-            timeout=config.request_timeout,
-            access_ttl=config.access_ttl,
-        )
-
-    def connect(owner: Streams) -> Reflectors:
-        return Reflectors(
-            feed,
-            journal,
-            probe,
-            owner,
-            spawn=spawn,
-            watch_timeout=int(max(USED_INTERVALS * config.probe_interval, WATCH_TIMEOUT)),
-        )
-
-    return Streams(connect, MinResourceVersion(), limits_of(config), counters)
-
-
 def _node_pool(config: Config, stack: AsyncExitStack) -> "NodePool | None":
     if config.pool is None or config.pool_token_file is None:
         return None
     from relay_sidecar.wiring.node_pool import NodePool
 
     return NodePool(config.pool, config.pool_token_file, config.pool_connect, stack)
-
-
-def _transport(
-    config: Config,
-    credentials: Credentials,
-    stack: AsyncExitStack,
-    *,
-    proxy: Callable[[], ConnectProxy | None] = lambda: None,
-) -> ApiTransport:
-    at_rest = config.probe_interval
-    transport = ApiTransport(
-        credentials,
-        user_agent=f"relay-sidecar/{VERSION}",
-        pooled_for=max(KEPT_INTERVALS * at_rest, POOLED_FOR),
-        silence=max(SILENT_INTERVALS * at_rest, SILENCE),
-        max_age=max(USED_INTERVALS * at_rest, MAX_AGE),
-        proxy=proxy,
-    )
-    stack.push_async_callback(transport.close)
-    return transport
-
-
-def _link(config: Config, *, was_down: bool) -> UpstreamLink:
-    return UpstreamLink(
-        probe_interval=config.probe_interval, probe_timeout=PROBE_TIMEOUT, was_down=was_down
-    )
 
 
 def _secrets_status(secrets: "SealedSecrets | None") -> SecretsStatus:

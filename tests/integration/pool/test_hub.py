@@ -17,6 +17,7 @@ from tests.integration.pool.hub_hall import (
     Readers,
     Sharer,
     Site,
+    make,
     sharing,
 )
 from tests.integration.relay.upstream import verbs
@@ -169,6 +170,50 @@ def test_n5_a_follower_whose_link_is_cut_stays_live_on_the_hub(site: Site) -> No
         readers.all_see_news(third)
         readers.assert_in_order(third)
         assert site.requests(third, since=cut) == []
+
+
+def test_pending_a_node_that_was_off_takes_what_its_peers_know(site: Site) -> None:
+    """All links are cut: nobody leads, and nobody reaches the API server."""
+    with Readers(list(site.sharers.values())) as readers:
+        hub, followers = fed(site, readers)
+        third = next(it for it in followers if it.candidate is None)
+        third.node.relay.terminate()
+        readers.all_see_news(*site.others(third))
+        missed = make(hub.node.plane)
+        for watching in readers.of(hub):
+            watching.wait_for(lambda it: any(seen.name == missed for seen in it.seen), what=missed)
+    for it in site.sharers.values():
+        it.node.link.refuse()
+    members = [it.node.member for it in site.sharers.values()]
+    until(lambda: all(it.status()["role"] == "Pending" for it in members), what="all are cut off")
+    cut = time.time()
+    # Peers have what was known, where they say that any version will do, and nothing else.
+    services, anything = PATHS[SERVICES], "?resourceVersion=0"
+    assert _asked(hub, f"{services}{anything}").status == 200
+    assert _asked(hub, services).status == 503
+    assert _asked(hub, f"{services}{anything}&watch=true").status == 503
+    assert _asked(hub, f"/api/v1/secrets{anything}").status == 503
+    third.node.relay.start()
+    until(lambda: all(missed in _names(third, it) for it in PATHS.values()), what="it is known")
+    for path in PATHS.values():
+        reply = third.caller.get(path, {"resourceVersion": "0"})
+        assert int(reply.headers["Age"]) >= 0, "it is not of now"
+        # What a peer knew is what it tells: at one version the same.
+        known = hub.caller.get(path, {"resourceVersion": "0"})
+        assert reply.json()["items"] == known.json()["items"]
+    assert "a peer knew more" in third.node.relay.log_text()
+    with Readers([third]) as readers:
+        for it in site.sharers.values():
+            it.node.link.heal()
+        until(lambda: third.node.member.status()["ownLink"], what="it is back")
+        readers.all_see_news(third)
+        readers.assert_in_order(third)
+    assert_never_listed_again(site, third, since=cut)
+
+
+def _names(sharer: Sharer, path: str) -> set[str]:
+    items = sharer.caller.get(path, {"resourceVersion": "0"}).json()["items"]
+    return {it["metadata"]["name"] for it in items}
 
 
 LIES = (

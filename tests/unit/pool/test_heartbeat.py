@@ -57,6 +57,18 @@ def test_a_look_that_failed_is_repeated_sooner() -> None:
     assert it.is_due(2.5)
 
 
+@pytest.mark.parametrize(("age", "again"), [(0.0, LOOK_EVERY), (7.5, 3.5), (-0.9, LOOK_EVERY)])
+def test_a_lease_that_is_not_stale_yet_is_looked_at_when_kubelet_would_have_renewed_it(
+    age: float, again: float
+) -> None:
+    it = Heartbeat()
+    it.link_observed(is_up=False, now=0.0)
+    it.began(0.0)
+    assert it.renewal(lease(age), wall=WALL, now=0.0, healthy_at=0.0) is None
+    assert not it.is_due(again - 0.1)
+    assert it.is_due(again)
+
+
 def looks(it: Heartbeat, seconds: int, *, is_refused: bool) -> int:
     """How many there are, each of which fails."""
     count = 0

@@ -67,6 +67,20 @@ def test_n1_the_loss_of_the_lender_costs_no_more_than_twenty_seconds() -> None:
     assert world.violations == []
 
 
+def test_n1_a_lender_that_is_cut_off_right_after_the_node_costs_no_more_either() -> None:
+    """The first look finds the Lease as kubelet left it, and the second one is lost in a lender."""
+    world = World()
+    play(
+        world,
+        [
+            (("cut_link", "n1"), 35.0),
+            (("cut_link", "n0"), 13.0),
+            (("cut_link", "n3"), 0.5),
+        ],
+    )
+    assert world.violations == []
+
+
 def test_n2_a_dead_node_is_not_renewed_though_its_lender_wakes_late() -> None:
     world = frozen_with_a_heartbeat(Mutant())
     assert world.violations == []

@@ -18,6 +18,7 @@ from pool_sidecar.core.members import Directory, Peer
 from pool_sidecar.core.peers import ROUND, STANDSTILL, Sign
 from pool_sidecar.core.pool import Pool, Role
 from pool_sidecar.core.pool_member import Link
+from pool_sidecar.member.cloud import TIMEOUT
 
 STEP = 0.5
 KUBELET_EVERY = 10.0
@@ -84,6 +85,8 @@ class Node:
         self.ran_at = start
         # Bytes of others that are in this process.
         self.buffer: list[Put] = []
+        # Writes of its own that have no answer yet, and who took them.
+        self.unanswered: dict[Put, str] = {}
         self.helped_since: dict[str, float] = {}
 
     def runs(self, now: float) -> bool:
@@ -172,6 +175,8 @@ class World:
         if node.link and (gap <= TUNNEL_STANDSTILL or self.mutant.lends_after_a_freeze):
             for put in held:
                 self._apply(put)
+                self.nodes[put.author].unanswered.pop(put, None)
+        self._time_out(node)
         if node.speaks(now):
             node.died_at = math.inf
         sees = node.sees_link(now)
@@ -193,6 +198,13 @@ class World:
         verdicts = node.pool.peers.verdicts(self.now)
         if gap > STANDSTILL and (told != (Link.NONE, Role.PENDING) or verdicts):
             self.violations.append(f"N8: {node.name} woke after {gap:g}s and said {told}")
+
+    def _time_out(self, node: Node) -> None:
+        """Writes that a lender took and did not pass on have no answer."""
+        for put, lender in [it for it in node.unanswered.items() if it[0].at + TIMEOUT <= self.now]:
+            del node.unanswered[put]
+            node.heartbeat.failed(self.now, is_refused=False)
+            node.pool.borrowing.looked(lender, is_answered=False, now=self.now)
 
     def _kubelet(self, node: Node) -> None:
         if self.now < self._kubelet_at[node.name] or not node.speaks(self.now):
@@ -240,6 +252,7 @@ class World:
             put = Put(node.name, node.name, lease.version, renewed, now)
             if lender:
                 carrier.buffer.append(put)
+                node.unanswered[put] = lender
             else:
                 self._apply(put)
         if self.mutant.renews_for_peers:
