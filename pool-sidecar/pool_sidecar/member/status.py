@@ -6,6 +6,7 @@ from typing import Any, Final
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
 from pool_sidecar.core.lan_state import LanState
+from pool_sidecar.core.members import Directory
 from pool_sidecar.core.peers import STATE_VALID
 from pool_sidecar.core.pool_member import Verdict
 from pool_sidecar.member.member import Member
@@ -28,7 +29,7 @@ def sources(member: Member) -> Document:
         "hub": {"node": hub, "live": _texts(pool.live(hub, now))} if hub else None,
         "detour": bool(pool.via(now)),
         "via": pool.via(now),
-        "peers": [_streams(it.state) for it in pool.peers.heard(now)],
+        "peers": [_streams(it.state, pool.directory) for it in pool.peers.heard(now)],
         "verdicts": {name: it.verdict.value for name, it in pool.peers.verdicts(now).items()},
         "validSeconds": VALID,
     }
@@ -38,12 +39,15 @@ def _texts(cursors: Mapping[str, int]) -> Document:
     return {resource: str(cursor) for resource, cursor in cursors.items()}
 
 
-def _streams(state: LanState) -> Document:
+def _streams(state: LanState, directory: Directory) -> Document:
+    """Only who may lead is believed about them."""
+    peer = directory.peers.get(state.node)
+    streams = state.streams if peer is not None and peer.may_lead else ()
     return {
         "node": state.node,
-        "cursors": {it.resource: str(it.cursor) for it in state.streams},
-        "windows": {it.resource: str(it.window) for it in state.streams},
-        "live": [it.resource for it in state.streams if it.is_live],
+        "cursors": {it.resource: str(it.cursor) for it in streams},
+        "windows": {it.resource: str(it.window) for it in streams},
+        "live": [it.resource for it in streams if it.is_live],
     }
 
 

@@ -177,6 +177,12 @@ def test_pending_a_node_that_was_off_takes_what_its_peers_know(site: Site) -> No
     with Readers(list(site.sharers.values())) as readers:
         hub, followers = fed(site, readers)
         third = next(it for it in followers if it.candidate is None)
+        # Nobody is told of the streams of one that may not lead: it is not believed.
+        member = hub.node.member
+        told = member.ask("/sources", token=member.token).json()["peers"]
+        assert {it["node"]: set(it["cursors"]) for it in told} == {
+            it.name: set() if it is third else set(PATHS) for it in followers
+        }
         third.node.relay.terminate()
         readers.all_see_news(*site.others(third))
         missed = make(hub.node.plane)
