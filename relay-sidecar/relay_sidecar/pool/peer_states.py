@@ -115,5 +115,7 @@ class PeerStates:
         `Malformed`."""
         asked_at, ages = time.time(), list[float]()
         params = dict(stream.scope.params) | _ANY
-        body = await self._hubs.page(peer, stream.scope.path, params, aged=ages.append)
-        return read_page(body), asked_at - max(ages, default=0.0)
+        page = read_page(await self._hubs.page(peer, stream.scope.path, params, aged=ages.append))
+        if page.continue_token:
+            raise Malformed("a part of a list, though all of it was asked for")
+        return page, asked_at - max(ages, default=0.0)

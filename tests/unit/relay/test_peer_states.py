@@ -172,6 +172,7 @@ def test_watchers_begin_anew_only_where_the_objects_are_others(
     [
         pods(10, pod("a", 5)),
         pods(9),
+        pods(30).replace(b'"30"', b'"30","continue":"more"'),
         b"{",
         b"{}",
         b"[" * 100_000,

@@ -1,6 +1,7 @@
 """What a hub told, beside what the API server says; both are made up."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -116,6 +117,17 @@ def test_other_bytes_at_the_same_version_are_a_lie() -> None:
     later = boottime() + SHUNNED_FOR + 1
     scene.sources.heard(scene.sources._line, later)
     assert HUB in scene.sources.hubs(str(PODS.resource), later), "an hour is enough"
+
+
+def test_one_that_nests_deeper_than_can_be_read_is_a_lie_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_deep(_: bytes) -> object:
+        raise RecursionError
+
+    monkeypatch.setattr(json, "loads", too_deep)
+    assert Scene(TRUE).checked()
+    assert not Scene(TRUE, told=TRUE.removesuffix(b"}") + b',"spec":{}}').checked()
 
 
 def test_an_object_that_there_is_not_is_a_lie_while_it_is_still_shown() -> None:
