@@ -108,7 +108,10 @@ class Gets:
             except Malformed:
                 return await fetched.send(read.request)
             # With a version, upstream answers from its cache, which may lag.
-            is_newest = version is None and "Age" not in fetched.headers
+            is_aged = "Age" in fetched.headers
+            if is_aged and self._is_behind(read, item):
+                return None
+            is_newest = version is None and not is_aged
             age = told_age(fetched.headers.get("Age"))
             asked_at = asked_at if is_newest else -math.inf
             await self._learn(read, item, asked_at=asked_at, age=age)
@@ -117,6 +120,11 @@ class Gets:
         elif fetched.status == 404:
             await self._freshness.forget(read.resource, key_of(read.info))
         return await fetched.send(read.request)
+
+    def _is_behind(self, read: ClientRead, item: Item) -> bool:
+        """A relay that is cut off itself answers with an older state than is known here."""
+        known = self._streams.newest(read.resource, item.key)
+        return known is not None and item.version < known[0].version
 
     async def _learn(self, read: ClientRead, item: Item, *, asked_at: float, age: float) -> None:
         """What a live stream holds already need not be remembered apart from it."""

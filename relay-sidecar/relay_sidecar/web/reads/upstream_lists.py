@@ -8,11 +8,12 @@ import math
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, Page, read_page, read_table_versions
 from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.request_info import Form, ListOptions, Representation
-from edge_sidecars.apimachinery.resource_version import version_at_head
+from edge_sidecars.apimachinery.resource_version import response_version, version_at_head
 from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused
@@ -104,13 +105,22 @@ class UpstreamLists:
             if streamed is not None and listing.is_latest and "Age" not in answer.headers:
                 streamed.end()
             return answer
-        if answer.status in NOBODY_THERE and has_cache:
+        if has_cache and (answer.status in NOBODY_THERE or self._is_behind(listing, answer)):
             return None
-        if answer.status == 200:
+        if answer.status == HTTPStatus.OK:
             with suppress(Refused):  # what there is no room for is passed on all the same
                 await self._learn(listing, answer, before)
         answer = await list_in_shards(answer, listing.request, listing.options.shards)
         return await answer.send(listing.request)
+
+    def _is_behind(self, listing: ClientList, answer: BufferedResponse) -> bool:
+        """A relay that is cut off itself answers with less than is cached here: what it passed on
+        it need not have learned."""
+        if "Age" not in answer.headers or answer.status != HTTPStatus.OK:
+            return False
+        version = response_version(answer.content, listing.wanted.form, is_list=True)
+        newest = self._streams.covering(listing.scope)[0]
+        return version is not None and version < newest.version
 
     async def _ask(
         self, listing: ClientList, streamed: "_StreamedList | None", patience: float
