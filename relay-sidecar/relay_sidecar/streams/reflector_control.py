@@ -46,3 +46,57 @@ class ReflectorControl(Protocol):
 
     @property
     def is_up(self) -> bool: ...
+
+
+class NoReflectors:
+    """Streams are moved by their owner, as those of the local origin are: none is ever behind."""
+
+    is_up: bool = True
+
+    def start(self, stream: Stream) -> None:
+        """It runs."""
+
+    def stop(self, stream: Stream) -> None:
+        """It runs while its owner does."""
+
+    def runs(self, stream: Stream) -> bool:
+        return True
+
+    def is_open(self, stream: Stream) -> bool:
+        return self.is_up
+
+    def is_live(self, stream: Stream) -> bool:
+        return self.is_up
+
+    def source(self, stream: Stream) -> str:
+        return ""
+
+    def confirmed_at(self, stream: Stream) -> float:
+        return stream.confirmed_at
+
+    def confirm(self, stream: Stream) -> None:
+        """It is what it is."""
+
+    def compare(self, stream: Stream, listed: ListEvidence) -> None:
+        """No list comes from elsewhere."""
+
+    async def adopt(self, stream: Stream, page: Page, *, confirmed_at: float) -> bool:
+        return False
+
+    def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
+        """There is nothing else."""
+
+    def stands_at(self, resource: ResourceName, version: int) -> None:
+        """It never goes back."""
+
+    def link(self, is_up: bool) -> None:
+        """There is no link."""
+
+    def reopen(self) -> None:
+        """There is no way but this one."""
+
+    def refresh(self) -> None:
+        """There is no pool."""
+
+    def doubt(self) -> None:
+        """Nothing comes from elsewhere."""

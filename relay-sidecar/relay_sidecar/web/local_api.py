@@ -8,7 +8,6 @@ source.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
@@ -19,7 +18,6 @@ from edge_sidecars.local_apiserver.local_apiserver import LocalApiServer
 from edge_sidecars.local_apiserver.response import Answer
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
-from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import upload_of
 from relay_sidecar.web.reads.reads import Reads
@@ -28,61 +26,6 @@ from relay_sidecar.web.responses import status_answer
 
 # Bytes; kube-apiserver's limit of a request's body.
 MAX_BODY = 3 * 1024 * 1024
-
-
-class NoReflectors:
-    """There is none: streams are moved by the origin, and none is ever behind."""
-
-    is_up = True
-    is_relayed = False
-
-    def start(self, stream: Stream) -> None:
-        """It runs."""
-
-    def stop(self, stream: Stream) -> None:
-        """It runs for ever."""
-
-    def runs(self, stream: Stream) -> bool:
-        return True
-
-    def is_open(self, stream: Stream) -> bool:
-        return self.is_up
-
-    def is_live(self, stream: Stream) -> bool:
-        return self.is_up
-
-    def source(self, stream: Stream) -> str:
-        return ""
-
-    def confirmed_at(self, stream: Stream) -> float:
-        return stream.confirmed_at
-
-    def confirm(self, stream: Stream) -> None:
-        """It is what it is."""
-
-    def compare(self, stream: Stream, listed: ListEvidence) -> None:
-        """No list comes from elsewhere."""
-
-    async def adopt(self, stream: Stream, page: Page, *, confirmed_at: float) -> bool:
-        return False
-
-    def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
-        """There is nothing else."""
-
-    def stands_at(self, resource: ResourceName, version: int) -> None:
-        """It never goes back."""
-
-    def link(self, is_up: bool) -> None:
-        """There is no link."""
-
-    def reopen(self) -> None:
-        """There is no way but this one."""
-
-    def refresh(self) -> None:
-        """There is no pool."""
-
-    def doubt(self) -> None:
-        """Nothing comes from elsewhere."""
 
 
 class LocalApi:

@@ -14,12 +14,13 @@ from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
+from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import (
     UpstreamLinkStatus,
 )
-from relay_sidecar.web.local_api import LocalApi, NoReflectors
+from relay_sidecar.web.local_api import LocalApi
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.upstream import NoUpstream
 from relay_sidecar.wiring.limits import limits_of, settings_of

@@ -16,10 +16,10 @@ from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.pool_sources import PoolSources, SourcesLine
 from relay_sidecar.endpoint_view.view_stream import SLICES, EndpointView
 from relay_sidecar.journal.journal import Journal
+from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.web.local_api import NoReflectors
 from tests.unit.relay.slices import conditions, endpoint, endpoint_slice
 from tests.unit.relay.test_reads import LIMITS
 

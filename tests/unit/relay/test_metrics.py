@@ -13,6 +13,7 @@ from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.metrics import Kind, render
 from relay_sidecar.commands.status import table
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import MAX_REFUSALS, RelayCounters, measure
 from relay_sidecar.telemetry.status import (
@@ -23,7 +24,6 @@ from relay_sidecar.telemetry.status import (
     StreamStatus,
     UpstreamLinkStatus,
 )
-from relay_sidecar.web.local_api import NoReflectors
 from tests.unit.relay.samples import item
 
 SCOPE = ListScope(ResourceName("", "v1", "pods"))

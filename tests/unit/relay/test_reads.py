@@ -26,12 +26,12 @@ from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import ObjectSeen, Record
+from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.upstream.streaming import StreamObserver
-from relay_sidecar.web.local_api import NoReflectors
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.lists import Lists

@@ -16,11 +16,11 @@ from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.pool_sources import PeerStreams, PoolSources, SourcesLine
 from relay_sidecar.pool import spot_check
 from relay_sidecar.pool.spot_check import SHUNNED_FOR, SpotCheck
+from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.reflector.source import UpstreamSource
-from relay_sidecar.web.local_api import NoReflectors
 from tests.unit.relay.samples import pod
 from tests.unit.relay.test_reflector import pods
 

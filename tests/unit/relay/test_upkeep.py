@@ -8,11 +8,11 @@ import pytest
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
+from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.documents.document_source import DocumentSource, FetchedDocument
 from relay_sidecar.upstream.documents.documents import DocumentCache
-from relay_sidecar.web.local_api import NoReflectors
 from relay_sidecar.wiring.upkeep import DocumentRefresh
 
 LIMITS = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
