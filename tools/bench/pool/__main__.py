@@ -1,8 +1,9 @@
 """python -m tools.bench.pool [--runs 3] [--window SECONDS] [--nodes 10000] [--out FILE]
 
 Measures members and the controller of pools on a real API server: gaps between renewals of a node
-that is cut off, bytes on the lent link, memory, and what 63 neighbours cost; prints a table and
-writes JSON. Leaves no process behind, also after Ctrl-C. Exit status: 0 when all that was measured
+that is cut off, bytes on the lent link, memory, what 63 neighbours cost, and how long the pods of
+a dead node are missed (as root: its nodes have networks of their own); prints a table and writes
+JSON. Leaves no process behind, also after Ctrl-C. Exit status: 0 when all that was measured
 reached its target, 1 when not, 130 after Ctrl-C.
 """
 
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 
 from tools.bench.figures import columns, spread
 from tools.bench.pool.crowd import cost, member_in_a_crowd
+from tools.bench.pool.dead_node import replaced
 from tools.bench.pool.many_nodes import controller_memory
 from tools.bench.pool.one_stream import measured
 from tools.bench.pool.three_nodes import Site, pool_plane, running_controller
 from tools.bench.progress import say
 from tools.bench.report import Report, report_file, run
 from tools.bench.target import Target, at_most, never_above
+from tools.nemesis.vip.network import NoNamespaces
 
 GAP_CUT = "gap between renewals, link cut"
 GAP_KILLED = "gap between renewals, lender killed"
@@ -35,6 +38,9 @@ LISTS = "their lists for it"
 LED = "another hub, hub killed"
 FED = "followers on the next hub, hub stopped"
 REQUESTS = "their requests to the API server for it"
+REPLACED = "a dead node's pods run elsewhere, 0 s for `dead`"
+# Beside it.
+REPLACED_PLAIN = "the same of a node in no pool"
 
 # pool.md, section 1.
 TARGETS: dict[str, tuple[str, Target, str]] = {
@@ -53,6 +59,7 @@ TARGETS: dict[str, tuple[str, Target, str]] = {
     LED: ("s", never_above(21, "s"), ""),
     FED: ("s", never_above(4, "s"), ""),
     REQUESTS: ("", never_above(0), ""),
+    REPLACED: ("s", never_above(75, "s"), ""),
 }
 PUBLISHED = (
     "not run beside: YurtCoordinator, an API server and etcd a pool (its documents); grace: "
@@ -129,15 +136,27 @@ def _measure(options: Options, values: defaultdict[str, list[float]]) -> None:
         values[LED] += (it.led for it in lost)
         values[FED] += (it.fed for it in handed_over)
         values[REQUESTS] += (it.requests for it in handed_over)
+    try:
+        for death in replaced(options.runs):
+            values[REPLACED].append(death.kept)
+            if death.plain is not None:
+                values[REPLACED_PLAIN].append(death.plain)
+    except NoNamespaces as error:
+        say(f"no node dies: networks need root ({error})")
     with pool_plane() as plane, running_controller(plane) as pod:
         values[CONTROLLER] += controller_memory(plane, pod, options.nodes)
 
 
 def _report(values: defaultdict[str, list[float]], options: Options) -> Report:
-    results = [Measured(what, TARGETS[what][0], tuple(found)) for what, found in values.items()]
+    units = {what: unit for what, (unit, _, _) in TARGETS.items()} | {REPLACED_PLAIN: "s"}
+    results = [Measured(what, units[what], tuple(found)) for what, found in values.items()]
     rows = []
     for it in results:
+        if it.what not in TARGETS:
+            continue
         unit, target, beside = TARGETS[it.what]
+        if it.what == REPLACED:
+            beside = f"{spread(values[REPLACED_PLAIN], 's')} in no pool"
         what = f"{it.what}, {options.nodes} nodes" if it.what == CONTROLLER else it.what
         is_met = target.is_reached(it.values)
         rows.append(Row(what, spread(it.values, unit), beside, target.text, is_met))

@@ -7,7 +7,7 @@ Guarantee: whatever is done to it, it leaves no process and no network behind.
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -57,11 +57,20 @@ _BINDING = {
 
 
 class PoolTestbed:
-    """`say` tells how far it is."""
+    """`say` tells how far it is; `flags` are the controller manager's; `manifests` as
+    `workloads.MANIFESTS`."""
 
-    def __init__(self, plane: ControlPlane, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        say: Callable[[str], None],
+        *,
+        flags: Sequence[str] = FLAGS,
+        manifests: Sequence[tuple[str, dict[str, Any]]] = MANIFESTS,
+    ) -> None:
         self.plane = plane
         self._say = say
+        self._flags, self._manifests = flags, manifests
         self.nodes: dict[str, PoolNode] = {}
         self.network = SiteNetwork(NAMES)
 
@@ -75,14 +84,14 @@ class PoolTestbed:
                 plane.admin.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", _BINDING)
             )
             # Each with a name of its own in the audit log.
-            flags = (*FLAGS, "--use-service-account-credentials=true")
+            flags = (*self._flags, "--use-service-account-credentials=true")
             self._controllers = stack.enter_context(
                 ControllerManager(plane, more=CONTROLLERS, flags=flags)
             )
             self._start_scheduler(stack)
             self.controller = stack.enter_context(PoolControllerPod(plane, plane.folder))
             for name in OUTSIDE:
-                self._start_outside(stack, name)
+                self.start_outside(stack, name)
             self._say(f"starting {len(NAMES)} nodes")
             for number, name in enumerate(NAMES, 1):
                 node = PoolNode(
@@ -95,7 +104,7 @@ class PoolTestbed:
                 )
                 self.nodes[name] = stack.enter_context(node)
             self.namespace = plane.create_namespace("shop")
-            for path, body in MANIFESTS:
+            for path, body in self._manifests:
                 expect(plane.admin.post(path.format(namespace=self.namespace), body))
             self._stack = stack.pop_all()
         return self
@@ -135,6 +144,19 @@ class PoolTestbed:
             found[f"{name} relay"] = node.relay.log_text(all_lives=True)
         return found
 
+    def start_outside(self, stack: ExitStack, name: str) -> None:
+        """A node that is in no pool; it says nothing more from when `stack` is closed."""
+        labels = {ZONE: "cloud", "kubernetes.io/hostname": name}
+        body: dict[str, Any] = {"metadata": {"name": name, "labels": labels}}
+        expect(self.plane.admin.post("/api/v1/nodes", body))
+        client = KeptClient(self.plane.host, self.plane.port, node_tls(self.plane, name))
+        agent = NodeAgent(name, client, number=100)
+        ended = threading.Event()
+        thread = threading.Thread(target=agent.run, args=(ended,), name=name, daemon=True)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(ended.set)
+
     # ── how it is made ──
 
     def _start_scheduler(self, stack: ExitStack) -> None:
@@ -152,15 +174,3 @@ class PoolTestbed:
         )
         self._scheduler.start()
         stack.callback(self._scheduler.stop, signal.SIGTERM, timeout=STOP_TIMEOUT)
-
-    def _start_outside(self, stack: ExitStack, name: str) -> None:
-        labels = {ZONE: "cloud", "kubernetes.io/hostname": name}
-        body: dict[str, Any] = {"metadata": {"name": name, "labels": labels}}
-        expect(self.plane.admin.post("/api/v1/nodes", body))
-        client = KeptClient(self.plane.host, self.plane.port, node_tls(self.plane, name))
-        agent = NodeAgent(name, client, number=100)
-        ended = threading.Event()
-        thread = threading.Thread(target=agent.run, args=(ended,), name=name, daemon=True)
-        thread.start()
-        stack.callback(thread.join)
-        stack.callback(ended.set)
