@@ -39,7 +39,8 @@ class Process(ABC):
         guardian: Guardian | None = None,
     ) -> None:
         """`ports`: how many it listens on; `prefix`: a command that becomes the program, such as
-        prlimit with its limits; `guardian` ends it with whoever started it."""
+        prlimit with its limits; `guardian` ends it with whoever started it. `environ` may be
+        changed for the next start."""
         self.name = name
         self.prefix = list(prefix)
         self._folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
@@ -48,7 +49,7 @@ class Process(ABC):
         self._log_start = 0
         self._reservations = [Reservation() for _ in range(ports)]
         self.ports = [held.port for held in self._reservations]
-        self._environ = {"PATH": "/usr/bin:/bin", **(environ or {})}
+        self.environ: dict[str, str] = {"PATH": "/usr/bin:/bin", **(environ or {})}
         self._guardian = guardian
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -133,7 +134,7 @@ class Process(ABC):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environ,
+                env=self.environ,
                 start_new_session=True,
             )
         if self._guardian is not None:
@@ -149,7 +150,7 @@ class Process(ABC):
             text=True,
             timeout=START_TIMEOUT,
             check=False,
-            env={**self._environ, **environ},
+            env={**self.environ, **environ},
         )
 
     def _wait_until(self, is_so: Callable[[], bool], *, what: str) -> None:

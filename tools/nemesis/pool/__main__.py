@@ -28,6 +28,7 @@ INVARIANTS = (
     "Unknown",
     "control",
     "watch",
+    "one stream",
     "calm",
 )
 _LOCK = threading.Lock()

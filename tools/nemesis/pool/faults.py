@@ -27,6 +27,7 @@ DELAY = 2.0
 FLAP = 1.0
 LIE_EVERY = 5.0
 LOSS = 0.5
+CLOCK_ERROR = 3600.0
 PARTS = (What.MEMBER, What.RELAY, What.KUBELET, What.ELECTOR)
 
 Hold = AbstractContextManager[None]
@@ -152,6 +153,35 @@ class Faults:
                 node.power_on()
 
     @contextmanager
+    def full_disk(self, draw: Draw) -> Iterator[None]:
+        """Of one half of the times, member and relay are restarted on it."""
+        node = self.node(draw)
+        node.fill_disk()
+        try:
+            if draw.luck < 0.5:
+                self._restart(draw)
+            yield
+        finally:
+            node.make_room()
+
+    @contextmanager
+    def wrong_clock(self, draw: Draw) -> Iterator[None]:
+        """From a restart on, until another one."""
+        node = self.node(draw)
+        node.set_clock(CLOCK_ERROR if draw.luck < 0.5 else -CLOCK_ERROR)
+        try:
+            self._restart(draw)
+            yield
+        finally:
+            node.set_clock(0.0)
+            self._restart(draw)
+
+    def _restart(self, draw: Draw) -> None:
+        for what in (What.MEMBER, What.RELAY):
+            with self.kill(draw, what):
+                pass
+
+    @contextmanager
     def lie(self, draw: Draw) -> Iterator[None]:
         """In place of its member, a hostile one reports that all others are gone."""
         ended = threading.Event()
@@ -205,6 +235,11 @@ class Faults:
             finally:
                 self._testbed.plane.start_apiserver()
 
+    def compact(self, draw: Draw) -> Hold:
+        """Whoever goes on at an earlier version is told that it is gone."""
+        self._testbed.plane.compact()
+        return nullcontext()
+
     @contextmanager
     def move(self, draw: Draw) -> Iterator[None]:
         with self._timeline.holding(What.MOVED, draw.target):
@@ -233,7 +268,9 @@ def resources(draw: Draw) -> set[str]:
         lans = {f"{it} lan" for it in NAMES}
         links = {f"{it} wan" for it in minority(draw)} if draw.kind == "split uncut" else set()
         return lans | links
-    if draw.kind == "power off":
+    if draw.kind == "compaction":
+        return {"etcd"}
+    if draw.kind in ("power off", "disk full", "clock wrong"):
         # What is lost twice comes back when both are over: links and LAN may be lost besides.
         return {f"{draw.target} {it} process" for it in PARTS}
     if draw.kind == "credentials rotated":
@@ -275,6 +312,12 @@ NODE: dict[str, Kind] = {
     "label moved": Faults.move,
     "credentials rotated": Faults.rotate,
     "liar": Faults.lie,
+    "disk full": Faults.full_disk,
+    "clock wrong": Faults.wrong_clock,
 }
-CLOUD: dict[str, Kind] = {"server": Faults.server, "controller": Faults.controller}
+CLOUD: dict[str, Kind] = {
+    "server": Faults.server,
+    "controller": Faults.controller,
+    "compaction": Faults.compact,
+}
 KINDS: dict[str, Kind] = {**WAN, **LAN, **SPLIT, **PROCESS, **NODE, **CLOUD}

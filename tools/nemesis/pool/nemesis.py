@@ -1,8 +1,8 @@
 """Random faults upon a pool of nodes, judged by an observer that stands outside.
 
 Storms and scenes by turns; after each, all is healed and must be well again. At the end the watch
-clients of all nodes are equal to upstream, and while all is well, nothing is written. What is a
-finding says `verdict`, `writers`.
+clients of all nodes are equal to upstream, and while all is well, one node watches for all, and
+nothing is written. What is a finding says `verdict`, `writers`.
 """
 
 import time
@@ -23,7 +23,7 @@ from tools.nemesis.pool.faults import Faults, resources
 from tools.nemesis.pool.node import WATCHED, Part
 from tools.nemesis.pool.observer import Observer
 from tools.nemesis.pool.testbed import NAMES, OUTSIDE, PoolTestbed
-from tools.nemesis.pool.timeline import Timeline
+from tools.nemesis.pool.timeline import Timeline, What
 from tools.nemesis.pool.verdict import Rules, deaths_to_judge, judge
 from tools.nemesis.pool.workloads import (
     CONTROL,
@@ -33,7 +33,7 @@ from tools.nemesis.pool.workloads import (
     REPLICAS,
     SHOP,
 )
-from tools.nemesis.pool.writers import foreign_writes, loud_writes, renewals
+from tools.nemesis.pool.writers import foreign_writes, loud_writes, renewals, watchers
 
 STORM = "storm"
 # The share of plays that are storms.
@@ -45,6 +45,10 @@ HEALING = 180.0
 # After all is well until nothing is written any more: what is held for 10 s, and last reports.
 SETTLING = 30.0
 CALM = 60.0
+# Until the nodes have one watch of each shared resource in common, where the calm is a whole one: a
+# candidate leads, and a follower joins once the Leader's window holds its cursor.
+SHARED_WITHIN = 180.0
+SHARED = ("services", "endpointslices")
 # Until watch clients have what upstream has.
 EQUAL_WITHIN = 30.0
 RULES = Rules(
@@ -270,13 +274,29 @@ class PoolNemesis(Ordeal):
             self._findings += [f"watch: {name}: {it}" for it in broken]
 
     def _rest(self) -> None:
-        """Invariant 7."""
+        """Invariants 6 and 7."""
         self._watch(SETTLING)
+        if self._calm >= CALM:
+            self._wait_shared()
         since = time.time()
         self._watch(self._calm)
         self._findings += loud_writes(self._testbed.plane.audit(since=since))
         if missing := self._missing():
             self._complaints.append(f"not well in the calm: {missing}")
+
+    def _wait_shared(self) -> None:
+        deadline = time.monotonic() + SHARED_WITHIN
+        while (watched := self._watched()) and not self._broken:
+            if time.monotonic() > deadline:
+                self._findings += [f"one stream: {it}" for it in watched]
+            self._watch(1.0)
+
+    def _watched(self) -> list[str]:
+        """What more than one node of the pool watches, and which ones."""
+        servers = [it.begin for it in self._timeline.spans() if it.what is What.SERVER]
+        events = self._testbed.plane.audit(stage=None, since=max(servers, default=self._started))
+        found = {it: [who for who in watchers(events, it) if who in NAMES] for it in SHARED}
+        return [f"{it}: {', '.join(who)}" for it, who in found.items() if len(who) > 1]
 
     def _outcome(self) -> Outcome:
         self._judge()

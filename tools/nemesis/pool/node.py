@@ -1,4 +1,4 @@
-"""A node of the site as processes in a network of its own, and what befalls it.
+"""A node of the site as processes in a network, and with a disk, of its own, and what befalls it.
 
 Member, relay, kubelet, perhaps a candidate for the pool's Lease, and a watch client of client-go
 behind the relay. Guarantees: all of them reach the cloud over the node's link alone, and its
@@ -23,12 +23,14 @@ from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.peers.informers import InformerProcess
 from tools.harness.pods.elector import ElectorPod
+from tools.harness.pods.faketime import faketime_library
 from tools.harness.pods.pool_accounts import token_of_pod
 from tools.harness.pods.pool_controller import NAMESPACE
 from tools.harness.pods.pool_member import PoolMemberProcess
 from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
 from tools.nemesis.pool.network import CLOUD_ADDRESS, Pair, SiteNetwork
+from tools.nemesis.pool.small_disk import SmallDisk
 
 POOL = "factory-7"
 SITE_ZONE = "site"
@@ -88,6 +90,7 @@ class PoolNode:
         self._server = f"{CLOUD_ADDRESS}:{self.link.port}"
         self._kubeconfig = plane.folder / f"{name}.kubeconfig"
         self._candidate_kubeconfig = plane.folder / f"{name}-candidate.kubeconfig"
+        self._disk = SmallDisk(plane.folder / f"{name}-disk")
         self.is_off = False
         with network.entered(name):
             self._make(number)
@@ -107,10 +110,13 @@ class PoolNode:
             plane=plane,
         )
         self.relay = RelayProcess(
-            [f"--kubeconfig={self._kubeconfig}"], name=f"relay-{name}", guardian=plane.guardian
+            [f"--kubeconfig={self._kubeconfig}"],
+            name=f"relay-{name}",
+            data_dir=self._disk.folder / "relay",
+            guardian=plane.guardian,
         )
         lease_file = plane.folder / f"{name}.lease"
-        self._elector_port = Reservation()
+        self._elector_port, self._pool_port = Reservation(), Reservation()
         elector = f"{LOOPBACK}:{self._elector_port.port}"
         self.member = PoolMemberProcess(
             [
@@ -126,11 +132,15 @@ class PoolNode:
             lan_port=LAN_PORT,
             guardian=plane.guardian,
         )
+        self.member.data_dir = self._disk.folder / "member"
+        pool_listen = f"{LOOPBACK}:{self._pool_port.port}"
+        self.member.flags.append(f"--relay-pool={pool_listen}")
         member = f"http://{LOOPBACK}:{self.member.port}"
         self.relay.flags += [
             f"--pool={member}",
             f"--pool-token-file={self.member.data_dir / 'token'}",
             f"--pool-connect={LOOPBACK}:{self.member.proxy_port}",
+            f"--pool-listen={pool_listen}",
         ]
         self.candidate = ElectorPod(
             name,
@@ -163,7 +173,9 @@ class PoolNode:
         )
         self.informer = InformerProcess(watcher, WATCHED, user_agent=f"watch-{self.name}")
         with ExitStack() as stack:
-            stack.callback(self._elector_port.release)
+            for held in (self._elector_port, self._pool_port):
+                stack.callback(held.release)
+            stack.enter_context(self._disk)
             stack.enter_context(self.link)
             for part in (self.kubelet, self.relay, self.member, self.candidate, self.informer):
                 stack.callback(part.stop)
@@ -237,6 +249,27 @@ class PoolNode:
         """Of a part that does not run: as on a new disk."""
         folder = self.member.data_dir if what == "member" else self.relay.data_dir
         shutil.rmtree(folder, ignore_errors=True)
+
+    def fill_disk(self) -> None:
+        """Nothing more can be written there."""
+        self._disk.fill()
+
+    def make_room(self) -> None:
+        self._disk.make_room()
+
+    def set_clock(self, seconds: float) -> None:
+        """By so many, the wall clock of member and relay is off once they are started again.
+        Kubelet's stays right: a node whose renewTime goes back is lost to Kubernetes itself."""
+        clock = {
+            "LD_PRELOAD": faketime_library(),
+            "FAKETIME": f"{seconds:+g}",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        for part in (self.member, self.relay):
+            for name, value in clock.items():
+                part.environ.pop(name, None)
+                if seconds:
+                    part.environ[name] = value
 
     def silence(self) -> None:
         """From when it returns, nothing leaves it."""

@@ -52,7 +52,7 @@ def _draw(chance: random.Random) -> list[Draw]:
         return [Draw(kind, name, seconds, luck) for name in names]
     if family == "cloud":
         # An API server needs some seconds to be back.
-        kind = chance.choice(["server", "controller", "controller"])
+        kind = chance.choice(["server", "controller", "controller", "compaction"])
         return [Draw(kind, "cloud", min(seconds, 15.0), luck)]
     kinds = {"process": PROCESS, "lan": LAN, "split": SPLIT, "node": NODE}[family]
     return [Draw(chance.choice(sorted(kinds)), target, seconds, luck)]
@@ -120,6 +120,27 @@ def _lost_disks(chance: random.Random) -> Cues:
     return [Cue(chance.uniform(0.0, 5.0), Draw(kind, it, 5.0, 0.0)) for it in NAMES]
 
 
+def _full_disks(chance: random.Random) -> Cues:
+    """Then a link goes, or all of them."""
+    full = [Cue(0.0, Draw("disk full", it, UNTIL_LOST, chance.random())) for it in NAMES]
+    cut = [Cue(HELD, Draw("wan refused", it, UNTIL_LOST, 0.0)) for it in NAMES]
+    return [*full, *(cut if chance.random() < 0.5 else cut[:1])]
+
+
+def _wrong_clocks(chance: random.Random) -> Cues:
+    """Of some; then one of the site is cut off, and borrows from another."""
+    wrong = chance.sample(NAMES, chance.choice([1, 2, len(NAMES)]))
+    clocks = [Cue(0.0, Draw("clock wrong", it, UNTIL_LOST, chance.random())) for it in wrong]
+    return [*clocks, Cue(HELD, Draw("wan black hole", chance.choice(NAMES), UNTIL_LOST, 0.0))]
+
+
+def _compacted(chance: random.Random) -> Cues:
+    """While some are cut off: to go on where they were is too late for them."""
+    names = chance.sample(NAMES, chance.choice([1, 2, len(NAMES)]))
+    cut = [Cue(0.0, Draw("wan refused", it, 20.0, 0.0)) for it in names]
+    return [*cut, Cue(15.0, Draw("compaction", "cloud", 1.0, 0.0))]
+
+
 def _flapping(chance: random.Random) -> Cues:
     names = chance.sample(NAMES, chance.choice([1, 2, len(NAMES)]))
     return [Cue(0.0, Draw("wan flapping", it, 45.0, 0.0)) for it in names]
@@ -136,4 +157,7 @@ SCENES: Mapping[str, Callable[[random.Random], Cues]] = {
     "a node is alone in the LAN": _alone,
     "all lose their disks": _lost_disks,
     "links flap": _flapping,
+    "disks are full": _full_disks,
+    "clocks are wrong": _wrong_clocks,
+    "history is compacted": _compacted,
 }

@@ -1,4 +1,4 @@
-"""Who wrote what of a pool, by the API server's audit log. Pure.
+"""Who wrote, and who watches, what of a pool, by the API server's audit log. Pure.
 
     Lease in kube-node-lease          that node
     Lease pool-* in edge-pool         the candidates
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
 from tools.demo.pool.node import CANDIDATE
-from tools.harness.controlplane.audit import AuditEvent
+from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED, AuditEvent
 from tools.harness.controlplane.cluster import ADMIN_USER
 from tools.harness.pods.pool_controller import NAMESPACE
 from tools.harness.pods.pool_controller import USER as CONTROLLER
@@ -22,6 +22,7 @@ from tools.nemesis.pool.verdict import Renewal
 NODE_LEASES = "kube-node-lease"
 NODE_CONTROLLER = "system:serviceaccount:kube-system:node-controller"
 CANDIDATES = f"system:serviceaccount:{NAMESPACE}:{CANDIDATE}"
+NODE = "system:node:"
 OURS = ("pool-", "relay-sidecar", "elector-sidecar")
 _VERBS = ("create", "update", "patch", "delete", "deletecollection")
 
@@ -64,9 +65,23 @@ def loud_writes(events: Iterable[AuditEvent]) -> list[str]:
     ]
 
 
+def watchers(events: Iterable[AuditEvent], resource: str) -> list[str]:
+    """Invariant 6: the nodes that watch all of it at the end; one for each watch. `events` are of
+    one life of the API server: of those that are open as it dies, it tells no end."""
+    open_by_id: dict[str, str] = {}
+    for it in events:
+        if it.verb != "watch" or it.resource != resource or not it.user.startswith(NODE):
+            continue
+        if it.stage == RESPONSE_STARTED:
+            open_by_id[it.audit_id] = it.user.removeprefix(NODE)
+        elif it.stage == RESPONSE_COMPLETE:
+            open_by_id.pop(it.audit_id, None)
+    return sorted(open_by_id.values())
+
+
 def _may_write(it: AuditEvent) -> set[str] | None:
     """None for what is not of the pool."""
-    node = f"system:node:{it.name}"
+    node = f"{NODE}{it.name}"
     if it.resource == "leases" and it.namespace == NODE_LEASES:
         return {node}
     if it.resource == "leases" and it.namespace == NAMESPACE:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
+from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED, AuditEvent
 from tools.harness.controlplane.cluster import ADMIN_USER
 from tools.harness.pods.pool_controller import USER as CONTROLLER
 from tools.nemesis.pool.verdict import Renewal
@@ -14,6 +14,7 @@ from tools.nemesis.pool.writers import (
     foreign_writes,
     loud_writes,
     renewals,
+    watchers,
 )
 
 N1, N2 = "system:node:n1", "system:node:n2"
@@ -92,3 +93,25 @@ def test_in_the_calm_our_programs_write_who_leads_and_nothing_else() -> None:
         event(CONTROLLER, "nodes n1", user_agent="pool-controller/1.0 (a)"),
     ]
     assert len(loud_writes(loud)) == len(loud)
+
+
+def test_who_watches_is_told_once_for_each_watch_that_is_open() -> None:
+    def watch(user: str, number: int, *stages: str, resource: str = "services") -> list[AuditEvent]:
+        return [
+            event(user, resource, verb="watch", audit_id=f"{user}-{number}", stage=it)
+            for it in stages
+        ]
+
+    open_, whole = (RESPONSE_STARTED,), (RESPONSE_STARTED, RESPONSE_COMPLETE)
+    refused = (RESPONSE_COMPLETE,)
+    events = [
+        *watch(N2, 1, *open_),
+        *watch(N1, 1, *whole),
+        *watch(N1, 2, *open_),
+        *watch(N1, 3, *open_),
+        *watch(N1, 4, *refused),
+        *watch(N1, 5, *open_, resource="endpointslices"),
+        *watch(ADMIN_USER, 1, *open_),
+    ]
+    assert watchers(events, "services") == ["n1", "n1", "n2"]
+    assert watchers(events, "endpointslices") == ["n1"]
