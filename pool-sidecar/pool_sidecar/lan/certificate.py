@@ -82,8 +82,11 @@ def _parsed(text: str, node: str) -> Certificate | None:
 def _make(node: str) -> Certificate:
     """By a process of its own: the package `cryptography` takes 8 MiB, which only ends with the
     process that has imported it. Raises `BadInput`."""
-    command = [sys.executable, "-m", "pool_sidecar.lan.new_certificate", common_name(node)]
-    made = subprocess.run(command, capture_output=True, encoding="ascii", check=False)
+    # An image's program has told its interpreter where the packages are; another one is told here,
+    # and not to look into the working directory first.
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-P", "-m", "pool_sidecar.lan.new_certificate", common_name(node)]
+    made = subprocess.run(command, capture_output=True, encoding="ascii", check=False, env=environ)
     if made.returncode:
         reason = made.stderr.strip().rpartition("\n")[2] or f"exit status {made.returncode}"
         raise BadInput(f"no key can be made for node {node}: {reason}")

@@ -42,6 +42,19 @@ def test_the_process_keeps_nothing_of_what_made_the_key(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"False\n"
 
 
+def test_a_key_is_made_where_the_program_alone_knows_its_packages(tmp_path: Path) -> None:
+    """As in an image, whose interpreter by itself finds none of them."""
+    script = (
+        "import sys; sys.path[:0] = sys.argv[2:]; from pathlib import Path; "
+        "from pool_sidecar.lan.certificate import own_certificate; "
+        "own_certificate(Path(sys.argv[1]), 'n1')"
+    )
+    bare = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
+    command = [bare, "-IB", "-c", script, str(tmp_path), *filter(None, sys.path)]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert (tmp_path / FILE).exists()
+
+
 def test_a_key_that_cannot_be_made_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
