@@ -32,8 +32,9 @@ from pool_sidecar.core.pool_member import MAX_ADDRESSES
 
 # Bytes; below, a heartbeat over a lent link takes longer than kubelet's own may.
 MIN_RATE: Final = 4096
-# Where kubelet's kubeconfig is after kubeadm.
-NODE_KUBECONFIG: Final = "/etc/kubernetes/kubelet.conf"
+# Where kubelet's kubeconfig is after kubeadm; before it, what `relay-sidecar node install` leaves
+# beside it, where kubelet's own leads to the relay: a tunnel has to end at the API server.
+NODE_KUBECONFIG: Final = "/etc/kubernetes/kubelet-upstream.conf:/etc/kubernetes/kubelet.conf"
 
 
 loopback_url = plain_url("it is", like="http://127.0.0.1:10550")
@@ -74,8 +75,8 @@ class MemberConfig:
         "FILE", "the name of the pool's Lease is written there, for the elector", Path
     )
     node_kubeconfig: Path = option(
-        "FILE",
-        "kubelet's own; default {default}",
+        "FILE[:FILE]",
+        "kubelet's own, the first that there is; default {default}",
         Path,
         default=NODE_KUBECONFIG,
         group="API server",

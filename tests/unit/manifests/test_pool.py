@@ -199,6 +199,7 @@ def test_the_three_processes_of_a_node_find_each_other(node: Node) -> None:
     assert relay.pool_token_file == member.token_path
     assert member.token_path.parent != member.data_dir
     assert member.relay_token_file is not None
+    assert str(member.node_kubeconfig) == pool_sidecar.config.member_config.NODE_KUBECONFIG
     assert elector.listen is not None
     assert member.elector == elector.listen.url
     assert elector.health_url == f"{member.listen.url}/eligible"

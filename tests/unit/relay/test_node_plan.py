@@ -2,12 +2,14 @@
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edge_sidecars.runtime.cli.values import BadInput, address
+from pool_sidecar.config.member_config import NODE_KUBECONFIG
 from relay_sidecar.node.installer import cni, units
 from relay_sidecar.node.installer.installation import FileChange, Installation
 from relay_sidecar.node.installer.plan import CREDENTIAL, NodeOptions, plan
@@ -85,6 +87,26 @@ def test_kubelet_asks_the_relay_as_itself(node: Node) -> None:
         "server": "https://127.0.0.1:10550",
         "certificate-authority": "/var/lib/relay-sidecar/public/ca.crt",
     }
+
+
+def test_what_may_not_go_through_the_relay_finds_the_way_past_it(node: Node) -> None:
+    """Beside kubelet's kubeconfig, whose relative paths it has: the member of a pool."""
+    content = kubeconfig(**{"client-certificate": "pki/client.pem", "client-key": "pki/client.pem"})
+    cluster = content["clusters"][0]["cluster"]
+    del cluster["certificate-authority-data"]
+    cluster["certificate-authority"] = "pki/server-ca.crt"
+    node.put(KUBECONFIG, json.dumps(content))
+    node.put(KUBECONFIG.parent / "pki/server-ca.crt", "SERVER-CA")
+    [path] = [it for it in node.contents() if it.name == "kubelet-upstream.conf"]
+    assert path.parent == KUBECONFIG.parent
+    made = json.loads(node.contents()[path])
+    assert made["users"] == content["users"]
+    assert made["clusters"][0]["cluster"] == {
+        "server": "https://10.0.0.1:6443",
+        "certificate-authority-data": base64.b64encode(b"SERVER-CA").decode(),
+    }
+    [first, *_] = NODE_KUBECONFIG.split(os.pathsep)
+    assert first == str(path)
 
 
 def test_the_relay_asks_the_api_server_as_the_node(node: Node) -> None:

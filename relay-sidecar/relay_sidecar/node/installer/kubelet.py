@@ -1,5 +1,6 @@
 """How kubelet reaches the API server, and the same by way of the relay."""
 
+import base64
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,20 @@ def by_way_of_relay(kubeconfig: bytes, *, listen: Address, authority: Path) -> b
     content: dict[str, Any] = safe_load(kubeconfig)
     for entry in content["clusters"]:
         entry["cluster"] = {"server": f"https://{listen}", "certificate-authority": str(authority)}
+    return json.dumps(content, indent=2).encode() + b"\n"
+
+
+def past_relay(kubeconfig: bytes, authorities: bytes) -> bytes:
+    """As the kubeconfig was, with the API server's CA in it: for what has to speak to the API
+    server itself, such as the member of a pool. To lie beside kubelet's, whose relative paths it
+    has. JSON, which is YAML."""
+    from yaml import safe_load
+
+    content: dict[str, Any] = safe_load(kubeconfig)
+    for entry in content["clusters"]:
+        entry["cluster"].pop("certificate-authority", None)
+        encoded = base64.b64encode(authorities).decode()
+        entry["cluster"]["certificate-authority-data"] = encoded
     return json.dumps(content, indent=2).encode() + b"\n"
 
 

@@ -41,6 +41,12 @@ class NodeOptions:
     more_flags: tuple[str, ...] = ()
 
     @property
+    def upstream_kubeconfig(self) -> Path:
+        """kubelet's as it was, beside it: for what may not go through the relay."""
+        path = self.kubelet_kubeconfig
+        return path.with_name(f"{path.stem}-upstream{path.suffix}")
+
+    @property
     def credential(self) -> tuple[str, Path] | None:
         """Where the key is an encrypted credential of systemd: its name, and its file."""
         if self.keep_secrets is None or self.keep_secrets.name != CREDENTIAL:
@@ -64,6 +70,7 @@ def plan(options: NodeOptions, installation: Installation) -> Plan:
     by_relay = kubelet.by_way_of_relay(
         kubeconfig, listen=options.listen, authority=data_dir / PUBLIC_CA
     )
+    past_relay = kubelet.past_relay(kubeconfig, upstream.authorities)
     of_pods = kubelet.of_pods(
         listen=options.listen, authority=data_dir / PUBLIC_CA, token=POD_TOKEN
     )
@@ -71,6 +78,8 @@ def plan(options: NodeOptions, installation: Installation) -> Plan:
         FileChange(data_dir / UPSTREAM_CA, upstream.authorities),
         FileChange(data_dir / CLIENT_CA, _client_ca(options, installation)),
         FileChange(data_dir / POD_KUBECONFIG, of_pods),
+        # Before kubelet's own changes: a member of a pool reads both.
+        FileChange(options.upstream_kubeconfig, past_relay, 0o600),
         FileChange(options.kubelet_kubeconfig, by_relay, 0o600),
         FileChange(units.KUBELET_DROP_IN, units.kubelet_drop_in().encode()),
         *(
