@@ -109,8 +109,9 @@ async def _serve(config: MemberConfig, selector: GapSelector) -> None:
         stack.callback(member.proxy.close)
         cloud = Cloud(member, credentials)
         token_file = config.relay_token_file
+        token = None if token_file is None else watched_token(token_file)
         directory = ApiClient(
-            Plain(config.relay, None if token_file is None else watched_token(token_file)),
+            Plain(config.relay, token),
             user_agent=f"pool-sidecar/{VERSION}",
         )
         status, kubelet = local_client(config.relay_status), local_client(config.kubelet)
@@ -133,7 +134,7 @@ async def _serve(config: MemberConfig, selector: GapSelector) -> None:
         loop.call_later(FREEZE_GC_AFTER, freeze_gc)
         async with asyncio.TaskGroup() as group:
             works = [
-                DirectoryFollower(member, directory).run(),
+                DirectoryFollower(member, directory, token).run(),
                 follow_link(member, status),
                 follow_kubelet(member, kubelet),
                 follow_peers(member),

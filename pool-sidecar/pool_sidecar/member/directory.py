@@ -1,6 +1,8 @@
 """The directory: this node's PoolMember by name, then those of its pool, through its relay.
 
 The relay has both on its disk: a member that starts while the node is cut off knows its neighbours.
+It answers while cut only to a token that it has asked upstream about, so each new one is shown to
+it at once: a reboot finds the newest.
 The elector of this node learns the name of the pool's Lease from what is found here.
 """
 
@@ -9,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Never
 
 from edge_sidecars.kubeapi import ApiClient
+from edge_sidecars.kubeapi.credentials import WatchedFiles
 from edge_sidecars.kubeapi.reflector import reflect
 from pool_sidecar.core.pool_member import PATH, POOL_LABEL, PoolMember
 from pool_sidecar.member.lease_name import keep_lease_named
@@ -16,6 +19,8 @@ from pool_sidecar.member.member import Member
 
 # Seconds between two attempts; a relay starts beside this process.
 LONGEST_DELAY: Final = 4.0
+# Seconds between two looks at the token; kubelet renews it each 48 minutes, and when it restarts.
+TOKEN_INTERVAL: Final = 2.0
 
 
 class _Members:
@@ -45,19 +50,45 @@ class _Members:
 
 
 class DirectoryFollower:
-    def __init__(self, member: Member, relay: ApiClient) -> None:
+    def __init__(
+        self, member: Member, relay: ApiClient, token: WatchedFiles[str] | None = None
+    ) -> None:
+        """`token`: what `relay` asks for."""
         self._member = member
         self._relay = relay
+        self._token = token
         # None: not known yet.
         self._pool: str | None = None
         self._own_changed = asyncio.Event()
 
     async def run(self) -> Never:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_own())
             lease_file = self._member.config.lease_file
             if lease_file is not None:
                 group.create_task(keep_lease_named(lease_file, lambda: self._pool))
+            while True:
+                following = group.create_task(self._follow())
+                await self._token_changed()
+                following.cancel()
+                await asyncio.wait([following])
+
+    async def _token_changed(self) -> None:
+        before = self._newest_token()
+        while True:
+            await asyncio.sleep(TOKEN_INTERVAL)
+            if self._newest_token() != before:
+                return
+
+    def _newest_token(self) -> str | None:
+        try:
+            return None if self._token is None else self._token.get()
+        except (OSError, ValueError):
+            # Told where it is asked for.
+            return None
+
+    async def _follow(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_own())
             while True:
                 self._own_changed.clear()
                 pool = self._pool

@@ -18,7 +18,9 @@ from pool_sidecar.lan.certificate import own_certificate
 from pool_sidecar.lan.tls import client_context
 from tests.integration.pool.hall import LENT_CONNECTIONS, NAMES, Nodes, borrows, until
 from tests.integration.pool.nodes import members
+from tests.integration.pool.test_detour import relay_on
 from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.pods.pool_accounts import token_of_pod
 from tools.harness.pods.pool_member import PoolNode
 
 # Words of four bytes, more than a node says in some seconds.
@@ -99,6 +101,40 @@ def test_a_member_that_starts_while_it_is_cut_knows_its_neighbours(nodes: Nodes)
     one.member.start()
     borrows(one)
     renewals(one, 1)
+
+
+def test_a_member_with_a_new_token_knows_its_neighbours_after_a_start_while_all_are_cut(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """A relay answers only tokens while cut that it has asked upstream about before: a reboot finds
+    the newest one, which kubelet may have renewed a moment ago."""
+    one, file = nodes["m1"], tmp_path / "token"
+    file.write_text(token_of_pod(one.plane, "pool-member", one.name))
+
+    def reads() -> int:
+        return one.member.log_text().count("collection listed")
+
+    with relay_on(one, "--access=caller") as relay:
+        one.member.kill()
+        one.member.flags += [f"--relay={relay.url}", f"--relay-token-file={file}"]
+        one.member.start()
+        until(lambda: _hears_all(one), what="it knows its neighbours")
+        before = reads()
+        file.write_text(token_of_pod(one.plane, "pool-member", one.name))
+        until(lambda: reads() >= before + 2, what="the new token is shown to the relay")
+        for node in nodes.values():
+            node.link.refuse()
+        relay.wait_link(up=False)
+        one.member.kill()
+        relay.kill()
+        relay.start()
+        one.member.start()
+        until(lambda: _hears_all(one), what="it knows its neighbours while all are cut")
+
+
+def _hears_all(node: PoolNode) -> bool:
+    verdicts = [it["verdict"] for it in node.member.status()["peers"]]
+    return verdicts == ["Alive"] * (len(NAMES) - 1)
 
 
 def test_n8_a_lender_that_was_frozen_passes_on_nothing_that_is_older_than_five_seconds(
