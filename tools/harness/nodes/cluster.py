@@ -181,10 +181,8 @@ class NodeCluster:
         for name in RELAYED:
             self.kubectl.run("label", "node", name, f"{LABEL}=").expect()
         self.apply(overlay("node"))
-        for folder, objects in (("kube-proxy", self._proxy()), ("kube-flannel", self._flannel())):
-            component = [f"../overlays/node/{folder}"]
-            made = write_kustomization(self._folder / folder, objects, components=component)
-            self.apply(kustomize(made))
+        self._apply_second("kube-proxy", self._proxy())
+        self._apply_second("kube-flannel", self._flannel())
         patch = MANIFESTS / "overlays/node/other-nodes.yaml"
         for namespace, name in (("kube-system", "kube-proxy"), ("kube-flannel", "kube-flannel-ds")):
             self.kubectl.run(
@@ -198,13 +196,35 @@ class NodeCluster:
         ):
             self.rolled_out(namespace, f"daemonset/{name}")
 
-    def install(self, node: Node, *, keeps_secrets: bool = True) -> None:
+    def _apply_second(self, name: str, objects: list[Json], *more: str) -> None:
+        """DaemonSet of an add-on: for nodes with a relay. `more`: components of overlays/node."""
+        components = [f"../overlays/node/{it}" for it in (name, *more)]
+        made = write_kustomization(self._folder / name, objects, components=components)
+        self.apply(kustomize(made))
+
+    def lead_proxy_and_dns(self, *, has_view: bool) -> None:
+        """kube-proxy and CoreDNS of nodes with a relay: to its endpoint view, or to itself."""
+        more = ["endpoint-view"] if has_view else []
+        self._apply_second("kube-proxy", self._proxy(), *more)
+        folder = self._folder / "dns"
+        components = [f"../overlays/node/{it}" for it in more]
+        made = write_kustomization(folder, list(overlay("node")), components=components)
+        self.apply(kustomize(made))
+        daemons = ("daemonset/kube-proxy-relay", "daemonset/coredns-node")
+        # Versions of the view are its own: who comes from there, or goes there, lists again.
+        self.kubectl.run("rollout", "restart", *daemons, "--namespace=kube-system").expect()
+        for it in daemons:
+            self.rolled_out("kube-system", it)
+
+    def install(self, node: Node, *, keeps_secrets: bool = True, flags: Sequence[str] = ()) -> None:
+        """`flags`: more of the relay's."""
         if node.run("test", "-e", KEY_FILE).status:
             node.write({KEY_FILE: (os.urandom(32), 0o600)})
         node.relay(
             *("node", "install", "--now", f"--pod-listen={POD_LISTEN}"),
             f"--client-ca-file={CLIENT_CA}",
             *([f"--keep-secrets={KEY_FILE}"] if keeps_secrets else []),
+            *(["--", *flags] if flags else []),
         ).expect()
 
     def apply_workloads(self) -> None:
@@ -254,17 +274,22 @@ class NodeCluster:
 
     def apply(self, objects: Iterable[Json]) -> None:
         """Those of no namespace first."""
-        by_namespace: dict[str, list[Json]] = {"": []}
-        for it in objects:
-            by_namespace.setdefault(it["metadata"].get("namespace", ""), []).append(it)
-        for namespace, items in by_namespace.items():
-            if not items:
-                continue
-            self.kubectl.run(
-                *("apply", "--server-side", "--force-conflicts", "-f", "-"),
-                *([f"--namespace={namespace}"] if namespace else []),
-                stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}),
-            ).expect()
+        for items in _by_namespace(objects):
+            self._send("apply", "--server-side", "--force-conflicts", items=items)
+
+    def delete(self, objects: Iterable[Json]) -> None:
+        """Those of no namespace last."""
+        for items in reversed(_by_namespace(objects)):
+            self._send("delete", "--ignore-not-found", items=items)
+
+    def _send(self, *command: str, items: list[Json]) -> None:
+        """`items`: of one namespace, or of none."""
+        namespace = items[0]["metadata"].get("namespace", "")
+        self.kubectl.run(
+            *(*command, "-f", "-", *([f"--namespace={namespace}"] if namespace else [])),
+            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}),
+            timeout=PATIENCE,
+        ).expect()
 
     # ── what befalls it ──
 
@@ -410,3 +435,11 @@ class NodeCluster:
                 lines = node.journal(unit, "-n", count)
                 parts.append(f"── {node.name} {unit}\n{lines}")
         return "\n".join(parts)
+
+
+def _by_namespace(objects: Iterable[Json]) -> list[list[Json]]:
+    """Those of none first."""
+    found: dict[str, list[Json]] = {"": []}
+    for it in objects:
+        found.setdefault(it["metadata"].get("namespace", ""), []).append(it)
+    return [items for items in found.values() if items]

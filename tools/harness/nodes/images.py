@@ -31,6 +31,7 @@ _IPTABLES = [
 RELAY_FOLDER = "/opt/relay-sidecar"
 LOCK = ROOT / "tools" / "requirements" / "node.txt"
 PAUSE, WORKLOAD = "lab.example/pause:1", "lab.example/workload:1"
+_OF_POOLS = ("relay", "elector", "pool")
 COREDNS, KUBECTL = "coredns/coredns:1.15.0", "lab.example/kubectl:1"
 _LAUNCHER = f"""#!/usr/bin/python3 -IB
 import sys
@@ -110,6 +111,12 @@ def relay_image(client: docker.DockerClient, folder: Path) -> Path:
     """As `pod_images`, of this checkout, under the name that manifests have."""
     name = build_all(client, tag=release(), components=["relay"])["relay"]
     return _saved(client, name, folder / "relay.tar")
+
+
+def pool_images(client: docker.DockerClient, folder: Path) -> list[Path]:
+    """As `relay_image`, of all that manifests/overlays/pool names."""
+    made = build_all(client, tag=release(), components=_OF_POOLS)
+    return [_saved(client, made[it], folder / f"{it}.tar") for it in _OF_POOLS]
 
 
 def _saved(client: docker.DockerClient, name: str, archive: Path) -> Path:

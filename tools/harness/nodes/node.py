@@ -25,7 +25,7 @@ from tools.harness.containers.network import Network
 from tools.harness.containers.router import Router
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.nodes import programs
-from tools.harness.nodes.configuration import CERTIFICATE, configuration
+from tools.harness.nodes.configuration import CERTIFICATE, DNS_ADDRESS, configuration
 from tools.harness.nodes.images import RELAY_FOLDER
 
 HERE = Path(__file__).parent
@@ -47,6 +47,25 @@ _RSS = re.compile(r"^VmRSS:\s+(\d+) kB$", re.MULTILINE)
 _REFUSED = re.compile(
     r'^relay_requests_refused_total{verb="(.*)",resource="(.*)",reason="(.*)"} (\d+)$', re.MULTILINE
 )
+
+
+# Asks for A records (RFC 1035, 4.1), each of which ends with the length of its data and the four
+# bytes of an address.
+_NAMED = r"""
+import socket, struct, sys
+labels = b"".join(bytes([len(it)]) + it.encode() for it in sys.argv[2].split("."))
+query = struct.pack(">6H", 1, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">2H", 1, 1)
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+    asking.settimeout(2)
+    try:
+        asking.sendto(query, (sys.argv[1], 53))
+        answer = asking.recv(4096)
+    except OSError:
+        answer = b""
+for at in range(len(query), len(answer) - 5):
+    if answer[at : at + 2] == b"\0\4":
+        print(socket.inet_ntoa(answer[at + 2 : at + 6]))
+"""
 
 
 @dataclass(frozen=True)
@@ -170,6 +189,10 @@ class Node:
             *("ctr", "-n=k8s.io", "tasks", "exec", f"--exec-id={os.urandom(4).hex()}"),
             *(running[0], *command),
         )
+
+    def named(self, name: str) -> set[str]:
+        """The addresses that the DNS of this node has for a name; none where it does not answer."""
+        return set(self.run("python3", "-c", _NAMED, DNS_ADDRESS, name).expect().split())
 
     def load(self, archive: Path) -> None:
         """An image, into containerd."""

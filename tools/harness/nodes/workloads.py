@@ -30,6 +30,8 @@ SERVICES = ("web", "desk", f"store-0.store.{NAMESPACE}.svc.cluster.local")
 PATIENT, IMPATIENT = 2.0, 0.6
 # Of that the pod that asks for us waits itself.
 _SHARE = 0.75
+# Of three endpoints each is found, but for once in 5,000 times.
+QUESTIONS = 24
 # Of a Secret; what is searched for on disks.
 PASSWORD = "correct-horse-battery-staple-7193"
 TOKEN_LIFE = 600
@@ -67,6 +69,16 @@ def objects() -> list[Json]:
             externalTrafficPolicy="Local",
         ),
     ]
+
+
+def service(app: str, *, name: str, **more: Any) -> Json:
+    """One more, of the pods of a workload."""
+    return _service(app, name=name, **more)
+
+
+def pod(name: str, *, node: str) -> Json:
+    """One more, which no scheduler places."""
+    return _object("Pod", name, spec={"nodeName": node, **_pod_spec()})
 
 
 def pods(found: Iterable[Json]) -> dict[str, PodFacts]:
@@ -167,6 +179,15 @@ def _wrong(found: Json, pod: PodFacts) -> str:
     return "" if given.get("token/token") else "no token"
 
 
+def answering(node_address: str, service: str) -> set[str]:
+    """The nodes whose pods answer for a Service that is asked often from within that node; or why
+    none does."""
+    url = f"http://{service}:{PORT}/"
+    with ThreadPoolExecutor(max_workers=QUESTIONS) as pool:
+        found = pool.map(lambda _: fetch(node_address, url), range(QUESTIONS))
+        return {it if isinstance(it, str) else it["node"] for it in found}
+
+
 def end(node_address: str, pod: PodFacts) -> None:
     """Makes the container of a pod end, with status 1."""
     fetch(node_address, f"http://{pod.address}:{PORT}/end")
@@ -217,8 +238,40 @@ def _service(
 
 def _workload(kind: str, name: str, **more: Any) -> Json:
     labels = {"app": name}
+    spec = _pod_spec()
+    if kind == "StatefulSet":
+        spec["nodeSelector"] = {LABEL: ""}
+    if kind != "DaemonSet":
+        spec["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": labels},
+            }
+        ]
+        spec["tolerations"] = [
+            {
+                "key": "node.kubernetes.io/unreachable",
+                "operator": "Exists",
+                "effect": "NoExecute",
+            }
+        ]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+            **more,
+        },
+    }
+
+
+def _pod_spec() -> Json:
     token = {"path": "token", "expirationSeconds": TOKEN_LIFE, "audience": "vault"}
-    spec: Json = {
+    return {
         "terminationGracePeriodSeconds": 1,
         "containers": [
             {
@@ -250,34 +303,6 @@ def _workload(kind: str, name: str, **more: Any) -> Json:
                 },
             }
         ],
-    }
-    if kind == "StatefulSet":
-        spec["nodeSelector"] = {LABEL: ""}
-    if kind != "DaemonSet":
-        spec["topologySpreadConstraints"] = [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": labels},
-            }
-        ]
-        spec["tolerations"] = [
-            {
-                "key": "node.kubernetes.io/unreachable",
-                "operator": "Exists",
-                "effect": "NoExecute",
-            }
-        ]
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-            **more,
-        },
     }
 
 
