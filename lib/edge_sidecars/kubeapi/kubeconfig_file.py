@@ -66,15 +66,17 @@ def kubeconfig_paths(path: Path) -> tuple[Path, ...]:
 def read_context(paths: Sequence[Path], name: str | None) -> KubeContext:
     """Of the context `name`, or of the current one. Raises OSError, or ValueError naming the field.
 
-    Of several files some may be missing, as with KUBECONFIG.
+    Of several files some may be missing, as with KUBECONFIG, but not all.
     """
     found: dict[str, dict[str, _Fields]] = {"cluster": {}, "user": {}, "context": {}}
     current: str | None = None
+    missing = 0
     for path in paths:
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            if len(paths) == 1:
+            missing += 1
+            if missing == len(paths):
                 raise
             continue
         content = _Fields(_parsed(text, path), str(path), path.absolute().parent)

@@ -241,7 +241,10 @@ POOL = (
     BadInput("pool-sidecar run --nod n", ("--nod", "did you mean --node?")),
     BadInput("pool-sidecar --lan-address 127.0.0.1", ("--node", "NODE_NAME")),
     BadInput("pool-sidecar --node n", ("--lan-address", "HOST_IP")),
-    BadInput(_OF_NODE, ("--node-kubeconfig /etc/kubernetes/kubelet.conf", "kubectl config view")),
+    BadInput(
+        _OF_NODE,
+        ("--node-kubeconfig", ":/etc/kubernetes/kubelet.conf", "No such file", "kubectl config"),
+    ),
     BadInput(f"{_OF_NODE} --node-kubeconfig {{tmp}}/yaml", ("--node-kubeconfig {tmp}/yaml",)),
     BadInput(f"{_OF_NODE} --node-kubeconfig {{tmp}}/folder", ("--node-kubeconfig {tmp}/folder",)),
     BadInput(f"{_OF_NODE} --node-kubeconfig {{tmp}}/http", ("http://127.0.0.1:1", "https")),

@@ -104,6 +104,11 @@ def test_of_several_files_the_first_to_name_something_wins_and_paths_are_relativ
     assert (credentials.namespace, said(credentials)) == ("of-b", "Bearer first")
 
 
+def test_of_several_files_one_has_to_be_there(tmp_path: Path) -> None:
+    several = os.pathsep.join(str(tmp_path / it) for it in ("one", "two"))
+    assert f"{several}: {tmp_path / 'two'} No such file" in refusal(Path(several))
+
+
 def test_another_context_can_be_named(tmp_path: Path) -> None:
     one, two = config(), config(name="b", user={"token": "of-b"})
     both = one | {kind: one[kind] + two[kind] for kind in ("clusters", "users", "contexts")}
