@@ -13,7 +13,7 @@ import pool_sidecar.config.member_config
 import relay_sidecar.config
 import relay_sidecar.config.config
 from edge_sidecars.runtime.cli.options import flag
-from edge_sidecars.runtime.cli.values import address
+from edge_sidecars.runtime.cli.values import address, seconds
 from elector_sidecar.config.config import Config as ElectorConfig
 from pool_sidecar.config.member_config import MemberConfig
 from pool_sidecar.core import pool_member
@@ -25,6 +25,7 @@ from pool_sidecar.core.controller.node_state import (
     MAY_LEAD_NODE_LABEL,
 )
 from relay_sidecar.config.config import Config as RelayConfig
+from relay_sidecar.node.installer.plan import OFFLINE_TTL
 from tests.unit.manifests.built import (
     WORKLOADS,
     Json,
@@ -193,6 +194,7 @@ def test_the_three_processes_of_a_node_find_each_other(node: Node) -> None:
     assert member.relay == relay.listen.url
     assert member.relay_status == relay.status_listen.url
     assert relay.asks_callers
+    assert relay.access_offline_ttl == seconds(OFFLINE_TTL)
     assert relay.pool == member.listen.url
     assert relay.pool_connect == member.proxy_listen
     assert relay.pool_listen == member.relay_pool
