@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
+from tools.demo.pool.cloud_state import condition
 from tools.demo.pool.edge_site import FLAGS, OVERLAY
 from tools.demo.pool.node import ZONE
 from tools.harness.controlplane import kubectl
@@ -22,6 +23,7 @@ from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.daemon import Daemon
 from tools.harness.controlplane.kept_client import KeptClient
 from tools.harness.nodes import programs
+from tools.harness.pods.observer import wait_for
 from tools.harness.pods.pool_accounts import node_tls
 from tools.harness.pods.pool_controller import PoolControllerPod
 from tools.nemesis.pool.kubelet import NodeAgent
@@ -40,6 +42,7 @@ CONTROLLERS = (
     "statefulset-controller",
     "endpointslice-controller",
 )
+READY_TIMEOUT = 120.0
 # Seconds: for a label, while an API server may be away; between two tries.
 MOVE_TIMEOUT, MOVE_INTERVAL = 120.0, 0.5
 # Nodes may watch what kube-proxy watches on them.
@@ -103,6 +106,8 @@ class PoolTestbed:
                     may_lead=name in MAY_LEAD,
                 )
                 self.nodes[name] = stack.enter_context(node)
+            # Before, all pods would be on those that are the first.
+            wait_for(self._are_schedulable, timeout=READY_TIMEOUT, what="all nodes are Ready")
             self.namespace = plane.create_namespace("shop")
             for path, body in self._manifests:
                 expect(plane.admin.post(path.format(namespace=self.namespace), body))
@@ -158,6 +163,12 @@ class PoolTestbed:
         stack.callback(ended.set)
 
     # ── how it is made ──
+
+    def _are_schedulable(self) -> bool:
+        nodes = expect(self.plane.admin.get("/api/v1/nodes"))["items"]
+        return all(
+            condition(it, "Ready") == "True" and not it["spec"].get("taints") for it in nodes
+        )
 
     def _start_scheduler(self, stack: ExitStack) -> None:
         kubeconfig = self.plane.admin_kubeconfig()
