@@ -119,8 +119,8 @@ class MemberConfig:
     )
     lend_rate: int = setting("64Ki", "bytes a second for each borrower", size)
     lend_burst: int = setting("1Mi", "bytes at once for each borrower", size)
-    lend_connections: int = setting("32", "at a time for each borrower", whole)
-    lend_all_connections: int = setting("128", "at a time for all borrowers", whole)
+    lend_connections: int = setting("64", "at a time for each borrower", whole)
+    lend_all_connections: int = setting("256", "at a time for all borrowers", whole)
     listen: Address = option(
         "HOST:PORT",
         "/sources, /status, /metrics and probes; default {default}",

@@ -18,8 +18,10 @@ class Limits:
 
     rate: int = 64 * KIB
     burst: int = MIB
-    connections: int = 32
-    all_connections: int = 128
+    # With some ten pods, the relays of a node that kubelet goes through have 25 streams, a watch
+    # for each ConfigMap and Secret among them; and there are writes beside them.
+    connections: int = 64
+    all_connections: int = 256
 
     @property
     def piece(self) -> int:

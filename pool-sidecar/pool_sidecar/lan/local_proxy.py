@@ -26,8 +26,9 @@ from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_hea
 from pool_sidecar.lan.relay_reader import PREFIX, RELAY, RelayRead
 from pool_sidecar.lan.tunnel import Stream, Tunnel, Tunnels
 
-# Clients of one node, with the token: its relays' streams and writes. More are 429.
-MAX_CONNECTIONS: Final = 64
+# Clients of one node, with the token: its relays' streams and writes. More are 429. So many that
+# the lender's --lend-connections is what counts, also where it is raised.
+MAX_CONNECTIONS: Final = 256
 # Of those that have shown no token yet; more than asyncio accepts at once.
 MAX_UNPROVEN: Final = 256
 # Seconds for which a lender that had no connection left is not asked again by those who follow.

@@ -49,7 +49,7 @@ def test_a_twin_says_the_same_as_its_flag() -> None:
         (["--lend-rate=1"], "--lend-rate 1"),
         (["--lend-rate=2Mi"], "--lend-burst"),
         (["--lend-connections=0"], "--lend-connections 0"),
-        (["--lend-connections=129"], "--lend-all-connections"),
+        (["--lend-connections=257"], "--lend-all-connections"),
         (["--lend=maybe"], "--lend"),
     ],
 )
