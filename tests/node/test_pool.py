@@ -42,7 +42,9 @@ def test_a_node_that_is_cut_is_as_ever_in_the_cloud_over_its_neighbour(
 ) -> None:
     """Its pods stay, and one that the cloud starts there begins and ends."""
     containers, ready_since = cluster.containers(), _ready_since(cluster, NODE)
+    node = cluster.nodes[NODE]
     with pool.cut(NODE):
+        refused = node.refused()
         cluster.apply([workloads.pod(LATE, node=NODE)])
         took = cluster.seconds_until(lambda: LATE in cluster.pods())
         print(f"a pod has its address after {took:.1f} s")
@@ -57,7 +59,9 @@ def test_a_node_that_is_cut_is_as_ever_in_the_cloud_over_its_neighbour(
             seconds=CUT,
         )
         cluster.kubectl.run("delete", "pod", LATE).expect()
-        assert cluster.nodes[NODE].status()["link"]["via"] == NEIGHBOUR
+        assert node.status()["link"]["via"] == NEIGHBOUR
+        # A lender that gives too few connections shows here.
+        assert node.refused() == refused
     assert _ready_since(cluster, NODE) == ready_since
     assert cluster.containers() == containers
 

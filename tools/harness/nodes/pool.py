@@ -150,9 +150,9 @@ def _load(node: Node, images: Sequence[Path]) -> None:
 
 
 def _document(node: Node, port: int) -> Json | None:
-    """None where nothing answers."""
+    """None where nothing answers; on a busy machine the engine may lose what a command prints."""
     answer = node.run("curl", "-sS", "-m", "3", f"http://127.0.0.1:{port}/status")
-    if answer.status:
+    if answer.status or not answer.output:
         return None
     found: Json = json.loads(answer.output)
     return found
