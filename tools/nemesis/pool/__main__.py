@@ -28,6 +28,7 @@ INVARIANTS = (
     "Unknown",
     "control",
     "watch",
+    "listed",
     "one stream",
     "calm",
 )

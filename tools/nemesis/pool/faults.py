@@ -118,7 +118,10 @@ class Faults:
         node = self.node(draw)
         if what not in node.parts:
             raise NotApplicable
-        with self._timeline.holding(what, draw.target):
+        with ExitStack() as stack:
+            stack.enter_context(self._timeline.holding(what, draw.target))
+            if loses_data and what is What.RELAY:
+                stack.enter_context(self._timeline.holding(What.DISK, draw.target))
             node.parts[what].kill()
             if loses_data:
                 node.lose_data(what)
@@ -156,13 +159,14 @@ class Faults:
     def full_disk(self, draw: Draw) -> Iterator[None]:
         """Of one half of the times, member and relay are restarted on it."""
         node = self.node(draw)
-        node.fill_disk()
-        try:
-            if draw.luck < 0.5:
-                self._restart(draw)
-            yield
-        finally:
-            node.make_room()
+        with self._timeline.holding(What.DISK, draw.target):
+            node.fill_disk()
+            try:
+                if draw.luck < 0.5:
+                    self._restart(draw)
+                yield
+            finally:
+                node.make_room()
 
     @contextmanager
     def wrong_clock(self, draw: Draw) -> Iterator[None]:

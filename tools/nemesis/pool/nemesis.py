@@ -2,7 +2,7 @@
 
 Storms and scenes by turns; after each, all is healed and must be well again. At the end the watch
 clients of all nodes are equal to upstream, and while all is well, one node watches for all, and
-nothing is written. What is a finding says `verdict`, `writers`.
+nothing is written. What is a finding is in `verdict`, `writers` and `lists`.
 """
 
 import time
@@ -20,6 +20,7 @@ from tools.nemesis.ordeal import Candidate, Ordeal
 from tools.nemesis.pool import plays
 from tools.nemesis.pool.churn import Churn
 from tools.nemesis.pool.faults import Faults, resources
+from tools.nemesis.pool.lists import lists_again
 from tools.nemesis.pool.node import WATCHED, Part
 from tools.nemesis.pool.observer import Observer
 from tools.nemesis.pool.testbed import NAMES, OUTSIDE, PoolTestbed
@@ -214,6 +215,10 @@ class PoolNemesis(Ordeal):
                 self._observer.history, self._timeline.spans(), written, RULES, now=time.time()
             )
         found += foreign_writes(events)
+        for it in SHARED:
+            # From before the first fault on: of when its first list was.
+            asked = self._testbed.plane.audit(stage=None, resource=it)
+            found += lists_again(asked, self._timeline.spans(), it, now=time.time())
         self._findings += [it for it in found if it not in self._findings]
 
     def _wait_well(self) -> None:

@@ -26,6 +26,8 @@ class What(StrEnum):
     ELECTOR = "elector"
     # Its member stands still, and wakes up.
     FROZEN = "frozen"
+    # What its relay has on disk is lost, or nothing can be written there.
+    DISK = "disk"
     # Another label.
     MOVED = "moved"
     # It reports that all others are gone.

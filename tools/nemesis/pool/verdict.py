@@ -60,7 +60,9 @@ class Truth:
     """The spans of faults, asked for what they mean."""
 
     def __init__(self, spans: Iterable[Span], pool: Sequence[str]) -> None:
-        self._spans, self._pool = tuple(spans), tuple(pool)
+        # A disk is no excuse for any of them.
+        self._spans = tuple(it for it in spans if it.what is not What.DISK)
+        self._pool = tuple(pool)
 
     def of(self, what: What, node: str = "") -> list[Span]:
         return [it for it in self._spans if it.what is what and it.node == node]

@@ -132,6 +132,16 @@ def test_n1_a_node_turns_unknown_where_all_are_cut_or_the_api_server_was_away() 
     assert story.findings() == []
 
 
+def test_n1_full_disks_of_all_are_no_excuse() -> None:
+    story = Story()
+    story.cut("n1")
+    for name in POOL:
+        story.span(What.DISK, name, AT - 10, END)
+    assert story.findings() == []
+    story.node("n1", AT + 60, "Unknown")
+    assert story.findings() == ["N1"]
+
+
 def test_n1_one_lender_that_dies_is_no_excuse_and_many_at_once_are() -> None:
     story = Story()
     story.cut("n1")
