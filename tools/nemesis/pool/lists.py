@@ -3,6 +3,8 @@
 Invariant 5: a relay lists a shared resource once. It lists again only
     if the API server said that its version is gone: a watch was 410, or ended as soon as it began,
     which is how the audit log shows a 410 within a watch
+    if the API server refused the stream, which ends it with what it held: as one that has just
+    been started does, until it has read the roles
     if its list before did not come through: no watch followed
     if its journal was lost or could not be written, or it was killed before that was
 Guarantee: a list that may be of any of these is no finding.
@@ -19,6 +21,7 @@ from tools.nemesis.pool.timeline import Span, What
 from tools.nemesis.pool.writers import NODE
 
 RELAY = "relay-sidecar"
+_ENDS = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 # Seconds: of a watch that only says that its version is gone.
 AT_ONCE = 2.0
 # Until all events of what came before are in the audit log, too.
@@ -29,12 +32,12 @@ PERSISTED = 10.0
 
 @dataclass(frozen=True)
 class _Request:
-    """Of a relay for one of its streams; `is_gone`: a watch that was a 410."""
+    """Of a relay for one of its streams; `is_end`: a watch that leaves nothing to go on from."""
 
     node: str
     at: float
     is_list: bool
-    is_gone: bool
+    is_end: bool
 
 
 def lists_again(
@@ -51,7 +54,7 @@ def lists_again(
             it.is_list
             and last is not None
             and not last.is_list
-            and not last.is_gone
+            and not last.is_end
             and it.at <= now - RECORDED
             and not any(_loses(span, it.node, listed[it.node], it.at) for span in held)
         ):
@@ -75,15 +78,14 @@ def _requests(events: Iterable[AuditEvent], resource: str) -> Sequence[_Request]
         is_list, is_over = it.verb == "list", it.stage == RESPONSE_COMPLETE
         if not is_list and it.verb != "watch":
             continue
-        is_gone = not is_list and (
-            it.status == HTTPStatus.GONE or (is_over and it.stage_at - it.received_at < AT_ONCE)
-        )
-        if it.status >= HTTPStatus.BAD_REQUEST and it.status != HTTPStatus.GONE:
+        is_failed = it.status >= HTTPStatus.BAD_REQUEST
+        if is_failed and (is_list or it.status not in _ENDS):
             continue
+        is_end = not is_list and (is_failed or (is_over and it.stage_at - it.received_at < AT_ONCE))
         if is_list and not _is_first_page(it.request_uri):
             continue
         node = it.user.removeprefix(NODE)
-        found[it.audit_id] = _Request(node, it.received_at, is_list, is_gone)
+        found[it.audit_id] = _Request(node, it.received_at, is_list, is_end)
     return sorted(found.values(), key=lambda it: it.at)
 
 
