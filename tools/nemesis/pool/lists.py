@@ -18,9 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 from relay_sidecar.core.stream.paged_list import PAGE_LIMIT
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
 from tools.nemesis.pool.timeline import Span, What
-from tools.nemesis.pool.writers import NODE
+from tools.nemesis.pool.writers import NODE, RELAY
 
-RELAY = "relay-sidecar"
 _ENDS = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 # Seconds: of a watch that only says that its version is gone.
 AT_ONCE = 2.0

@@ -23,7 +23,8 @@ NODE_LEASES = "kube-node-lease"
 NODE_CONTROLLER = "system:serviceaccount:kube-system:node-controller"
 CANDIDATES = f"system:serviceaccount:{NAMESPACE}:{CANDIDATE}"
 NODE = "system:node:"
-OURS = ("pool-", "relay-sidecar", "elector-sidecar")
+RELAY = "relay-sidecar"
+OURS = ("pool-", RELAY, "elector-sidecar")
 _VERBS = ("create", "update", "patch", "delete", "deletecollection")
 
 
@@ -66,11 +67,15 @@ def loud_writes(events: Iterable[AuditEvent]) -> list[str]:
 
 
 def watchers(events: Iterable[AuditEvent], resource: str) -> list[str]:
-    """Invariant 6: the nodes that watch all of it at the end; one for each watch. `events` are of
-    one life of the API server: of those that are open as it dies, it tells no end."""
+    """Invariant 6: the nodes whose relays watch all of it at the end; one for each watch. `events`
+    are of one life of the API server: of those that are open as it dies, it tells no end.
+
+    A watch of a client's own is none: a relay passes on what begins before its window, as after its
+    restart, and that goes on for the minutes that the client asked for."""
     open_by_id: dict[str, str] = {}
     for it in events:
-        if it.verb != "watch" or it.resource != resource or not it.user.startswith(NODE):
+        is_of_a_relay = it.user.startswith(NODE) and it.user_agent.startswith(RELAY)
+        if it.verb != "watch" or it.resource != resource or not is_of_a_relay:
             continue
         if it.stage == RESPONSE_STARTED:
             open_by_id[it.audit_id] = it.user.removeprefix(NODE)

@@ -96,11 +96,15 @@ def test_in_the_calm_our_programs_write_who_leads_and_nothing_else() -> None:
 
 
 def test_who_watches_is_told_once_for_each_watch_that_is_open() -> None:
-    def watch(user: str, number: int, *stages: str, resource: str = "services") -> list[AuditEvent]:
-        return [
-            event(user, resource, verb="watch", audit_id=f"{user}-{number}", stage=it)
-            for it in stages
-        ]
+    def watch(
+        user: str,
+        number: int,
+        *stages: str,
+        resource: str = "services",
+        by: str = "relay-sidecar/1",
+    ) -> list[AuditEvent]:
+        one = {"verb": "watch", "audit_id": f"{user}-{number}", "user_agent": by}
+        return [event(user, resource, **one, stage=it) for it in stages]
 
     open_, whole = (RESPONSE_STARTED,), (RESPONSE_STARTED, RESPONSE_COMPLETE)
     refused = (RESPONSE_COMPLETE,)
@@ -111,6 +115,7 @@ def test_who_watches_is_told_once_for_each_watch_that_is_open() -> None:
         *watch(N1, 3, *open_),
         *watch(N1, 4, *refused),
         *watch(N1, 5, *open_, resource="endpointslices"),
+        *watch(N1, 6, *open_, by="kube-proxy/v1.36.3"),
         *watch(ADMIN_USER, 1, *open_),
     ]
     assert watchers(events, "services") == ["n1", "n1", "n2"]
