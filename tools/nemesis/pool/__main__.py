@@ -14,7 +14,7 @@ from collections import Counter
 
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.nemesis.pool.nemesis import STORM, Outcome, PoolNemesis
-from tools.nemesis.pool.plays import SCENES
+from tools.nemesis.pool.plays import LONG_SCENES, SCENES
 from tools.nemesis.pool.testbed import PoolTestbed
 from tools.nemesis.vip.network import NoNamespaces
 
@@ -41,7 +41,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, help="default: drawn and printed")
-    plays = (STORM, *SCENES)
+    plays = (STORM, *SCENES, *LONG_SCENES)
     parser.add_argument("--only", choices=plays, default="", help="one play, again and again")
     parser.add_argument("--logs", action="store_true", help="print the logs of a broken run")
     return parser.parse_args()

@@ -153,7 +153,8 @@ class PoolNemesis(Ordeal):
             length = self._random.uniform(*STORM_SECONDS)
             self._storm(min(time.monotonic() + length, until))
         else:
-            self._scene(plays.SCENES[name](self._random))
+            scenes = {**plays.SCENES, **plays.LONG_SCENES}
+            self._scene(scenes[name](self._random))
 
     def _storm(self, end: float) -> None:
         with ThreadPoolExecutor(max_workers=WORKERS) as workers:

@@ -16,6 +16,7 @@ SHORTEST, LONGEST = 1.0, 60.0
 UNTIL_GONE = 135.0
 # Until a whole site that is cut is lost, and its control workload gone; until a node is lost.
 UNTIL_LOST = 75.0
+HALF_AN_HOUR = 1800.0
 # After which nothing of an earlier play counts for what was well before.
 UNTIL_WELL = WELL_BEFORE + GRACE + 5.0
 # After which a borrower has given up a lender that stands still, and what it had sent.
@@ -69,9 +70,9 @@ def _reboot(chance: random.Random) -> Cues:
     return [Cue(0.0, Draw("power off", chance.choice(NAMES), seconds, 0.0))]
 
 
-def _site_cut(chance: random.Random) -> Cues:
+def _site_cut(chance: random.Random, seconds: float = UNTIL_LOST) -> Cues:
     kind = chance.choice(["wan refused", "wan black hole"])
-    return [Cue(chance.uniform(0.0, 2.0), Draw(kind, it, UNTIL_LOST, 0.0)) for it in NAMES]
+    return [Cue(chance.uniform(0.0, 2.0), Draw(kind, it, seconds, 0.0)) for it in NAMES]
 
 
 def _site_cut_but_a_liar(chance: random.Random) -> Cues:
@@ -160,4 +161,8 @@ SCENES: Mapping[str, Callable[[random.Random], Cues]] = {
     "disks are full": _full_disks,
     "clocks are wrong": _wrong_clocks,
     "history is compacted": _compacted,
+}
+# Not drawn, but played when they are asked for.
+LONG_SCENES: Mapping[str, Callable[[random.Random], Cues]] = {
+    "the site is cut for half an hour": lambda chance: _site_cut(chance, HALF_AN_HOUR),
 }

@@ -10,13 +10,14 @@ from tools.nemesis.pool import plays
 from tools.nemesis.pool.faults import KINDS, resources
 
 SEEDS = range(50)
+ALL_SCENES = {**plays.SCENES, **plays.LONG_SCENES}
 
 
-@pytest.mark.parametrize("name", plays.SCENES)
+@pytest.mark.parametrize("name", ALL_SCENES)
 def test_faults_of_a_scene_hold_at_once_as_they_are_meant_to(name: str) -> None:
     for seed in SEEDS:
-        cues = plays.SCENES[name](random.Random(seed))
-        assert cues == plays.SCENES[name](random.Random(seed))
+        cues = ALL_SCENES[name](random.Random(seed))
+        assert cues == ALL_SCENES[name](random.Random(seed))
         assert {it.draw.kind for it in cues} <= KINDS.keys()
         for one, other in combinations(cues, 2):
             assert not resources(one.draw) & resources(other.draw)
