@@ -79,7 +79,9 @@ class Lines:
             self.say(keys)
 
     def say(self, text: str) -> None:
-        print(f"{time.monotonic() - self._started_at:6.1f}s  {text}", flush=True)
+        # In one piece: threads tell events, and `print` writes what ends a line by itself.
+        line = f"{time.monotonic() - self._started_at:6.1f}s  {text}\n"
+        print(line, end="", flush=True)
 
 
 class LiveTable:

@@ -192,6 +192,8 @@ class FaultProxy:
     def _close_port(self) -> None:
         if self._listener is not None:
             self._loop.remove_reader(self._listener)
+            # A child that is just being started has a copy of it, which would listen on.
+            self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
             self._listener = None
 
