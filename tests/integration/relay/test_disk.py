@@ -72,7 +72,8 @@ def test_r5_where_the_disk_is_full_the_relay_serves_says_so_and_goes_on_when_the
         place.cut()
         place.relay.kill()
         place.relay.start()
-        assert place.caller().get(path, ANY).json() == newest.json()
+        # Perhaps at an earlier version, since when nothing has happened to them.
+        assert place.caller().get(path, ANY).json()["items"] == newest.json()["items"]
         check_logs(place)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from docker.errors import NotFound
 from docker.models.containers import Container
 
 from tools.harness.containers.docker_lab import DockerLab
@@ -54,7 +55,10 @@ class PlaneContainer:
     def stop(self, number: signal.Signals, *, timeout: float) -> None:
         if self._container is None:
             return
-        self._container.reload()
+        try:
+            self._container.reload()
+        except NotFound:
+            return  # the lab was cleaned up meanwhile
         if self._container.status == "paused":
             self._container.unpause()
         if number == signal.SIGKILL:
