@@ -15,7 +15,7 @@ class ViewControl(NoReflectors):
         self._scope = scope
 
     @property
-    def is_up(self) -> bool:  # type: ignore[override]
+    def is_up(self) -> bool:
         return self._sources.is_up
 
     def is_open(self, stream: Stream) -> bool:

@@ -51,7 +51,9 @@ class ReflectorControl(Protocol):
 class NoReflectors:
     """Streams are moved by their owner, as those of the local origin are: none is ever behind."""
 
-    is_up: bool = True
+    @property
+    def is_up(self) -> bool:
+        return True
 
     def start(self, stream: Stream) -> None:
         """It runs."""

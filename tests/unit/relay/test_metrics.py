@@ -82,6 +82,12 @@ def samples(text: str) -> dict[str, float]:
     return found
 
 
+class Down(NoReflectors):
+    """What is live would answer by itself."""
+
+    is_up = False
+
+
 def unread_streams(*, max_objects: int = 10) -> Streams:
     """None of them listed yet."""
     limits = Limits(
@@ -93,9 +99,7 @@ def unread_streams(*, max_objects: int = 10) -> Streams:
         retain=60.0,
         open_timeout=1.0,
     )
-    upstream = NoReflectors()
-    upstream.is_up = False  # what is live would answer by itself
-    return Streams(lambda _: upstream, MinResourceVersion(), limits, RelayCounters())
+    return Streams(lambda _: Down(), MinResourceVersion(), limits, RelayCounters())
 
 
 def test_the_document_is_plain_json_with_versions_as_text() -> None:

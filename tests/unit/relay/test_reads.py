@@ -63,11 +63,14 @@ SETTINGS = ReadSettings(
 EMPTY: Final = (
     b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[]}'
 )
+METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 FORWARDED = web.Response(text="as upstream sent it")
 
 
 class Reflectors(NoReflectors):
     """Lists fail where `is_failing`; asked what there is, it has nothing to add."""
+
+    is_up = True
 
     def __init__(self) -> None:
         self.confirmed = 0
@@ -179,11 +182,11 @@ class World:
         return 0 if found is None else found[0].version
 
 
-def reading(target: str) -> ClientRead:
+def reading(target: str, accept: str = "application/json") -> ClientRead:
     return ClientRead(
         make_mocked_request("GET", target),
         RequestInfo.parse("GET", target),
-        representation("application/json"),
+        representation(accept),
     )
 
 
@@ -267,6 +270,21 @@ def test_an_upper_relay_that_is_cut_off_takes_nobody_back(of_relay: int, told: s
         world.answers = [(of_relay, {"Age": "1"})]
         got = await world.get()
         assert (version_of(got), "Age" in got.headers) == (told, True)
+
+    asyncio.run(scene(World()))
+
+
+def test_an_upper_relay_that_is_cut_off_brings_back_nothing_that_is_deleted() -> None:
+    """In metadata either."""
+
+    async def scene(world: World) -> None:
+        stream = world.hold(100)
+        stream.replace(Page("PodList", "v1", 105, "", []), gone=expired())
+        world.reflectors.is_up, world.is_relayed = False, True
+        for accept in ("application/json", METADATA):
+            world.answers = [(100, {"Age": "1"})]
+            gone = await world.gets.answer(reading(f"{PATH}/a", accept), None)
+            assert (gone.status, "Age" in gone.headers) == (404, True)
 
     asyncio.run(scene(World()))
 

@@ -61,7 +61,7 @@ def replaced(runs: int) -> Iterator[Replaced]:
     ):
         with ExitStack() as outside:
             testbed.start_outside(outside, OUTSIDE)
-            _make_pods(testbed, observer)
+            _make_pods(testbed)
             say(f"a node dies, run 1 of {runs}")
             yield _once(testbed, observer, outside)
         for number in range(1, runs):
@@ -69,15 +69,9 @@ def replaced(runs: int) -> Iterator[Replaced]:
             yield _once(testbed, observer)
 
 
-def _make_pods(testbed: PoolTestbed, observer: Observer) -> None:
+def _make_pods(testbed: PoolTestbed) -> None:
     """When all nodes can have some."""
-
-    def are_ready() -> bool:
-        with observer.lock:
-            states = [observer.history.at(name, time.time()) for name in (*NAMES, OUTSIDE)]
-        return all(it.ready == "True" for it in states)
-
-    wait_for(are_ready, timeout=UNTIL_WELL, what="all nodes are Ready", interval=POLL)
+    wait_for(testbed.are_schedulable, timeout=UNTIL_WELL, what="all nodes are Ready", interval=POLL)
     path = f"/apis/apps/v1/namespaces/{testbed.namespace}/deployments"
     for name in REPLICAS:
         expect(testbed.plane.admin.post(path, _deployment(name)))

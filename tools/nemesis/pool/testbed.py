@@ -107,7 +107,7 @@ class PoolTestbed:
                 )
                 self.nodes[name] = stack.enter_context(node)
             # Before, all pods would be on those that are the first.
-            wait_for(self._are_schedulable, timeout=READY_TIMEOUT, what="all nodes are Ready")
+            wait_for(self.are_schedulable, timeout=READY_TIMEOUT, what="all nodes are Ready")
             self.namespace = plane.create_namespace("shop")
             for path, body in self._manifests:
                 expect(plane.admin.post(path.format(namespace=self.namespace), body))
@@ -162,13 +162,14 @@ class PoolTestbed:
         stack.callback(thread.join)
         stack.callback(ended.set)
 
-    # ── how it is made ──
-
-    def _are_schedulable(self) -> bool:
+    def are_schedulable(self) -> bool:
+        """All nodes take pods."""
         nodes = expect(self.plane.admin.get("/api/v1/nodes"))["items"]
         return all(
             condition(it, "Ready") == "True" and not it["spec"].get("taints") for it in nodes
         )
+
+    # ── how it is made ──
 
     def _start_scheduler(self, stack: ExitStack) -> None:
         kubeconfig = self.plane.admin_kubeconfig()

@@ -5,17 +5,18 @@ while upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 """
 
 import math
+from http import HTTPStatus
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, read_item
 from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.request_info import Form
-from edge_sidecars.apimachinery.resource_version import metadata_only
+from edge_sidecars.apimachinery.resource_version import metadata_only, response_version
 from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE, told_age
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.upstream.messages import ClientRequest
+from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.web.reads.freshness import Freshness, unreachable
 from relay_sidecar.web.reads.selection import (
     ClientRead,
@@ -102,16 +103,15 @@ class Gets:
             return None
         if fetched.status in NOBODY_THERE and is_known:
             return None
+        if self._is_behind(read, fetched):
+            return None
         if fetched.status == 200 and read.wanted.form is Form.WHOLE:
             try:
                 item = read_item(fetched.content)
             except Malformed:
                 return await fetched.send(read.request)
             # With a version, upstream answers from its cache, which may lag.
-            is_aged = "Age" in fetched.headers
-            if is_aged and self._is_behind(read, item):
-                return None
-            is_newest = version is None and not is_aged
+            is_newest = version is None and "Age" not in fetched.headers
             age = told_age(fetched.headers.get("Age"))
             asked_at = asked_at if is_newest else -math.inf
             await self._learn(read, item, asked_at=asked_at, age=age)
@@ -121,10 +121,20 @@ class Gets:
             await self._freshness.forget(read.resource, key_of(read.info))
         return await fetched.send(read.request)
 
-    def _is_behind(self, read: ClientRead, item: Item) -> bool:
-        """A relay that is cut off itself answers with an older state than is known here."""
-        known = self._streams.newest(read.resource, item.key)
-        return known is not None and item.version < known[0].version
+    def _is_behind(self, read: ClientRead, fetched: BufferedResponse) -> bool:
+        """A relay that is cut off itself answers with an older state than is known here, and can be
+        shown."""
+        if fetched.status != HTTPStatus.OK or "Age" not in fetched.headers:
+            return False
+        version = response_version(fetched.content, read.wanted.form, is_list=False)
+        if version is None or not takes_whole(read.wanted):
+            return False
+        key = key_of(read.info)
+        known = self._streams.newest(read.resource, key)
+        lacking = self._streams.lacking(by_name(read.info), key)
+        return version < max(
+            0 if known is None else known[0].version, 0 if lacking is None else lacking.version
+        )
 
     async def _learn(self, read: ClientRead, item: Item, *, asked_at: float, age: float) -> None:
         """What a live stream holds already need not be remembered apart from it."""
