@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from relay_sidecar.access.admission import bearer_token
 from relay_sidecar.core.access.authorization import (
+    DENIED_TTL,
     MAX_TOKENS,
     REJECTED_TTL,
     AuthorizationCache,
@@ -101,9 +102,14 @@ def test_what_upstream_said_stands_for_the_ttl_and_no_longer(world: World) -> No
     assert world.judge() == Undecided.NEEDS_IDENTITY
 
 
-def test_a_denial_stands_as_long_and_tells_its_reason(world: World) -> None:
+def test_a_denial_tells_its_reason_and_stands_for_less(world: World) -> None:
     world.learn(allowed=False, reason="policy")
-    assert world.judge() == Decision(False, world.now + TTL, "anna", "policy")
+    asked_at = world.now
+    world.pass_time(DENIED_TTL - 1)
+    assert world.judge() == Decision(False, asked_at + DENIED_TTL, "anna", "policy")
+    world.pass_time(1)
+    assert world.judge() == Undecided.NEEDS_DECISION
+    assert not is_allowed(world.judge(is_online=False))
 
 
 def test_a_denial_ends_an_earlier_permission_at_once(world: World) -> None:

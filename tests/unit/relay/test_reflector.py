@@ -46,6 +46,10 @@ class FakeSource(UpstreamSource):
     age: float | None = None
     lists: int = 0
     accepted: list[str] = field(default_factory=list)
+    is_allowed: bool = True
+    is_ready: bool = True
+    asked_ready: int = 0
+    watches: int = 0
     lines: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
 
     async def page(
@@ -57,6 +61,11 @@ class FakeSource(UpstreamSource):
         arrived: Callable[[bytearray], None] | None = None,
         aged: Callable[[float], None] | None = None,
     ) -> bytearray:
+        if path == "/readyz":
+            self.asked_ready += 1
+            if not self.is_ready:
+                raise ApiError(500, "InternalError", "[-]informer-sync failed")
+            return bytearray(b"ok")
         self.accepted.append(accept)
         body = bytearray(self.answer(accept, self.lists))
         self.lists += arrived is not None
@@ -67,6 +76,9 @@ class FakeSource(UpstreamSource):
     async def batches(
         self, path: str, params: Mapping[str, str]
     ) -> AsyncGenerator[Sequence[bytes], None]:
+        self.watches += 1
+        if not self.is_allowed:
+            raise ApiError(403, "Forbidden", "it may not")
         yield []
         while (told := await self.lines.get()) is not None:
             yield [told]
@@ -229,5 +241,44 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
         it.stream.forget(gone=expired())
         assert (watcher.moved_at, narrow.successor_turns) == (10, turns)
         it.upstream.stop(it.stream)
+
+    asyncio.run(play())
+
+
+def _is_kept(it: Scene) -> bool:
+    return not it.stream.is_dropped and it.stream.collection.is_synced
+
+
+def test_what_an_api_server_refuses_before_it_is_ready_is_kept() -> None:
+    """It was started anew, and has yet to read the roles."""
+
+    async def play() -> None:
+        it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
+        source = it.source
+        await it.until(lambda: it.streams.is_live(it.stream))
+        source.is_allowed = source.is_ready = False
+        source.lines.put_nowait(None)
+        await it.until(lambda: source.asked_ready >= 3)
+        assert _is_kept(it)
+        assert it.streams.refusal(PODS, now=0.0) is None
+        source.is_ready = True
+        source.is_allowed = True
+        await it.until(lambda: it.streams.is_live(it.stream))
+        assert (it.stream.lists, source.lists) == (1, 1)
+        it.upstream.stop(it.stream)
+
+    asyncio.run(play())
+
+
+def test_what_an_api_server_that_is_ready_refuses_again_is_dropped() -> None:
+    async def play() -> None:
+        it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
+        source = it.source
+        await it.until(lambda: it.streams.is_live(it.stream))
+        source.is_allowed = False
+        source.lines.put_nowait(None)
+        await it.until(lambda: it.stream.is_dropped)
+        # With the one before.
+        assert (source.watches, source.asked_ready) == (3, 1)
 
     asyncio.run(play())

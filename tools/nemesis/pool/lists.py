@@ -3,8 +3,6 @@
 Invariant 5: a relay lists a shared resource once. It lists again only
     if the API server said that its version is gone: a watch was 410, or ended as soon as it began,
     which is how the audit log shows a 410 within a watch
-    if the API server refused the stream, which ends it with what it held: as one that has just
-    been started does, until it has read the roles
     if its list before did not come through: no watch followed
     if its journal was lost or could not be written, or it was killed before that was
 Guarantee: a list that may be of any of these is no finding.
@@ -20,7 +18,7 @@ from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
 from tools.nemesis.pool.timeline import Span, What
 from tools.nemesis.pool.writers import NODE, RELAY
 
-_ENDS = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+_ENDS = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 # Seconds: of a watch that only says that its version is gone.
 AT_ONCE = 2.0
 # Until all events of what came before are in the audit log, too.

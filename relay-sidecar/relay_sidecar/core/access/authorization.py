@@ -1,11 +1,11 @@
 """What upstream has answered about callers, and for how long that holds.
 
 Two facts make a decision: whose a token is, and what that user may. While upstream answers, each
-holds for `ttl` after upstream's answer, and none from before the link was last down. While
-upstream does not answer, what it answered up to `offline_ttl` before its last answer holds for
-`offline_ttl` of running time (`offline_clock`) after it, and for two `ttl` where upstream is there
-but does not manage to decide, whatever end the token names: no wall clock takes part. A refused
-token or a denial replaces what was cached before, at once.
+holds for `ttl` after upstream's answer, a denial for DENIED_TTL at most, and none from before the
+link was last down. While upstream does not answer, what it answered up to `offline_ttl` before its
+last answer holds for `offline_ttl` of running time (`offline_clock`) after it, and for two `ttl`
+where upstream is there but does not manage to decide, whatever end the token names: no wall clock
+takes part. A refused token or a denial replaces what was cached before, at once.
 
     judge --> Decision                         answer, until then
           --> NEEDS_IDENTITY, NEEDS_DECISION   ask upstream, then judge again
@@ -48,6 +48,10 @@ from relay_sidecar.core.access.offline_clock import OfflineClock
 # Seconds for which a refused token is not asked about again: a caller that knows no better comes
 # back faster than that, and what mends a token takes longer.
 REJECTED_TTL = 3.0
+# Seconds at most for which a denial stands, as in kube-apiserver's own cache
+# (--authorization-webhook-cache-unauthorized-ttl): where `ttl` is long, who was given a right does
+# not wait for all of it, nor one that an API server denied which has just been started.
+DENIED_TTL = 30.0
 # So many `ttl` an answer holds where upstream is there, but does not manage to decide.
 FAILING_TTLS = 2
 # Of `offline_ttl`, and seconds at most: how long upstream is not asked again about what counts only
@@ -122,6 +126,8 @@ class AuthorizationCache:
             return Undecided.NEEDS_DECISION if is_online else Undecided.UNVERIFIABLE
         if is_online:
             left = self._ttl - (self.clock.read(now) - min(who.at, what.at))
+            if not what.fact.allowed:
+                left = min(left, DENIED_TTL - (self.clock.read(now) - what.at))
         else:
             # The link may be back after another `ttl`.
             left = min(self._ttl, self.offline_ttl - self.clock.without_contact(now))
@@ -255,6 +261,9 @@ class AuthorizationCache:
         self, who: _CachedIdentity, attributes: Attributes, now: float, *, is_online: bool
     ) -> ExpiringEntry[_CachedDecision] | None:
         found = self._decisions.get(self._decision_key(who.user_key, attributes))
+        is_denial = found is not None and not found.fact.allowed
+        if is_online and is_denial and not self._is_new(found, now, ttl=DENIED_TTL):
+            return None
         return self._good(found, now, is_online=is_online)
 
     def _in_general(

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
+from http import HTTPStatus
 from typing import Final
 
 from edge_sidecars.apimachinery.objects import Event, Malformed, Page, read_event
@@ -33,6 +34,7 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
 from relay_sidecar.upstream.reflector.feed import Feed
 from relay_sidecar.upstream.reflector.list_phase import ListPhase
+from relay_sidecar.upstream.reflector.readyz import SETTLED, is_ready
 from relay_sidecar.upstream.reflector.stream_steps import FULL, Owner, StreamSteps
 
 # What a list is refused with that upstream will not serve at a second attempt either.
@@ -201,7 +203,10 @@ class Reflector:
             await asyncio.wait([request])
         await self._steps.ended()
 
-    async def _perform(self, command: ListRequest | WatchRequest) -> None:
+    async def _perform(
+        self, command: ListRequest | WatchRequest, *, is_again: bool = False
+    ) -> None:
+        """`is_again`: it was refused, and upstream has said since that it is ready."""
         is_list, retry_after = isinstance(command, ListRequest), 0.0
         try:
             if isinstance(command, ListRequest):
@@ -222,6 +227,12 @@ class Reflector:
                 return
             trouble, what = _trouble(error.status), str(error)
             retry_after = error.retry_after or 0.0
+            if error.status == HTTPStatus.FORBIDDEN and self._is_kept and not is_again:
+                if await is_ready(self.feed):
+                    await asyncio.sleep(SETTLED)
+                    await self._perform(command, is_again=True)
+                    return
+                trouble, failure = Trouble.BROKEN, None
         except Unreachable as error:
             trouble, failure, what = Trouble.UNREACHABLE, None, str(error)
         except Malformed as error:
@@ -233,6 +244,11 @@ class Reflector:
         # Which page of a list has expired is no trouble of upstream's.
         self._stream.is_failing = is_list and trouble is not Trouble.EXPIRED
         self._failed(trouble, failure, what, retry_after=retry_after)
+
+    @property
+    def _is_kept(self) -> bool:
+        """Upstream's word would end it, and something would be lost."""
+        return self.feed.is_cloud and self._stream.collection.is_synced
 
     async def _watch(self, command: WatchRequest) -> Failure | None:
         """Event by event, as many in one step as have come together. Returns the ERROR event that
