@@ -2,7 +2,8 @@
 itself and is the reference."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,6 +14,8 @@ from tools.harness.nodes.workloads import PLAIN, RELAYED
 
 # Seconds for which a node is away, up to this: pods of silent nodes are evicted after 351.
 CUT = 120.0
+# Until the pods of a node that is Ready again are, too: kubelet tells the API each 10 s.
+TOLD = 12.0
 # Pods of the workloads for each node, with which it has ten.
 DESKS = 6
 # Seconds after which a cluster that nobody touches is at rest: first lists, events, statuses.
@@ -63,13 +66,16 @@ def _reboot(cluster: NodeCluster) -> dict[str, float]:
     with cluster.cut(*RELAYED):
         back = cluster.reboot(*RELAYED, until=lambda: cluster.are_back(theirs))
         containers = cluster.containers()
+    # Else the next cut finds a node that was just told that a pod is not ready.
+    cluster.until(lambda: cluster.is_restart_known(theirs), what="the cloud knows of the restart")
     cluster.until(lambda: not cluster.faults(wanted.values()), what="all answer after the heal")
     restarted = sum(len(ids - containers[name]) for name, ids in cluster.containers().items())
     return {"back": back, "restarted": float(restarted)}
 
 
 def heals(cluster: NodeCluster, options: Options) -> Result:
-    """One node is cut off for two minutes, then the link is back."""
+    """One node behind a relay and the one without are cut off for two minutes, then the link of the
+    one without is back, and then the other's."""
     result = Result("heal")
     for number in range(options.runs):
         result.samples.append(_heal(cluster, RELAYED[number % len(RELAYED)]))
@@ -81,22 +87,41 @@ def _heal(cluster: NodeCluster, name: str) -> dict[str, float]:
     """All is good once the node is Ready, the pods are those of before and ready, and all answer
     from everywhere."""
     wanted, containers = cluster.pods(), cluster.containers()
-    node = cluster.nodes[name]
-    node.cut()
-    try:
-        time.sleep(CUT)
-        assert name not in cluster.ready()
-    finally:
-        started = time.monotonic()
-        node.heal()
-    cluster.until(lambda: name in cluster.ready(), what=f"{name} is Ready", every=QUICKLY)
-    ready = time.monotonic() - started
+    with _cut(cluster.nodes[name]):
+        with _cut(cluster.nodes[PLAIN]):
+            time.sleep(CUT)
+            assert not {name, PLAIN} & cluster.ready()
+        plain = _until_ready(cluster, PLAIN)
+        time.sleep(TOLD)
+    started = time.monotonic()
+    ready = _until_ready(cluster, name)
     cluster.until(lambda: cluster.are_ready(wanted), what="all pods are ready", every=QUICKLY)
     cluster.until(lambda: not cluster.faults(wanted.values()), what="all answer", every=QUICKLY)
     good = time.monotonic() - started
     # What restarted, and what was evicted.
     restarted = sum(len(ids - cluster.nodes[it].containers()) for it, ids in containers.items())
-    return {"ready": ready, "good": good, "restarted": float(restarted)}
+    return {
+        "ready": ready,
+        "ready_plain": plain,
+        "good": good,
+        "restarted": float(restarted),
+    }
+
+
+@contextmanager
+def _cut(node: Node) -> Iterator[None]:
+    node.cut()
+    try:
+        yield
+    finally:
+        node.heal()
+
+
+def _until_ready(cluster: NodeCluster, name: str) -> float:
+    """Seconds from now."""
+    started = time.monotonic()
+    cluster.until(lambda: name in cluster.ready(), what=f"{name} is Ready", every=QUICKLY)
+    return time.monotonic() - started
 
 
 def rest(cluster: NodeCluster, options: Options) -> Result:

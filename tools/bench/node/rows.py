@@ -58,6 +58,7 @@ def _heals(it: Result) -> list[Row]:
             "one node cut for two minutes, healed: Ready",
             "s",
             it.values("ready"),
+            plain=it.values("ready_plain"),
             target=at_most(3, "s"),
         ),
         _row("  all good", "s", it.values("good"), target=at_most(10, "s")),
@@ -90,11 +91,19 @@ def _rest(it: Result) -> list[Row]:
 
 
 def _row(
-    what: str, unit: str, values: Sequence[float], *, target: Target | None = None, peers: str = ""
+    what: str,
+    unit: str,
+    values: Sequence[float],
+    *,
+    plain: Sequence[float] = (),
+    target: Target | None = None,
+    peers: str = "",
 ) -> Row:
     is_met = None if target is None else bool(values) and target.is_reached(values)
     told = target.text if target else ""
-    return Row(what, spread(values, unit), NOT_MEASURED, NOT_MEASURED, peers, told, is_met)
+    beside = spread(plain, unit) if plain else NOT_MEASURED
+    ratio = f"{number(median(values) / median(plain))}x" if values and plain else NOT_MEASURED
+    return Row(what, spread(values, unit), beside, ratio, peers, told, is_met)
 
 
 def table(found: Sequence[Row]) -> str:

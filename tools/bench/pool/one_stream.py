@@ -196,6 +196,10 @@ class SharingSite:
         hub = self.wait_shared()
         followers = [it for it in NAMES if it != hub]
         (successor,) = set(MAY_LEAD) - {hub}
+        # A candidate that was just started waits out the Lease from its first look at it on.
+        candidate = self._candidates[successor]
+        candidate.wait_listening()
+        self._wait(lambda: bool(candidate.leader()["holder"]), "the successor knows the Lease")
         node, since, began = self.nodes[hub], time.time(), time.monotonic()
         for process in (self._candidates[hub], node.member, node.relay):
             process.kill()

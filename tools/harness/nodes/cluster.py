@@ -349,6 +349,22 @@ class NodeCluster:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         return workloads.pods(expect(self.plane.admin.get(path))["items"])
 
+    def is_restart_known(self, before: Collection[PodFacts]) -> bool:
+        """The control plane has learned that these restarted since, and are ready again: what a
+        node keeps of Services when it is cut off now names all of them."""
+        now = self.pods()
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
+        endpoints = [
+            endpoint
+            for it in expect(self.plane.admin.get(path))["items"]
+            for endpoint in it["endpoints"] or ()
+        ]
+        return (
+            all(it.name in now and now[it.name].restarts > it.restarts for it in before)
+            and self.are_ready(now)
+            and all(endpoint["conditions"]["ready"] for endpoint in endpoints)
+        )
+
     def are_ready(self, wanted: Mapping[str, PodFacts]) -> bool:
         """These very pods, and no others."""
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"

@@ -43,6 +43,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="default: drawn and printed")
     plays = (STORM, *SCENES, *LONG_SCENES)
     parser.add_argument("--only", choices=plays, default="", help="one play, again and again")
+    parser.add_argument(
+        "--grace-period",
+        type=float,
+        metavar="SECONDS",
+        help="until a silent node is Unknown, default 30; nodes renew six times in as many",
+    )
     parser.add_argument("--logs", action="store_true", help="print the logs of a broken run")
     return parser.parse_args()
 
@@ -77,7 +83,10 @@ def main() -> int:
     seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
     say(f"seed {seed}, {arguments.minutes:g} minutes")
     try:
-        with ControlPlane(has_nodes=True) as plane, PoolTestbed(plane, say) as testbed:
+        with (
+            ControlPlane(has_nodes=True) as plane,
+            PoolTestbed(plane, say, grace_period=arguments.grace_period) as testbed,
+        ):
             outcome = PoolNemesis(testbed, seed=seed, say=say).run(
                 arguments.minutes * 60, only=arguments.only
             )

@@ -33,9 +33,12 @@ CAPACITY = {"pods": "110", "cpu": "8", "memory": "16Gi"}
 
 
 class NodeAgent:
-    def __init__(self, node: str, client: KeptClient, *, number: int) -> None:
-        """`number`: of the node, for the addresses of its pods."""
+    def __init__(
+        self, node: str, client: KeptClient, *, number: int, renew_every: float = RENEW_EVERY
+    ) -> None:
+        """`number`: of the node, for the addresses of its pods; `renew_every` in seconds."""
         self._node, self._client, self._number = node, client, number
+        self._renew_every = renew_every
         self._renew_at = 0.0
 
     def run(self, ended: threading.Event) -> None:
@@ -49,7 +52,7 @@ class NodeAgent:
     def _turn(self) -> None:
         now = time.monotonic()
         if now >= self._renew_at:
-            self._renew_at = now + RENEW_EVERY
+            self._renew_at = now + self._renew_every
             self._renew()
             self._tell_ready()
         self._look_after_pods()
@@ -129,6 +132,7 @@ def main() -> None:
     parser.add_argument("--healthz-port", type=int, required=True)
     for name in ("--ca", "--certificate", "--key"):
         parser.add_argument(name, type=Path, required=True)
+    parser.add_argument("--renew-every", type=float, default=RENEW_EVERY, metavar="SECONDS")
     arguments = parser.parse_args()
     context = ssl.create_default_context(cafile=str(arguments.ca))
     context.load_cert_chain(arguments.certificate, arguments.key)
@@ -136,7 +140,10 @@ def main() -> None:
     server = ThreadingHTTPServer((LOOPBACK, arguments.healthz_port), _Healthz)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     client = KeptClient(host, int(port), context)
-    NodeAgent(arguments.node, client, number=arguments.number).run(threading.Event())
+    agent = NodeAgent(
+        arguments.node, client, number=arguments.number, renew_every=arguments.renew_every
+    )
+    agent.run(threading.Event())
 
 
 if __name__ == "__main__":

@@ -81,6 +81,7 @@ class PoolNode:
         number: int,
         others: Sequence[str],
         may_lead: bool,
+        kubelet_flags: Sequence[str] = (),
     ) -> None:
         self.name = name
         self._plane, self._network = plane, network
@@ -93,9 +94,9 @@ class PoolNode:
         self._disk = SmallDisk(plane.folder / f"{name}-disk")
         self.is_off = False
         with network.entered(name):
-            self._make(number)
+            self._make(number, kubelet_flags)
 
-    def _make(self, number: int) -> None:
+    def _make(self, number: int, kubelet_flags: Sequence[str]) -> None:
         plane, name = self._plane, self.name
         files = plane.client_authority.issue_client(
             f"kubelet-{name}", user=f"system:node:{name}", group="system:nodes"
@@ -107,6 +108,7 @@ class PoolNode:
             f"--ca={plane.ca_bundle}",
             f"--certificate={files.certificate}",
             f"--key={files.key}",
+            *kubelet_flags,
             plane=plane,
         )
         self.relay = RelayProcess(

@@ -16,7 +16,7 @@ SHORTEST, LONGEST = 1.0, 60.0
 UNTIL_GONE = 135.0
 # Until a whole site that is cut is lost, and its control workload gone; until a node is lost.
 UNTIL_LOST = 75.0
-HALF_AN_HOUR = 1800.0
+FOUR_MINUTES, HALF_AN_HOUR = 240.0, 1800.0
 # After which nothing of an earlier play counts for what was well before.
 UNTIL_WELL = WELL_BEFORE + GRACE + 5.0
 # After which a borrower has given up a lender that stands still, and what it had sent.
@@ -164,5 +164,6 @@ SCENES: Mapping[str, Callable[[random.Random], Cues]] = {
 }
 # Not drawn, but played when they are asked for.
 LONG_SCENES: Mapping[str, Callable[[random.Random], Cues]] = {
+    "the site is cut for four minutes": lambda chance: _site_cut(chance, FOUR_MINUTES),
     "the site is cut for half an hour": lambda chance: _site_cut(chance, HALF_AN_HOUR),
 }

@@ -26,7 +26,7 @@ from tools.harness.nodes import programs
 from tools.harness.pods.observer import wait_for
 from tools.harness.pods.pool_accounts import node_tls
 from tools.harness.pods.pool_controller import PoolControllerPod
-from tools.nemesis.pool.kubelet import NodeAgent
+from tools.nemesis.pool.kubelet import RENEW_EVERY, NodeAgent
 from tools.nemesis.pool.network import SiteNetwork
 from tools.nemesis.pool.node import POOL, PoolNode
 from tools.nemesis.pool.workloads import MANIFESTS
@@ -43,6 +43,8 @@ CONTROLLERS = (
     "endpointslice-controller",
 )
 READY_TIMEOUT = 120.0
+# Of a node, within a grace period.
+RENEWALS = 6
 # Seconds: for a label, while an API server may be away; between two tries.
 MOVE_TIMEOUT, MOVE_INTERVAL = 120.0, 0.5
 # Nodes may watch what kube-proxy watches on them.
@@ -60,7 +62,8 @@ _BINDING = {
 
 
 class PoolTestbed:
-    """`say` tells how far it is; `flags` are the controller manager's; `manifests` as
+    """`say` tells how far it is; `grace_period`: seconds without a renewal after which a node is
+    Unknown, if not those of `flags`, which are the controller manager's; `manifests` as
     `workloads.MANIFESTS`."""
 
     def __init__(
@@ -69,11 +72,16 @@ class PoolTestbed:
         say: Callable[[str], None],
         *,
         flags: Sequence[str] = FLAGS,
+        grace_period: float | None = None,
         manifests: Sequence[tuple[str, dict[str, Any]]] = MANIFESTS,
     ) -> None:
         self.plane = plane
         self._say = say
-        self._flags, self._manifests = flags, manifests
+        self._flags, self._manifests = [*flags], manifests
+        self._renew_every = RENEW_EVERY
+        if grace_period is not None:
+            self._flags += [f"--node-monitor-grace-period={grace_period:g}s"]
+            self._renew_every = grace_period / RENEWALS
         self.nodes: dict[str, PoolNode] = {}
         self.network = SiteNetwork(NAMES)
 
@@ -104,6 +112,7 @@ class PoolTestbed:
                     number=number,
                     others=NAMES,
                     may_lead=name in MAY_LEAD,
+                    kubelet_flags=[f"--renew-every={self._renew_every}"],
                 )
                 self.nodes[name] = stack.enter_context(node)
             # Before, all pods would be on those that are the first.
@@ -155,7 +164,7 @@ class PoolTestbed:
         body: dict[str, Any] = {"metadata": {"name": name, "labels": labels}}
         expect(self.plane.admin.post("/api/v1/nodes", body))
         client = KeptClient(self.plane.host, self.plane.port, node_tls(self.plane, name))
-        agent = NodeAgent(name, client, number=100)
+        agent = NodeAgent(name, client, number=100, renew_every=self._renew_every)
         ended = threading.Event()
         thread = threading.Thread(target=agent.run, args=(ended,), name=name, daemon=True)
         thread.start()

@@ -68,11 +68,13 @@ class Ring:
         return process
 
     def exclusive(self) -> None:
-        owned = [shard for it in self.living for shard in it.owned()]
-        assert len(owned) == len(set(owned)), {it.identity: it.owned() for it in self.living}
-        for it in self.living:
-            others = {shard for other in self.living if other is not it for shard in other.owned()}
-            assert not others & it.worked_on(), f"{it.identity}'s main works on {others}"
+        owned = {it: it.owned() for it in self.living}
+        owners = {shard: it for it, shards in owned.items() for shard in shards}
+        told = {it.identity: shards for it, shards in owned.items()}
+        assert len(owners) == sum(map(len, owned.values())), told
+        for it in owned:
+            others = {shard for shard in it.worked_on() if owners.get(shard, it) is not it}
+            assert not others, f"{it.identity}'s main works on {others}"
 
     @property
     def living(self) -> list[Process]:
