@@ -163,7 +163,7 @@ class Faults:
             node.fill_disk()
             try:
                 if draw.luck < 0.5:
-                    self._restart(draw)
+                    self._restart(draw, What.MEMBER, What.RELAY)
                 yield
             finally:
                 node.make_room()
@@ -174,14 +174,14 @@ class Faults:
         node = self.node(draw)
         node.set_clock(CLOCK_ERROR if draw.luck < 0.5 else -CLOCK_ERROR)
         try:
-            self._restart(draw)
+            self._restart(draw, *map(What, node.clocked))
             yield
         finally:
             node.set_clock(0.0)
-            self._restart(draw)
+            self._restart(draw, *map(What, node.clocked))
 
-    def _restart(self, draw: Draw) -> None:
-        for what in (What.MEMBER, What.RELAY):
+    def _restart(self, draw: Draw, *parts: What) -> None:
+        for what in parts:
             with self.kill(draw, what):
                 pass
 

@@ -144,6 +144,7 @@ class PoolNode:
             f"--pool-connect={LOOPBACK}:{self.member.proxy_port}",
             f"--pool-listen={pool_listen}",
         ]
+        self._candidate_environ = {"POD_NAME": f"{CANDIDATE}-{name}", "POD_NAMESPACE": NAMESPACE}
         self.candidate = ElectorPod(
             name,
             "",
@@ -153,7 +154,7 @@ class PoolNode:
                 *("--lease-duration", "20s", "--renew-interval", "5s"),
                 *("--health-url", f"{member}/eligible", "--drain-url", f"{member}/drain"),
             ],
-            environ={"POD_NAME": f"{CANDIDATE}-{name}", "POD_NAMESPACE": NAMESPACE},
+            environ=self._candidate_environ,
             guardian=plane.guardian,
         )
 
@@ -259,19 +260,24 @@ class PoolNode:
     def make_room(self) -> None:
         self._disk.make_room()
 
+    @property
+    def clocked(self) -> list[str]:
+        """The parts whose clock can be set: all but kubelet."""
+        return [what for what in self.parts if what != "kubelet"]
+
     def set_clock(self, seconds: float) -> None:
-        """By so many, the wall clock of member and relay is off once they are started again.
+        """By so many, the wall clock of `clocked` is off once they are started again.
         Kubelet's stays right: a node whose renewTime goes back is lost to Kubernetes itself."""
         clock = {
             "LD_PRELOAD": faketime_library(),
             "FAKETIME": f"{seconds:+g}",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
-        for part in (self.member, self.relay):
+        for environ in (self.member.environ, self.relay.environ, self._candidate_environ):
             for name, value in clock.items():
-                part.environ.pop(name, None)
+                environ.pop(name, None)
                 if seconds:
-                    part.environ[name] = value
+                    environ[name] = value
 
     def silence(self) -> None:
         """From when it returns, nothing leaves it."""

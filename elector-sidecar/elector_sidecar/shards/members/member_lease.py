@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TableVersion, flag, text, whole
@@ -63,9 +63,11 @@ def decode(lease: Lease) -> MemberNote | None:
         content = json.loads((metadata.get("annotations") or {})[MEMBER_ANNOTATION])
         digest = content.pop("digest")
         # The write that created it knew no uid.
-        uids = (lease.uid, "")
-        digests = [_digest(content, metadata["name"], uid, lease.raw["spec"]) for uid in uids]
-        if digest not in digests or lease.marked_holder != (holder or None):
+        is_written_so = any(
+            digest == _digest(content, metadata["name"], uid, lease.raw["spec"])
+            for uid in (lease.uid, "")
+        )
+        if not is_written_so or lease.marked_holder != (holder or None):
             return None
         note = _note(content)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -94,8 +96,8 @@ def is_labelled(lease: Lease, election: str) -> bool:
     return bool(labels.get(ELECTION_LABEL) == election)
 
 
-def _text(content: dict[str, Any]) -> str:
-    return json.dumps(content, separators=(",", ":"), sort_keys=True)
+# One for all: a member reads each renewal of each other.
+_text: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
 def _digest(content: dict[str, Any], name: str, uid: str, spec: Mapping[str, Any]) -> str:
