@@ -48,10 +48,10 @@ from relay_sidecar.core.access.offline_clock import OfflineClock
 # Seconds for which a refused token is not asked about again: a caller that knows no better comes
 # back faster than that, and what mends a token takes longer.
 REJECTED_TTL = 3.0
-# Seconds at most for which a denial stands, as in kube-apiserver's own cache
-# (--authorization-webhook-cache-unauthorized-ttl): where `ttl` is long, who was given a right does
-# not wait for all of it, nor one that an API server denied which has just been started.
-DENIED_TTL = 30.0
+# Seconds at most for which a denial stands: where `ttl` is long, who was given a right does not
+# wait for all of it, nor who was denied by an API server that was just started and had yet to read
+# its roles. (kube-apiserver's own cache of a webhook's denials: 30.)
+DENIED_TTL = 10.0
 # So many `ttl` an answer holds where upstream is there, but does not manage to decide.
 FAILING_TTLS = 2
 # Of `offline_ttl`, and seconds at most: how long upstream is not asked again about what counts only
