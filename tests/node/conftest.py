@@ -45,7 +45,9 @@ def before(cluster: NodeCluster) -> Iterator[dict[str, PodFacts]]:
     yield found
     cluster.until(lambda: len(cluster.ready()) == len(cluster.nodes), what="all nodes are Ready")
     cluster.until(lambda: not cluster.faults(found.values()), what="all answer after the heal")
-    # A pod may answer before its kubelet has told the control plane of its address.
+    # A pod may answer before its kubelet has told the control plane of it: a node that is cut off
+    # in that moment keeps Services without it.
+    cluster.until(cluster.is_up_to_date, what="the control plane knows what runs")
     cluster.until(lambda: _same(cluster.pods()) == _same(found), what="the same pods as before")
 
 

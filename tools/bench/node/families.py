@@ -66,8 +66,7 @@ def _reboot(cluster: NodeCluster) -> dict[str, float]:
     with cluster.cut(*RELAYED):
         back = cluster.reboot(*RELAYED, until=lambda: cluster.are_back(theirs))
         containers = cluster.containers()
-    # Else the next cut finds a node that was just told that a pod is not ready.
-    cluster.until(lambda: cluster.is_restart_known(theirs), what="the cloud knows of the restart")
+    cluster.until(cluster.is_up_to_date, what="the control plane knows what runs")
     cluster.until(lambda: not cluster.faults(wanted.values()), what="all answer after the heal")
     restarted = sum(len(ids - containers[name]) for name, ids in cluster.containers().items())
     return {"back": back, "restarted": float(restarted)}

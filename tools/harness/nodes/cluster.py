@@ -349,20 +349,20 @@ class NodeCluster:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         return workloads.pods(expect(self.plane.admin.get(path))["items"])
 
-    def is_restart_known(self, before: Collection[PodFacts]) -> bool:
-        """The control plane has learned that these restarted since, and are ready again: what a
-        node keeps of Services when it is cut off now names all of them."""
-        now = self.pods()
-        path = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
-        endpoints = [
-            endpoint
-            for it in expect(self.plane.admin.get(path))["items"]
-            for endpoint in it["endpoints"] or ()
-        ]
+    def is_up_to_date(self) -> bool:
+        """The control plane has learned what runs now: each container of the workloads, ready, and
+        named by its Services. What a node keeps when it is cut off then is the truth."""
+        namespace = f"namespaces/{NAMESPACE}"
+        pods = expect(self.plane.admin.get(f"/api/v1/{namespace}/pods"))["items"]
+        path = f"/apis/discovery.k8s.io/v1/{namespace}/endpointslices"
+        slices = expect(self.plane.admin.get(path))["items"]
+        running = {f"containerd://{it}" for ids in self.containers().values() for it in ids}
+        containers = [it for pod in pods for it in pod["status"].get("containerStatuses", ())]
+        endpoints = [it for each in slices for it in each["endpoints"] or ()]
         return (
-            all(it.name in now and now[it.name].restarts > it.restarts for it in before)
-            and self.are_ready(now)
-            and all(endpoint["conditions"]["ready"] for endpoint in endpoints)
+            all(it["ready"] and it["containerID"] in running for it in containers)
+            and all(it["conditions"]["ready"] for it in endpoints)
+            and self.are_ready(workloads.pods(pods))
         )
 
     def are_ready(self, wanted: Mapping[str, PodFacts]) -> bool:
