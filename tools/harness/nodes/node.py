@@ -207,7 +207,10 @@ class Node:
 
     def status(self) -> dict[str, Any]:
         """/status of its relay; fails where it does not answer."""
-        answer = self.run("curl", "-sS", "-m", "3", "http://127.0.0.1:10551/status").expect()
+        answer = ""
+        # Of a command that ends at once, a busy engine loses the output now and then.
+        while not answer:
+            answer = self.run("curl", "-sS", "-m", "3", "http://127.0.0.1:10551/status").expect()
         found: dict[str, Any] = json.loads(answer)
         return found
 
