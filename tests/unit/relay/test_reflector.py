@@ -19,6 +19,7 @@ from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
+from relay_sidecar.upstream.reflector import reflector
 from relay_sidecar.upstream.reflector.feed import CloudFeed
 from relay_sidecar.upstream.reflector.reflectors import Reflectors
 from relay_sidecar.upstream.reflector.source import UpstreamSource
@@ -266,6 +267,24 @@ def test_what_an_api_server_refuses_before_it_is_ready_is_kept() -> None:
         await it.until(lambda: it.streams.is_live(it.stream))
         assert (it.stream.lists, source.lists) == (1, 1)
         it.upstream.stop(it.stream)
+
+    asyncio.run(play())
+
+
+def test_what_an_api_server_refuses_that_never_gets_ready_is_dropped_after_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reflector, "LONGEST_START", 1.0)
+
+    async def play() -> None:
+        it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
+        source = it.source
+        await it.until(lambda: it.streams.is_live(it.stream))
+        source.is_allowed = source.is_ready = False
+        source.lines.put_nowait(None)
+        await it.until(lambda: source.asked_ready >= 2)
+        assert _is_kept(it)
+        await it.until(lambda: it.stream.is_dropped)
 
     asyncio.run(play())
 

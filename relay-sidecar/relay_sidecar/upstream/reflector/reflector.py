@@ -34,7 +34,7 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
 from relay_sidecar.upstream.reflector.feed import Feed
 from relay_sidecar.upstream.reflector.list_phase import ListPhase
-from relay_sidecar.upstream.reflector.readyz import SETTLED, is_ready
+from relay_sidecar.upstream.reflector.readyz import LONGEST_START, SETTLED, is_ready
 from relay_sidecar.upstream.reflector.stream_steps import FULL, Owner, StreamSteps
 
 # What a list is refused with that upstream will not serve at a second attempt either.
@@ -73,6 +73,8 @@ class Reflector:
         )
         self._confirmer = Confirmer(self._steps, feed)
         self._list = ListPhase(self._steps, feed)
+        # Since when upstream refuses it.
+        self._refused_at = math.inf
 
     def is_open(self) -> bool:
         """Upstream's watch brings what happens."""
@@ -91,6 +93,7 @@ class Reflector:
         self.reflection.link(is_up, boottime())
         # What failed may have failed by the link.
         self._stream.is_failing = False
+        self._refused_at = math.inf
         self._kick.set()
 
     def relist(self, *, is_paced: bool) -> None:
@@ -211,6 +214,7 @@ class Reflector:
         try:
             if isinstance(command, ListRequest):
                 await self._list.run(command)
+                self._refused_at = math.inf
                 return
             failure = await self._watch(command)
             if failure is not None:
@@ -227,7 +231,7 @@ class Reflector:
                 return
             trouble, what = _trouble(error.status), str(error)
             retry_after = error.retry_after or 0.0
-            if error.status == HTTPStatus.FORBIDDEN and self._is_kept and not is_again:
+            if error.status == HTTPStatus.FORBIDDEN and not is_again and self._may_be_premature():
                 if await is_ready(self.feed):
                     await asyncio.sleep(SETTLED)
                     await self._perform(command, is_again=True)
@@ -245,10 +249,12 @@ class Reflector:
         self._stream.is_failing = is_list and trouble is not Trouble.EXPIRED
         self._failed(trouble, failure, what, retry_after=retry_after)
 
-    @property
-    def _is_kept(self) -> bool:
-        """Upstream's word would end it, and something would be lost."""
-        return self.feed.is_cloud and self._stream.collection.is_synced
+    def _may_be_premature(self) -> bool:
+        """Of a refusal of what is kept: the API server may not have read its rules yet."""
+        now = boottime()
+        self._refused_at = min(self._refused_at, now)
+        is_kept = self.feed.is_cloud and self._stream.collection.is_synced
+        return is_kept and now - self._refused_at < LONGEST_START
 
     async def _watch(self, command: WatchRequest) -> Failure | None:
         """Event by event, as many in one step as have come together. Returns the ERROR event that
@@ -304,6 +310,7 @@ class Reflector:
         await self._steps.settled()
         self.reflection.opened(boottime())
         self._confirmer.watch_opened()
+        self._refused_at = math.inf
         self._stream.accepted()
         self._kick.set()
 
