@@ -246,7 +246,16 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
     asyncio.run(play())
 
 
-def _is_kept(it: Scene) -> bool:
+async def refused(*, is_ready: bool) -> Scene:
+    """Of a stream that was live, whose watch ended, and which upstream refuses now."""
+    it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
+    await it.until(lambda: it.streams.is_live(it.stream))
+    it.source.is_allowed, it.source.is_ready = False, is_ready
+    it.source.lines.put_nowait(None)
+    return it
+
+
+def is_kept(it: Scene) -> bool:
     return not it.stream.is_dropped and it.stream.collection.is_synced
 
 
@@ -254,13 +263,10 @@ def test_what_an_api_server_refuses_before_it_is_ready_is_kept() -> None:
     """It was started anew, and has yet to read the roles."""
 
     async def play() -> None:
-        it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
+        it = await refused(is_ready=False)
         source = it.source
-        await it.until(lambda: it.streams.is_live(it.stream))
-        source.is_allowed = source.is_ready = False
-        source.lines.put_nowait(None)
         await it.until(lambda: source.asked_ready >= 3)
-        assert _is_kept(it)
+        assert is_kept(it)
         assert it.streams.refusal(PODS, now=0.0) is None
         source.is_ready = True
         source.is_allowed = True
@@ -277,13 +283,10 @@ def test_what_an_api_server_refuses_that_never_gets_ready_is_dropped_after_a_min
     monkeypatch.setattr(reflector, "LONGEST_START", 1.0)
 
     async def play() -> None:
-        it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
+        it = await refused(is_ready=False)
         source = it.source
-        await it.until(lambda: it.streams.is_live(it.stream))
-        source.is_allowed = source.is_ready = False
-        source.lines.put_nowait(None)
         await it.until(lambda: source.asked_ready >= 2)
-        assert _is_kept(it)
+        assert is_kept(it)
         await it.until(lambda: it.stream.is_dropped)
 
     asyncio.run(play())
@@ -291,11 +294,8 @@ def test_what_an_api_server_refuses_that_never_gets_ready_is_dropped_after_a_min
 
 def test_what_an_api_server_that_is_ready_refuses_again_is_dropped() -> None:
     async def play() -> None:
-        it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
+        it = await refused(is_ready=True)
         source = it.source
-        await it.until(lambda: it.streams.is_live(it.stream))
-        source.is_allowed = False
-        source.lines.put_nowait(None)
         await it.until(lambda: it.stream.is_dropped)
         # With the one before.
         assert (source.watches, source.asked_ready) == (3, 1)

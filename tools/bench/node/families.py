@@ -83,8 +83,8 @@ def heals(cluster: NodeCluster, options: Options) -> Result:
 
 
 def _heal(cluster: NodeCluster, name: str) -> dict[str, float]:
-    """All is good once the node is Ready, the pods are those of before and ready, and all answer
-    from everywhere."""
+    """The node without a relay is back first. All is good once the other is Ready, the pods are
+    those of before and ready, and all answer from everywhere."""
     wanted, containers = cluster.pods(), cluster.containers()
     with _cut(cluster.nodes[name]):
         with _cut(cluster.nodes[PLAIN]):

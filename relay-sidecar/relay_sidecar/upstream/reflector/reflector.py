@@ -231,12 +231,14 @@ class Reflector:
                 return
             trouble, what = _trouble(error.status), str(error)
             retry_after = error.retry_after or 0.0
-            if error.status == HTTPStatus.FORBIDDEN and not is_again and self._may_be_premature():
-                if await is_ready(self.feed):
-                    await asyncio.sleep(SETTLED)
-                    await self._perform(command, is_again=True)
-                    return
-                trouble, failure = Trouble.BROKEN, None
+            if error.status == HTTPStatus.FORBIDDEN:
+                self._refused_at = min(self._refused_at, boottime())
+                if not is_again and self._may_be_premature:
+                    if await is_ready(self.feed):
+                        await asyncio.sleep(SETTLED)
+                        await self._perform(command, is_again=True)
+                        return
+                    trouble, failure = Trouble.BROKEN, None
         except Unreachable as error:
             trouble, failure, what = Trouble.UNREACHABLE, None, str(error)
         except Malformed as error:
@@ -249,12 +251,11 @@ class Reflector:
         self._stream.is_failing = is_list and trouble is not Trouble.EXPIRED
         self._failed(trouble, failure, what, retry_after=retry_after)
 
+    @property
     def _may_be_premature(self) -> bool:
         """Of a refusal of what is kept: the API server may not have read its rules yet."""
-        now = boottime()
-        self._refused_at = min(self._refused_at, now)
         is_kept = self.feed.is_cloud and self._stream.collection.is_synced
-        return is_kept and now - self._refused_at < LONGEST_START
+        return is_kept and boottime() - self._refused_at < LONGEST_START
 
     async def _watch(self, command: WatchRequest) -> Failure | None:
         """Event by event, as many in one step as have come together. Returns the ERROR event that

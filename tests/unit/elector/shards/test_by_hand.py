@@ -70,8 +70,9 @@ class Ring:
     def exclusive(self) -> None:
         owned = {it: it.owned() for it in self.living}
         owners = {shard: it for it, shards in owned.items() for shard in shards}
-        told = {it.identity: shards for it, shards in owned.items()}
-        assert len(owners) == sum(map(len, owned.values())), told
+        assert len(owners) == sum(map(len, owned.values())), [
+            (it.identity, shards) for it, shards in owned.items()
+        ]
         for it in owned:
             others = {shard for shard in it.worked_on() if owners.get(shard, it) is not it}
             assert not others, f"{it.identity}'s main works on {others}"
