@@ -7,7 +7,7 @@ import pytest
 
 from edge_sidecars.runtime.cli.values import Address
 from relay_sidecar.node.installer.kubelet import of_pods
-from tests.integration.relay.node_place import GROUP, NODE, NodePlace
+from tests.integration.relay.node.node_place import GROUP, NODE, NodePlace
 from tests.unit.manifests.built import MANIFESTS, Json, of_kind
 from tests.unit.manifests.node_addons import COREDNS_RULES, FLANNEL_RULES
 from tools.harness.controlplane.accounts import RBAC, REVIEWS, expect

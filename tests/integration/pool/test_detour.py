@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.pool.hall import Nodes, borrows, until
-from tests.integration.relay.test_tunnel import SPDY, echo, tls_server
+from tests.integration.relay.passed_on.test_tunnel import SPDY, echo, tls_server
 from tests.integration.relay.upstream import of_relays, parameter, verbs
 from tools.harness.controlplane.accounts import expect
 from tools.harness.controlplane.certificates import Authority

@@ -24,7 +24,7 @@ from relay_sidecar.telemetry.status import (
     StreamStatus,
     UpstreamLinkStatus,
 )
-from tests.unit.relay.samples import item
+from tests.unit.relay.streams.samples import item
 
 SCOPE = ListScope(ResourceName("", "v1", "pods"))
 PODS = StreamStatus(

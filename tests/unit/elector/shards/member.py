@@ -17,8 +17,8 @@ from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeas
 from elector_sidecar.shards.members.membership import ShardMember
 from elector_sidecar.shards.shard_election import Command, ShardElection
 from elector_sidecar.shards.table.table_writes import WriteNamed
+from tests.unit.elector.core.world import Clock, Link, Trouble, World
 from tests.unit.elector.shards.leases import Answer, Change, LeaseServer, has_label
-from tests.unit.elector.world import Clock, Link, Trouble, World
 
 NAMESPACE, TABLE = "default", "ring"
 STEP = 1e-6

@@ -18,9 +18,9 @@ from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TABLE_ANNOTATION
+from tests.unit.elector.core.world import Clock, Trouble, World
 from tests.unit.elector.shards.leases import LeaseServer
 from tests.unit.elector.shards.member import NAMESPACE, TABLE, Process, Settings
-from tests.unit.elector.world import Clock, Trouble, World
 
 TIMINGS = (Timing(4.0, 1.0, 1.5), Timing(6.0, 1.0, 2.0), Timing(15.0, 2.0, 3.0))
 RATES = (0.975, 1.0, 1.025)

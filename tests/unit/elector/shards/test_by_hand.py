@@ -17,10 +17,10 @@ from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TABLE_ANNOTATION
 from tests.examples import PROFILE
+from tests.unit.elector.core.world import Clock, Trouble, World
 from tests.unit.elector.shards import mutants
 from tests.unit.elector.shards.leases import Answer, LeaseServer
 from tests.unit.elector.shards.member import NAMESPACE, TABLE, Process, Settings
-from tests.unit.elector.world import Clock, Trouble, World
 
 SHARDS = 16
 SETTLE = 1.0

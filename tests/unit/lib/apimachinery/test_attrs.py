@@ -3,7 +3,7 @@
 import pytest
 
 from edge_sidecars.apimachinery.selection.attrs import Attrs, uid
-from tests.unit.relay.samples import encoded, metadata, pod
+from tests.unit.relay.streams.samples import encoded, metadata, pod
 
 FULL = encoded(
     {

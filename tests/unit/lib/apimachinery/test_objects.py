@@ -15,7 +15,7 @@ from edge_sidecars.apimachinery.objects import (
     read_version,
 )
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
-from tests.unit.relay.samples import NESTED, encoded, line, metadata, pod
+from tests.unit.relay.streams.samples import NESTED, encoded, line, metadata, pod
 
 # ── items ──
 

@@ -3,7 +3,7 @@
 import json
 
 from edge_sidecars.apimachinery.resource_version import metadata_only, with_version
-from tests.unit.relay.samples import NESTED, encoded
+from tests.unit.relay.streams.samples import NESTED, encoded
 
 
 def test_another_version_is_written_where_the_version_stands_and_nowhere_else() -> None:

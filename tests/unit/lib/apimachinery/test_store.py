@@ -11,7 +11,7 @@ from edge_sidecars.apimachinery.store import (
     transition,
 )
 from edge_sidecars.apimachinery.watch_events import EventType
-from tests.unit.relay.samples import bookmark, event, item, line, pod
+from tests.unit.relay.streams.samples import bookmark, event, item, line, pod
 
 ROOMY = 1 << 20
 

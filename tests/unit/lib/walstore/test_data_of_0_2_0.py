@@ -31,7 +31,7 @@ from relay_sidecar.core.access.authorizer import Attributes, Decision
 from relay_sidecar.core.access.offline_clock import OfflineClock
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams import stream_journal
-from tests.unit.relay.journal_history import load, objects
+from tests.unit.relay.journal.journal_history import load, objects
 
 DATA = Path(__file__).with_name("data_0_2_0")
 ENDS = ["closed", "killed"]

@@ -1,0 +1,123 @@
+"""`/leader?watch=true`: a line each second and at each change; who does not read is cut off."""
+
+import socket
+import time
+from functools import partial
+
+import pytest
+
+from tests.integration.elector.endpoints.test_http import FIELDS
+from tests.integration.elector.pair import Pair
+from tools.harness.pods.fleet import Fleet
+from tools.harness.pods.http_client import Stream, answered, resident
+from tools.harness.pods.observer import wait_for, wait_for_leader
+
+# Seconds from one document to the next where nothing changes.
+INTERVAL = 1.0
+# Enough that a machine which stands still now and then tells none from the other.
+CHANGES = 20
+
+
+def test_a_watch_streams_one_document_per_line_each_second(pair: Pair) -> None:
+    with Stream(pair.leader) as stream:
+        wait_for(lambda: len(stream.lines) >= 4, timeout=10, what="four documents")
+    assert stream.response.status == 200
+    assert stream.response.headers["Content-Type"].startswith("application/json")
+    documents = stream.documents()
+    assert all(document.keys() == FIELDS for document in documents)
+    valid_until = [document["validUntil"] for document in documents]
+    assert valid_until == sorted(valid_until)
+    assert valid_until[-1] > valid_until[0], "renewals prolong it"
+    arrivals = [at for at, _ in stream.lines]
+    assert arrivals[3] - arrivals[0] < 6
+
+
+def test_a_watch_speaks_server_sent_events_where_asked(pair: Pair) -> None:
+    with Stream(pair.standby, accept="text/event-stream") as stream:
+        wait_for(lambda: len(stream.lines) >= 4, timeout=10, what="two events")
+    assert stream.response.headers["Content-Type"] == "text/event-stream"
+    lines = [line for _, line in stream.lines]
+    assert lines[0].startswith(b"data: {")
+    assert lines[1] == b"\n"
+    assert stream.documents()[0]["role"] == "standby"
+
+
+def test_a_watch_tells_a_change_at_once(fleet: Fleet) -> None:
+    """With the document of each second alone, every change would wait a second for the next."""
+    fleet.create_empty_lease()
+    fleet.edit(spec={"holderIdentity": "0", "leaseDurationSeconds": 600})
+    pod = fleet.add()
+
+    def is_told(number: int) -> bool:
+        return bool(stream.lines) and stream.documents()[-1]["holder"] == str(number)
+
+    with Stream(pod) as stream:
+        wait_for(lambda: is_told(0), timeout=10, what="the holder is known")
+        started = time.monotonic()
+        for number in range(1, CHANGES + 1):
+            fleet.edit(spec={"holderIdentity": str(number)})
+            wait_for(partial(is_told, number), timeout=10, what="the change", interval=0.005)
+    assert time.monotonic() - started < CHANGES * INTERVAL / 2
+
+
+def test_a_watch_tells_both_sides_of_a_hand_over(fleet: Fleet) -> None:
+    fleet.create_empty_lease()
+    pods = [fleet.add(), fleet.add()]
+    leader = wait_for_leader(pods, timeout=10)
+    [standby] = [pod for pod in pods if pod is not leader]
+    with Stream(leader) as losing, Stream(standby) as winning:
+        wait_for(lambda: bool(losing.lines and winning.lines), timeout=5, what="both streams")
+        assert answered(leader, "/resign?cooldown=30s", method="POST").status == 200
+        for stream, leads in ((losing, False), (winning, True)):
+            wait_for(
+                partial(lambda it, is_so: it.documents()[-1]["isLeader"] is is_so, stream, leads),
+                timeout=10,
+                what=f"isLeader: {leads}",
+            )
+
+
+def read_to_end(connection: socket.socket, *, within: float) -> bytes:
+    found = b""
+    deadline = time.monotonic() + within
+    connection.settimeout(within)
+    try:
+        while chunk := connection.recv(65536):
+            found += chunk
+            assert time.monotonic() < deadline, "the stream goes on"
+    except ConnectionResetError:
+        return found
+    return found
+
+
+@pytest.mark.slow
+def test_a_watcher_that_does_not_read_is_cut_off_and_costs_no_memory(fleet: Fleet) -> None:
+    """Each edit of the holder is a change, so that a minute's documents pass within seconds."""
+    fleet.create_empty_lease()
+    fleet.edit(spec={"holderIdentity": "a", "leaseDurationSeconds": 600})
+    pod = fleet.add()
+    wait_for(lambda: pod.leader()["holder"] == "a", timeout=10, what="the holder is known")
+    before = resident(pod)
+    with socket.socket() as lazy, Stream(pod) as reader:
+        lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        lazy.connect(("127.0.0.1", pod.port))
+        lazy.sendall(b"GET /leader?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_for(
+            lambda: b'"holder":"a"' in lazy.recv(2048, socket.MSG_PEEK),
+            timeout=10,
+            what="the first document, of which not a byte is taken",
+        )
+        number = 0
+        # A change that comes before the last one was told is told with it.
+        while len(reader.lines) < 200:
+            number += 1
+            fleet.edit(spec={"holderIdentity": f"{number}-".ljust(253, "x")})
+        wait_for(
+            lambda: reader.documents()[-1]["holder"].startswith(f"{number}-"),
+            timeout=10,
+            what="the last change, to a client that reads",
+        )
+        unread = read_to_end(lazy, within=10)
+    assert b'"holder":"a"' in unread
+    assert f'"holder":"{number}-'.encode() not in unread
+    assert resident(pod) - before < 4096
+    assert answered(pod, "/livez").status == 200

@@ -1,0 +1,689 @@
+"""R9: what is passed on, against servers and clients that misbehave byte by byte."""
+
+import gzip
+import http.client
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+
+import pytest
+
+from edge_sidecars.kubeapi import NotSent, Plain, Unreachable
+from edge_sidecars.kubeapi.transport import POOLED_FOR_WRITES
+from relay_sidecar.core.link import LinkEvidence
+from tests.integration.relay.passed_on.passing import MODE, UNANSWERED, Passing, through
+from tools.harness.pods.raw_client import PATIENCE, RawClient
+from tools.harness.pods.raw_server import Connection, RawServer
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+WRITES = ["PUT", "POST", "DELETE", "PATCH"]
+MEBIBYTE = 1024 * 1024
+# Seconds for what one side did to reach the other one through the relay.
+ARRIVAL = 0.4
+
+Serve = Callable[[Connection], None]
+
+
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(content), content)
+
+
+def answer_all(connection: Connection) -> None:
+    while connection.request():
+        connection.answer(b"whole")
+
+
+def ask(
+    port: int,
+    method: str = "GET",
+    path: str = "/x",
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+) -> tuple[http.client.HTTPResponse, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    with closing(connection):
+        connection.request(method, path, body, dict(headers or {}))
+        with connection.getresponse() as response:
+            return response, response.read()
+
+
+def status(port: int, method: str = "GET", **options: str) -> int:
+    return ask(port, method, headers=options, body=None if method == "GET" else b"{}")[0].status
+
+
+# ── what reaches upstream ──
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/api/v1/namespaces/default/services/http:web:80/proxy/a%2Fb//c/../d",
+        "/api/v1/pods?labelSelector=a%20in%20%28b%2Cc%29&x=1&x=2",
+        "//x",
+        "/%zz;v=1?[]={}#",
+    ],
+)
+def test_r9_a_target_goes_on_as_it_came(target: str) -> None:
+    with through(answer_all) as (server, client):
+        client.send(f"GET {target} HTTP/1.1\r\nHost: relay\r\n\r\n".encode())
+        assert client.head()[0] == 200
+    assert server.requests[0].startswith(f"GET {target} HTTP/1.1\r\n".encode())
+
+
+@pytest.mark.parametrize("mode", ["fetch", "forward"])
+def test_r9_a_read_with_a_body_does_not_take_the_next_request_for_it(mode: str) -> None:
+    """Over the connection that the next client's request goes: it would be of another's making."""
+    with RawServer(answer_all) as server, Passing(Plain(server.url)).host() as relay:
+        for content in (b"abc", b"POST /theirs HTTP/1.1\r\nHost: x\r\n\r\n"):
+            asked = {MODE: mode, "Content-Length": str(len(content))}
+            assert ask(relay.port, headers=asked, body=content)[0].status == 200
+            assert ask(relay.port, path="/mine", headers={MODE: mode})[0].status == 200
+    assert [request.split(b" ")[1] for request in server.requests] == [b"/x", b"/mine"] * 2
+    assert not server.errors
+
+
+def test_r4_the_rest_of_an_answer_is_not_waited_for_longer_than_its_head() -> None:
+    def stall(connection: Connection) -> None:
+        connection.request()
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+        connection.sees_end(within=PATIENCE)
+
+    with RawServer(stall) as server, Passing(Plain(server.url)).host() as relay:
+        began = time.monotonic()
+        assert status(relay.port, **{MODE: "fetch"}) == UNANSWERED[Unreachable]
+        assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_r9_what_is_no_path_is_refused() -> None:
+    with RawServer(answer_all) as server, Passing(Plain(server.url)).host() as relay:
+        for target in ("http://other/x", "*"):
+            with RawClient(relay.port) as client:
+                client.send(f"OPTIONS {target} HTTP/1.1\r\nHost: relay\r\n\r\n".encode())
+                assert client.head()[0] == 400
+    assert server.requests == []
+
+
+REQUEST = (
+    b"POST /x HTTP/1.1\r\nHost: relay\r\nAuthorization: Bearer theirs\r\nX-A: 1\r\nX-A: 2\r\n"
+    b"Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\n"
+    b"Proxy-Authorization: x\r\nAccept: a/b\r\nAccept-Encoding: zstd\r\nUser-Agent: someone\r\n"
+    b"Content-Type: application/apply-patch+yaml\r\nContent-Length: 2\r\nImpersonate-User: me\r\n"
+    b"Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n{}"
+)
+PASSED_ON = [
+    b"X-A: 1",
+    b"X-A: 2",
+    b"Accept: a/b",
+    b"Accept-Encoding: zstd",
+    b"User-Agent: someone",
+    b"Content-Type: application/apply-patch+yaml",
+    b"Content-Length: 2",
+    b"Impersonate-User: me",
+    b"Sec-WebSocket-Protocol: v4.channel.k8s.io",
+]
+
+
+@pytest.mark.parametrize("token", [None, "callers"])
+def test_r9_headers_from_end_to_end_go_on_and_no_others(token: str | None) -> None:
+    with through(answer_all, token=token) as (server, client):
+        client.send(REQUEST)
+        assert client.head()[0] == 200
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    expected = [f"Host: 127.0.0.1:{server.port}".encode(), *PASSED_ON]
+    if token is not None:
+        expected.append(b"Authorization: Bearer callers")
+    assert head.split(b"\r\n")[1:] == expected
+    assert body == b"{}"
+
+
+def test_r9_a_chunked_body_goes_on_in_chunks_as_it_comes() -> None:
+    seen: list[bytes] = []
+    half = threading.Event()
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        seen.append(connection.receive_until(b"one\r\n"))
+        half.set()
+        seen.append(connection.receive_until(b"0\r\n\r\n"))
+        connection.answer(b"whole")
+
+    with through(serve) as (_, client):
+        client.send(b"PUT /x HTTP/1.1\r\nHost: r\r\nTransfer-Encoding: chunked\r\n\r\n")
+        client.send(chunk(b"one"))
+        # The second half is sent only when the first one has arrived.
+        assert half.wait(PATIENCE)
+        client.send(chunk(b"two") + b"0\r\n\r\n")
+        assert client.head()[0] == 200
+    assert seen == [chunk(b"one"), chunk(b"two") + b"0\r\n\r\n"]
+
+
+@pytest.mark.parametrize("mode", ["forward", "write"])
+def test_r9_who_waits_to_be_asked_for_a_body_is_asked_once(mode: str) -> None:
+    head = (
+        "PUT /x HTTP/1.1\r\nHost: r\r\nExpect: 100-continue\r\nContent-Length: 5\r\n"
+        f"{MODE}: {mode}\r\n\r\n"
+    )
+    with through(answer_all) as (server, client):
+        client.send(head.encode())
+        assert client.head() == (100, [])
+        client.send(b"hello")
+        assert client.head()[0] == 200
+    assert server.requests[0].endswith(b"\r\n\r\nhello")
+    assert b"Expect" not in server.requests[0]
+
+
+@pytest.mark.parametrize("mode", ["forward", "write"])
+def test_r9_nobody_is_asked_for_a_body_that_cannot_be_sent(mode: str) -> None:
+    head = (
+        "PUT /x HTTP/1.1\r\nHost: r\r\nExpect: 100-continue\r\nContent-Length: 5\r\n"
+        f"{MODE}: {mode}\r\n\r\n"
+    )
+    passing = Passing(Plain(gone()))
+    passing.may_be_asked = False
+    with passing.host() as relay, RawClient(relay.port) as client:
+        client.send(head.encode())
+        assert client.head()[0] == 503
+
+
+def test_r9_nobody_is_asked_for_a_long_body_before_there_is_a_connection() -> None:
+    with Passing(Plain(gone())).host() as relay, RawClient(relay.port) as client:
+        client.send(
+            b"PUT /x HTTP/1.1\r\nHost: r\r\nExpect: 100-continue\r\nContent-Length: 999999\r\n\r\n"
+        )
+        assert client.head()[0] == 503
+
+
+def test_r9_a_body_that_is_too_long_to_be_kept_is_refused() -> None:
+    with RawServer(answer_all) as server, Passing(Plain(server.url)).host() as relay:
+        headers = {MODE: "write", "Expect": "100-continue", "Content-Length": "100000000"}
+        with RawClient(relay.port) as client:
+            told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            client.send(f"PUT /x HTTP/1.1\r\nHost: r\r\n{told}\r\n".encode())
+            assert client.head()[0] == 413
+    assert server.requests == []
+
+
+def test_r8_a_body_takes_no_more_memory_than_is_on_its_way() -> None:
+    total = 200 * MEBIBYTE
+    sent = received = 0
+    go_on = threading.Event()
+
+    def serve(connection: Connection) -> None:
+        nonlocal received
+        connection.request_head()
+        assert go_on.wait(PATIENCE)
+        while received < total:
+            count = connection.skip(total - received)
+            assert count
+            received += count
+        connection.answer(b"whole")
+
+    def send(client: RawClient) -> None:
+        nonlocal sent
+        piece = b"x" * MEBIBYTE
+        while sent < total:
+            client.send(piece)
+            sent += len(piece)
+
+    with through(serve) as (_, client):
+        client.send(f"PUT /x HTTP/1.1\r\nHost: r\r\nContent-Length: {total}\r\n\r\n".encode())
+        client.sock.settimeout(60)
+        sending = threading.Thread(target=send, args=(client,))
+        sending.start()
+        time.sleep(1)
+        # What fits into the kernel's buffers between three, and the relay's.
+        assert sent < 50 * MEBIBYTE
+        go_on.set()
+        assert client.head()[0] == 200
+        sending.join()
+    assert received == total
+
+
+def test_r9_who_leaves_takes_the_exchange_along() -> None:
+    ended = threading.Semaphore(0)
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        assert connection.sees_end(within=5), "the exchange outlived its client"
+        ended.release()
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        for request in (
+            b"GET /x HTTP/1.1\r\nHost: r\r\n\r\n",
+            b"PUT /x HTTP/1.1\r\nHost: r\r\nContent-Length: 2\r\n\r\n{}",
+        ):
+            with RawClient(relay.port) as client:
+                client.send(request)
+                time.sleep(ARRIVAL)
+            assert ended.acquire(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("last", [b"", b"5\r\nab", b"nonsense\r\n"])
+def test_r9_a_body_that_breaks_off_is_never_passed_on_as_if_it_were_whole(last: bytes) -> None:
+    seen: list[bytes] = []
+    began, ended = threading.Event(), threading.Event()
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        first = connection.receive_until(chunk(b"begin"))
+        began.set()
+        seen.append(first + connection.receive_until(b"0\r\n\r\n"))
+        ended.set()
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        with RawClient(relay.port) as client:
+            client.send(b"PUT /x HTTP/1.1\r\nHost: r\r\nTransfer-Encoding: chunked\r\n\r\n")
+            client.send(chunk(b"begin"))
+            assert began.wait(PATIENCE)
+            client.send(last)
+            time.sleep(ARRIVAL)
+        assert ended.wait(PATIENCE)
+    [content] = seen
+    assert content.startswith(chunk(b"begin"))
+    assert not content.endswith(b"0\r\n\r\n")
+
+
+# ── answers ──
+
+
+@pytest.mark.parametrize("mode", ["forward", "fetch"])
+def test_r9_an_answer_comes_as_it_was_sent(mode: str) -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(
+            b"whole",
+            status="409 Own Words",
+            headers="Warning: 299 - one\r\nWarning: 299 - two\r\nRetry-After: 1\r\n"
+            "Connection: close, X-Hop\r\nX-Hop: 1\r\nContent-Type: a/b\r\n",
+        )
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        response, body = ask(relay.port, headers={MODE: mode})
+    assert (response.status, response.reason, body) == (409, "Own Words", b"whole")
+    assert response.headers.get_all("Warning") == ["299 - one", "299 - two"]
+    assert (response.headers["Retry-After"], response.headers["Content-Type"]) == ("1", "a/b")
+    assert response.headers["Content-Length"] == "5"
+    assert "X-Hop" not in response.headers
+
+
+def test_r9_packed_bytes_stay_as_they_are() -> None:
+    packed = gzip.compress(os.urandom(300_000))
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(packed, headers="Content-Encoding: gzip\r\n")
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        response, body = ask(relay.port, headers={"Accept-Encoding": "gzip"})
+    assert body == packed
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert response.headers["Content-Length"] == str(len(packed))
+
+
+def test_r9_a_chunk_is_passed_on_before_the_next_one_comes() -> None:
+    arrived = threading.Event()
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(CHUNKED)
+        assert arrived.wait(PATIENCE)
+        arrived.clear()
+        connection.send(chunk(b"one"))
+        assert arrived.wait(PATIENCE)
+        connection.send(chunk(b"two") + b"0\r\n\r\n")
+
+    with through(serve) as (_, client):
+        client.send(b"GET /x HTTP/1.1\r\nHost: r\r\n\r\n")
+        assert client.head()[0] == 200
+        arrived.set()
+        assert client.until(b"one\r\n") == chunk(b"one")
+        arrived.set()
+        assert client.until(b"0\r\n\r\n") == chunk(b"two") + b"0\r\n\r\n"
+
+
+def test_r9_answers_without_a_body_have_none() -> None:
+    answers = {
+        b"/204": b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"/304": b"HTTP/1.1 304 Same\r\nETag: x\r\n\r\n",
+        b"/head": b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n",
+    }
+
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            connection.send(answers[request.split(b" ")[1]])
+
+    with through(serve) as (_, client):
+        for method, path, code in (
+            ("GET", "/204", 204),
+            ("GET", "/304", 304),
+            ("HEAD", "/head", 200),
+            ("GET", "/204", 204),
+        ):
+            client.send(f"{method} {path} HTTP/1.1\r\nHost: r\r\n\r\n".encode())
+            found, headers = client.head()
+            assert found == code
+            lengths = [value for name, value in headers if name == "Content-Length"]
+            assert lengths == (["1000"] if method == "HEAD" else [])
+            assert not any(name == "Transfer-Encoding" for name, _ in headers)
+
+
+def test_r9_a_client_of_http_1_0_gets_bytes_and_an_end() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(CHUNKED + chunk(b"one") + chunk(b"two") + b"0\r\n\r\n")
+
+    with through(serve) as (_, client):
+        client.send(b"GET /x HTTP/1.0\r\nHost: r\r\n\r\n")
+        assert client.head()[0] == 200
+        assert client.rest() == b"onetwo"
+
+
+def test_r9_an_answer_that_ends_with_its_connection_is_passed_on() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(b"HTTP/1.0 200 OK\r\n\r\nall there is")
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        assert ask(relay.port)[1] == b"all there is"
+
+
+WITH_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+
+
+def end(connection: Connection) -> None:
+    """The server closes it when its function returns."""
+
+
+def talk_nonsense(connection: Connection) -> None:
+    connection.send(b"nonsense\r\n")
+
+
+@pytest.mark.parametrize(
+    ("head", "begin", "how"),
+    [
+        (WITH_LENGTH, b"short", end),
+        (WITH_LENGTH, b"short", Connection.reset),
+        (CHUNKED, chunk(b"short"), end),
+        (CHUNKED, chunk(b"short"), Connection.reset),
+        (CHUNKED, chunk(b"short"), talk_nonsense),
+    ],
+    ids=["length", "length-reset", "chunks", "chunks-reset", "chunks-nonsense"],
+)
+def test_r6_an_answer_that_breaks_off_never_looks_whole(
+    head: bytes, begin: bytes, how: Serve
+) -> None:
+    has_come = threading.Event()
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.send(head + begin)
+        assert has_come.wait(PATIENCE)
+        how(connection)
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        with RawClient(relay.port) as client:
+            client.send(b"GET /x HTTP/1.1\r\nHost: r\r\n\r\n")
+            assert client.head()[0] == 200
+            got = client.until(b"short")
+            has_come.set()
+            got += client.rest()
+        assert b"0\r\n\r\n" not in got
+        has_come.clear()
+        with RawClient(relay.port) as client:
+            client.send(b"GET /x HTTP/1.0\r\nHost: r\r\n\r\n")
+            client.until(b"short")
+            has_come.set()
+            # A client of HTTP/1.0 may take any end for the end, but not a reset.
+            with pytest.raises(ConnectionResetError):
+                client.rest()
+        response, body = ask(relay.port, headers={MODE: "fetch"})
+    assert (response.status, b"short" in body) == (UNANSWERED[Unreachable], False)
+
+
+def test_r8_a_reader_that_does_not_read_stops_the_server_instead_of_filling_memory() -> None:
+    total = 200 * MEBIBYTE
+    sent = 0
+
+    def serve(connection: Connection) -> None:
+        nonlocal sent
+        connection.request()
+        connection.send(f"HTTP/1.1 200 OK\r\nContent-Length: {total}\r\n\r\n".encode())
+        piece = b"x" * MEBIBYTE
+        while sent < total:
+            connection.send(piece)
+            sent += len(piece)
+
+    with through(serve) as (_, client):
+        client.send(b"GET /x HTTP/1.1\r\nHost: r\r\n\r\n")
+        time.sleep(1)
+        assert sent < 50 * MEBIBYTE
+        client.head()
+        size = len(client.unread)
+        while size < total:
+            received = client.sock.recv(MEBIBYTE)
+            assert received
+            size += len(received)
+    assert size == total
+
+
+# ── what happened to a request ──
+
+
+def close_unanswered(connection: Connection) -> None:
+    connection.request()
+
+
+def gone(serve: Serve = close_unanswered) -> str:
+    """The URL of a server that has stopped."""
+    with RawServer(serve) as server:
+        return server.url
+
+
+@pytest.mark.parametrize("mode", ["forward", "write"])
+@pytest.mark.parametrize("method", WRITES)
+def test_r6_a_write_that_was_not_sent_may_be_sent_again(method: str, mode: str) -> None:
+    with Passing(Plain(gone())).host() as relay:
+        response, body = ask(relay.port, method, headers={MODE: mode}, body=b"{}")
+    told = json.loads(body)
+    assert (response.status, response.headers["Retry-After"]) == (503, "1")
+    assert (told["kind"], told["reason"], told["code"]) == ("Status", "ServiceUnavailable", 503)
+
+
+@pytest.mark.parametrize("mode", ["forward", "write"])
+@pytest.mark.parametrize("method", WRITES)
+def test_r6_a_write_that_got_no_answer_is_sent_once_and_is_not_to_be_sent_again(
+    method: str, mode: str
+) -> None:
+    with RawServer(close_unanswered) as server, Passing(Plain(server.url)).host() as relay:
+        response, body = ask(relay.port, method, headers={MODE: mode}, body=b"{}")
+    told = json.loads(body)
+    assert (response.status, told["kind"], told["reason"]) == (504, "Status", "Timeout")
+    assert "Retry-After" not in response.headers
+    assert "retryAfterSeconds" not in told.get("details", {})
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("mode", ["forward", "write"])
+@pytest.mark.parametrize("method", WRITES)
+def test_r6_a_write_takes_a_connection_of_its_own_where_no_answer_has_just_come(
+    method: str, mode: str
+) -> None:
+    """On one that was kept, nobody could tell whether it was sent before that had ended."""
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"whole")
+        assert connection.request() == b""
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        assert status(relay.port) == 200
+        # The relay may reckon from a moment later than when its client had the answer.
+        time.sleep(2 * POOLED_FOR_WRITES)
+        assert ask(relay.port, method, headers={MODE: mode}, body=b"{}")[0].status == 200
+    assert (len(server.requests), server.connections) == (2, 2)
+
+
+@pytest.mark.parametrize("mode", ["forward", "write"])
+@pytest.mark.parametrize("method", WRITES)
+def test_r6_a_write_on_a_kept_connection_that_ends_is_never_sent_twice(
+    method: str, mode: str
+) -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"whole")
+        connection.request()
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        assert status(relay.port) == 200
+        response, _ = ask(relay.port, method, headers={MODE: mode}, body=b"{}")
+        written = [each for each in server.requests if each.startswith(method.encode())]
+    # Over another one, where the end of the first was seen before.
+    assert response.status in (200, 504)
+    assert len(written) <= 1
+    assert (response.headers["Retry-After"] is None) or not written
+
+
+def test_what_changes_nothing_upstream_takes_a_connection_that_is_there() -> None:
+    """A TokenRequest, though it is a POST."""
+    with RawServer(answer_all) as server, Passing(Plain(server.url)).host() as relay:
+        for _ in range(3):
+            asked = ask(relay.port, "POST", headers={MODE: "change-nothing"}, body=b"{}")
+            assert (asked[0].status, asked[1]) == (200, b"whole")
+            time.sleep(2 * POOLED_FOR_WRITES)
+        assert ask(relay.port, "POST", body=b"{}")[0].status == 200
+    assert (len(server.requests), server.connections) == (4, 2)
+
+
+def test_what_changes_nothing_upstream_is_asked_again_where_its_connection_ends() -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"whole")
+        connection.request()
+
+    with RawServer(serve) as server:
+        passing = Passing(Plain(server.url))
+        with passing.host() as relay:
+            for _ in range(3):
+                asked = ask(relay.port, "POST", headers={MODE: "change-nothing"}, body=b"{}")
+                assert (asked[0].status, asked[1]) == (200, b"whole")
+    assert set(passing.evidence) == {LinkEvidence.ANSWERED}
+
+
+@pytest.mark.parametrize("mode", ["forward", "fetch"])
+def test_r9_a_read_on_a_kept_connection_that_ends_is_answered_over_a_new_one(mode: str) -> None:
+    """The API server closes connections that were idle for long, or goes and comes."""
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(b"whole")
+        connection.request()
+
+    passing = Passing(Plain(""))
+    with RawServer(serve) as server:
+        passing = Passing(Plain(server.url))
+        with passing.host() as relay:
+            for _ in range(3):
+                response, body = ask(relay.port, headers={MODE: mode})
+                assert (response.status, body) == (200, b"whole")
+    assert set(passing.evidence) == {LinkEvidence.ANSWERED}
+
+
+@pytest.mark.parametrize("mode", ["forward", "fetch"])
+def test_r6_a_read_without_an_answer_is_left_to_who_may_know_one(mode: str) -> None:
+    with Passing(Plain(gone())).host() as relay:
+        response, _ = ask(relay.port, headers={MODE: mode})
+        assert response.status == UNANSWERED[NotSent]
+    with RawServer(close_unanswered) as server, Passing(Plain(server.url)).host() as relay:
+        response, _ = ask(relay.port, headers={MODE: mode})
+        assert response.status == UNANSWERED[Unreachable]
+    assert len(server.requests) == 1
+
+
+def test_r4_while_the_link_is_down_nothing_is_tried() -> None:
+    with RawServer(answer_all) as server:
+        passing = Passing(Plain(server.url))
+        with passing.host() as relay:
+            passing.may_be_asked = False
+            for mode in ("forward", "fetch"):
+                response, _ = ask(relay.port, headers={MODE: mode})
+                assert response.status == UNANSWERED[NotSent]
+            for mode in ("forward", "write"):
+                response, _ = ask(relay.port, "PUT", headers={MODE: mode}, body=b"{}")
+                assert response.status == 503
+    assert server.connections == 0
+    assert passing.evidence == []
+
+
+def test_r4_what_requests_meet_with_is_told_of_the_link() -> None:
+    def serve(connection: Connection) -> None:
+        request = connection.request()
+        if b"/gateway" in request:
+            connection.answer(b"", status="503 Nobody There")
+        elif b"/silent" in request:
+            connection.sees_end(within=PATIENCE)
+        elif b"/x" in request:
+            connection.answer(b"whole")
+
+    with RawServer(serve) as server:
+        passing = Passing(Plain(server.url))
+        with passing.host() as relay:
+            ask(relay.port, path="/x")
+            ask(relay.port, path="/gateway")
+            ask(relay.port, path="/closed")
+            ask(relay.port, path="/silent", headers={MODE: "fetch"})
+    assert passing.evidence == [LinkEvidence.ANSWERED, LinkEvidence.REFUSED, LinkEvidence.TIMED_OUT]
+    passing = Passing(Plain(gone()))
+    with passing.host() as relay:
+        ask(relay.port)
+    assert passing.evidence == [LinkEvidence.REFUSED]
+
+
+# ── whole answers ──
+
+
+def test_r9_over_the_link_answers_come_packed_whatever_the_client_takes() -> None:
+    plain = b"whole" * 100_000
+
+    def serve(connection: Connection) -> None:
+        while request := connection.request():
+            assert b"Accept-Encoding: gzip\r\n" in request
+            connection.answer(gzip.compress(plain), headers="Content-Encoding: gzip\r\n")
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        response, body = ask(relay.port, headers={MODE: "fetch"})
+        assert (response.headers["Content-Encoding"], body) == (None, plain)
+        headers = {MODE: "fetch", "Accept-Encoding": "gzip"}
+        response, body = ask(relay.port, headers=headers)
+        assert (response.headers["Content-Encoding"], gzip.decompress(body)) == ("gzip", plain)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b"no gzip at all", gzip.compress(b"content" * 100)[:-9], b""],
+    ids=["none", "cut", "empty"],
+)
+def test_r6_what_cannot_be_unpacked_is_no_answer(broken: bytes) -> None:
+    def serve(connection: Connection) -> None:
+        connection.request()
+        connection.answer(broken, headers="Content-Encoding: gzip\r\n")
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        response, body = ask(relay.port, headers={MODE: "fetch"})
+    expected = UNANSWERED[Unreachable] if broken else 200
+    assert (response.status, b"content" in body) == (expected, False)
+
+
+def test_r9_a_long_answer_is_the_same_fetched_and_forwarded() -> None:
+    content = os.urandom(20 * MEBIBYTE)
+
+    def serve(connection: Connection) -> None:
+        while connection.request():
+            connection.answer(content)
+
+    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
+        for mode in ("forward", "fetch"):
+            assert ask(relay.port, headers={MODE: mode})[1] == content

@@ -1,0 +1,141 @@
+"""What a stream knows of itself beyond its collection."""
+
+import asyncio
+import gc
+import math
+import os
+import weakref
+
+from edge_sidecars.apimachinery.objects import Item, Page
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
+from edge_sidecars.apimachinery.status import expired
+from edge_sidecars.apimachinery.store import Collection, fingerprint_of
+from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.core.stream.commands import ListEvidence
+from relay_sidecar.streams.fanout import StreamView, Watcher
+from relay_sidecar.streams.stream import MAX_BODIES, Stream
+from relay_sidecar.telemetry.metrics import RelayCounters
+from tests.unit.relay.streams.samples import bookmark, event, item
+
+PODS = ListScope(ResourceName("", "v1", "pods"))
+
+
+def stream() -> Stream:
+    made = Stream(
+        PODS, Collection(window_bytes=1 << 20, window_events=100), RelayCounters(), now=0.0
+    )
+    made.replace(Page("PodList", "v1", 10, "", [item("a", 5)]), gone=expired())
+    return made
+
+
+def told(version: int, items: list[Item]) -> ListEvidence:
+    return ListEvidence(version, fingerprint_of(items), 7.0, 1007.0, 0)
+
+
+def test_a_quiet_stream_is_equal_to_what_upstream_held_later() -> None:
+    quiet = stream()
+    assert quiet.equal_at == 0
+    quiet.expect(told(100, [item("a", 5)]))
+
+    assert quiet.equal_at == quiet.version == 100
+    assert quiet.collection.cursor == 10, "what came and went is still told to watchers"
+    assert quiet.known_at == 7.0
+    # Another change, which is still on its way: what was equal stays so.
+    quiet.expect(told(110, [item("a", 105)]))
+
+    assert quiet.equal_at == 100
+
+
+def test_a_stream_that_has_events_to_come_becomes_equal_with_them() -> None:
+    late = stream()
+    late.expect(told(100, [item("a", 5), item("b", 50)]))
+    assert late.equal_at == 0
+    late.apply([event("ADDED", "b", 50)])
+
+    assert late.equal_at == 100
+
+
+def test_an_event_from_before_the_confirmation_takes_it_back() -> None:
+    """Something came and went, and the stream learns it late: meanwhile nobody may be shown it."""
+    late, floor = stream(), MinResourceVersion()
+    floor.raise_to(PODS.resource, 100)
+    late.expect(told(100, [item("a", 5)]))
+    assert floor.is_reached(PODS, late.collection, equal_at=late.equal_at)
+    late.apply([event("ADDED", "b", 50)])
+    assert not floor.is_reached(PODS, late.collection, equal_at=late.equal_at)
+    late.apply([event("DELETED", "b", 60)])
+
+    assert floor.is_reached(PODS, late.collection, equal_at=late.equal_at)
+
+
+def test_a_confirmation_of_what_is_past_says_nothing() -> None:
+    ahead = stream()
+    ahead.apply([bookmark(200)])
+    ahead.expect(told(100, [item("a", 5)]))
+
+    assert ahead.version == 200
+
+
+def test_a_wall_clock_that_is_set_right_does_not_hide_an_age() -> None:
+    kept = stream()
+    kept.known(known_at=10.0, confirmed_at=9999.0)
+    kept.known(known_at=20.0, confirmed_at=1000.0)
+    assert kept.confirmed_at == 1000.0
+    kept.known(known_at=-math.inf, confirmed_at=900.0)
+    assert (kept.known_at, kept.confirmed_at) == (20.0, 1000.0)
+
+
+def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
+    """Whoever has seen an event is not shown by another stream what was before it."""
+    told: list[int] = []
+
+    async def watch() -> None:
+        read, write = os.pipe()
+        transport, _ = await asyncio.get_running_loop().connect_write_pipe(
+            asyncio.BaseProtocol, os.fdopen(write, "wb")
+        )
+        watched = stream()
+        watched.on_shown = told.append
+        watched.apply([event("ADDED", "b", 50)])
+        assert told == [], "nobody watches"
+        watcher = Watcher(transport, is_chunked=False, allows_bookmarks=True, limit=1000)
+        watched.feed(StreamView()).join(watcher)
+        watched.apply([event("ADDED", "c", 60), event("ADDED", "d", 61)])
+        watched.apply([bookmark(70)])
+        assert told == [61, 70], "a bookmark tells a version as well"
+        transport.close()
+        os.close(read)
+
+    asyncio.run(watch())
+
+
+def test_watchers_move_only_where_they_lose_nothing() -> None:
+    narrow, wide = stream(), stream()
+    assert narrow.move_watchers(wide), "both are where their lists were"
+    narrow.apply([event("DELETED", "a", 20)])
+    assert not narrow.move_watchers(wide), "another deletion may share the version"
+    narrow.apply([bookmark(21)])
+    assert not narrow.move_watchers(wide), "it would show what was before"
+    wide.apply([bookmark(21)])
+    assert narrow.move_watchers(wide)
+    narrow.is_doubtful = True
+    assert not narrow.move_watchers(wide), "they are to learn that bytes may differ"
+    narrow.is_doubtful = False
+    wide.replace(Page("PodList", "v1", 22, "", []), gone=expired())
+    assert not narrow.move_watchers(wide), "what was before its list it cannot tell"
+
+
+def test_of_lists_that_nobody_asks_for_again_only_a_few_are_kept() -> None:
+    """While the link is cut nothing makes them old, and clients may select by anything."""
+    still = stream()
+    asked = [
+        weakref.ref(
+            still.body(
+                StreamView(PODS.residual(ListScope(PODS.resource, namespace=f"ns-{number}")))
+            )
+        )
+        for number in range(100)
+    ]
+    gc.collect()
+
+    assert sum(body() is not None for body in asked) <= MAX_BODIES
